@@ -1,0 +1,16 @@
+//! The few types that all of Warpline is said in: time, rates, packets, random streams, records.
+//!
+//! Nothing here does I/O, reads a clock or draws from a global random source: `now` and the stream are arguments.
+
+pub mod packet;
+pub mod quantity;
+pub mod random;
+pub mod record;
+pub mod time;
+
+pub use packet::{
+    Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
+};
+pub use quantity::{Bytes, ParseQuantityError, Rate};
+pub use random::{Stream, Streams};
+pub use time::{Clock, TimeDelta, Timestamp, Wake};

@@ -1,0 +1,292 @@
+//! The packet: small, typed, without payload bytes. Wire bytes exist only at ports and in captures, and are made there.
+
+use std::fmt;
+
+use crate::time::Timestamp;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The id as an index.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+id!(
+    /// One connection or datagram flow between two hosts.
+    FlowId
+);
+id!(
+    /// One end of a flow: where a packet is delivered and whose timer fires.
+    EndpointId
+);
+id!(
+    /// A host or router.
+    NodeId
+);
+id!(
+    /// One direction of a link.
+    LinkId
+);
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable: congestion is told by dropping.
+    #[default]
+    NotEct = 0,
+    /// ECT(1), which L4S uses.
+    Ect1 = 1,
+    /// ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+/// TCP flags, in the order of the wire (RFC 9293 section 3.1, RFC 3168 section 6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// Sender is done.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgement field counts.
+    pub const ACK: Flags = Flags(0x10);
+    /// ECN echo.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether all of `other` is set.
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    /// Tcpdump's letters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (flag, letter) in [
+            (Flags::SYN, "S"),
+            (Flags::FIN, "F"),
+            (Flags::RST, "R"),
+            (Flags::PSH, "P"),
+            (Flags::CWR, "W"),
+            (Flags::ECE, "E"),
+            (Flags::ACK, "."),
+        ] {
+            if self.contains(flag) {
+                f.write_str(letter)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Up to four SACK blocks (RFC 2018 section 3), the first of which may be a D-SACK (RFC 2883).
+///
+/// A block is an offset from the segment's `ack` and a length: a D-SACK below `ack` has a negative offset.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    len: u8,
+    blocks: [(i32, u32); 4],
+}
+
+impl SackBlocks {
+    /// No blocks.
+    pub const NONE: SackBlocks = SackBlocks { len: 0, blocks: [(0, 0); 4] };
+
+    /// How many blocks there are.
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Adds the block of stream bytes `start..end`, seen from cumulative acknowledgement `ack`. Returns false, and adds
+    /// nothing, when there is no room or the block is further than 2 GiB away.
+    pub fn push(&mut self, ack: u64, start: u64, end: u64) -> bool {
+        let (offset, length) = (start as i64 - ack as i64, end.saturating_sub(start));
+        let (Ok(offset), Ok(length)) = (i32::try_from(offset), u32::try_from(length)) else { return false };
+        if self.len() == self.blocks.len() {
+            return false;
+        }
+        self.blocks[self.len()] = (offset, length);
+        self.len += 1;
+        true
+    }
+    /// The blocks as stream byte ranges `(start, end)`, seen from cumulative acknowledgement `ack`, in option order.
+    pub fn iter(&self, ack: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.blocks[..self.len()].iter().map(move |&(offset, length)| {
+            let start = ack.saturating_add_signed(i64::from(offset));
+            (start, start + u64::from(length))
+        })
+    }
+}
+
+impl fmt::Debug for SackBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.blocks[..self.len()]).finish()
+    }
+}
+
+/// The options of a SYN (RFC 9293 section 3.7.1, RFC 7323 section 2, RFC 2018 section 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SynOptions {
+    /// Largest segment that its sender can receive, in payload bytes.
+    pub mss: u16,
+    /// Window scale shift, if window scaling is offered.
+    pub window_scale: Option<u8>,
+    /// Whether SACK is permitted.
+    pub sack_permitted: bool,
+}
+
+/// A TCP segment.
+///
+/// Sequence numbers are 64-bit stream positions counted from the SYN (which is byte 0): they never wrap here, and are
+/// folded onto the 32 bits of the wire, plus an initial sequence number, where wire bytes are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Segment {
+    /// Position of the first byte (of the SYN or FIN if there is no payload).
+    pub seq: u64,
+    /// Next byte expected from the other side; meaningful with [`Flags::ACK`].
+    pub ack: u64,
+    /// Payload length in bytes.
+    pub len: u32,
+    /// Receive window in bytes, already scaled (RFC 7323 section 2.2 rounds it at the sender).
+    pub window: u32,
+    /// Timestamps option: value and echo reply in milliseconds, if in use (RFC 7323 section 3). 1 ms as in Linux.
+    pub timestamps: Option<(u32, u32)>,
+    /// Flags.
+    pub flags: Flags,
+    /// SACK blocks, if any.
+    pub sack: SackBlocks,
+    /// Options of a SYN; all zero otherwise.
+    pub syn: SynOptions,
+}
+
+/// A UDP datagram of an application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Datagram {
+    /// Sequence number within the flow, from 0.
+    pub seq: u64,
+    /// When the application made it.
+    pub created: Timestamp,
+    /// Payload length in bytes.
+    pub len: u32,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// A UDP datagram.
+    Udp(Datagram),
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// The endpoint it is delivered to.
+    pub to: EndpointId,
+    /// Bytes on the wire from the IP header on. Links add no framing of their own unless the scenario asks for it.
+    pub size: u32,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Traffic class for priority queues: 0 is served first.
+    pub class: u8,
+    /// Contents.
+    pub body: Body,
+    /// Unique number of this packet within the run, given by the network when it is sent.
+    pub id: u64,
+}
+
+/// Bytes of an IPv4 header without options.
+pub const IPV4_HEADER: u32 = 20;
+/// Bytes of a TCP header without options.
+pub const TCP_HEADER: u32 = 20;
+/// Bytes of a UDP header.
+pub const UDP_HEADER: u32 = 8;
+
+impl Segment {
+    /// Bytes of TCP options, padded to words as stacks lay them out (RFC 7323 appendix A).
+    pub fn options_len(&self) -> u32 {
+        let mut len = 0;
+        if self.flags.contains(Flags::SYN) {
+            len += 4; // MSS
+            len += if self.syn.window_scale.is_some() { 4 } else { 0 };
+            len += if self.syn.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
+        }
+        // On a SYN, SACK-permitted takes the two bytes that would pad the timestamps.
+        len += if self.timestamps.is_some() { 12 } else { 0 };
+        len + if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 }
+    }
+    /// Bytes on the wire from the IPv4 header on.
+    pub fn wire_size(&self) -> u32 {
+        IPV4_HEADER + TCP_HEADER + self.options_len() + self.len
+    }
+    /// Sequence space used: payload plus one each for SYN and FIN.
+    pub fn seq_len(&self) -> u64 {
+        u64::from(self.len)
+            + u64::from(self.flags.contains(Flags::SYN))
+            + u64::from(self.flags.contains(Flags::FIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sack_blocks_survive_the_round_trip_below_and_above_ack() {
+        let mut blocks = SackBlocks::NONE;
+        assert!(blocks.push(10_000, 8_000, 9_460)); // D-SACK below the cumulative acknowledgement
+        assert!(blocks.push(10_000, 11_460, 12_920));
+        assert!(!blocks.push(10_000, 10_000 + (1 << 40), (1 << 41) + 1));
+        assert_eq!(blocks.iter(10_000).collect::<Vec<_>>(), [(8_000, 9_460), (11_460, 12_920)]);
+    }
+
+    #[test]
+    fn header_sizes_are_those_of_real_stacks() {
+        let mut segment =
+            Segment { len: 1448, timestamps: Some((1, 1)), flags: Flags::ACK, ..Segment::default() };
+        assert_eq!(segment.wire_size(), 1500);
+        segment.len = 0;
+        assert!(segment.sack.push(0, 10, 20));
+        assert_eq!(segment.wire_size(), 64);
+        let syn = Segment {
+            flags: Flags::SYN,
+            timestamps: Some((1, 0)),
+            syn: SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true },
+            ..Segment::default()
+        };
+        assert_eq!(syn.wire_size(), 60);
+    }
+
+    #[test]
+    fn a_packet_fits_two_cache_lines_with_the_network_s_own_fields() {
+        assert!(size_of::<Packet>() <= 112, "{}", size_of::<Packet>());
+    }
+}

@@ -1,0 +1,344 @@
+//! Rates and sizes, and the text in which people write them: "10Mbit/s", "50ms", "1.5 MB".
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::time::TimeDelta;
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Rate(u64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+impl Rate {
+    /// `bps` bits per second.
+    pub const fn from_bps(bps: u64) -> Self {
+        Rate(bps)
+    }
+    /// Bits per second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+    /// The bytes that fit into `span` at this rate, rounded down.
+    pub fn bytes_in(self, span: TimeDelta) -> Bytes {
+        Bytes((u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000) as u64)
+    }
+    /// The time that `bytes` take at this rate, rounded up to a nanosecond; the longest span at rate zero.
+    pub fn time_for(self, bytes: u64) -> TimeDelta {
+        if self.0 == 0 {
+            return TimeDelta::MAX;
+        }
+        TimeDelta::from_nanos((u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0)) as u64)
+    }
+}
+
+/// Why a text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseQuantityError {
+    /// It does not start with a number.
+    #[error("`{text}` does not start with a number; write for example `{example}`")]
+    NoNumber {
+        /// The text.
+        text: String,
+        /// One that would be right.
+        example: &'static str,
+    },
+    /// The unit is missing.
+    #[error("`{text}` has no unit; write for example `{example}` (units: {units})")]
+    NoUnit {
+        /// The text.
+        text: String,
+        /// One that would be right.
+        example: &'static str,
+        /// All units.
+        units: &'static str,
+    },
+    /// The unit is not known.
+    #[error("`{unit}` in `{text}` is not a unit of {what} (units: {units})")]
+    UnknownUnit {
+        /// The text.
+        text: String,
+        /// The unit in it.
+        unit: String,
+        /// Time, rate or size.
+        what: &'static str,
+        /// All units.
+        units: &'static str,
+    },
+    /// Negative, not finite, or too large.
+    #[error("`{text}` is out of range: {what} lies between 0 and {max}")]
+    OutOfRange {
+        /// The text.
+        text: String,
+        /// Time, rate or size.
+        what: &'static str,
+        /// The largest.
+        max: &'static str,
+    },
+}
+
+/// A kind of quantity: what it is called and which units it knows, in multiples of the base unit.
+struct Kind {
+    what: &'static str,
+    example: &'static str,
+    units: &'static str,
+    table: &'static [(&'static str, u64)],
+    max: &'static str,
+}
+
+const TIME: Kind = Kind {
+    what: "time",
+    example: "50ms",
+    units: "ns, us, ms, s, min, h",
+    table: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("sec", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
+    max: "100 years",
+};
+
+const RATE: Kind = Kind {
+    what: "rate",
+    example: "10Mbit/s",
+    units: "bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or with B/s for bytes; bps and mbit are understood",
+    table: &[
+        ("bit/s", 1),
+        ("bps", 1),
+        ("bit", 1),
+        ("b/s", 1),
+        ("kbit/s", 1_000),
+        ("kbps", 1_000),
+        ("kbit", 1_000),
+        ("kb/s", 1_000),
+        ("mbit/s", 1_000_000),
+        ("mbps", 1_000_000),
+        ("mbit", 1_000_000),
+        ("mb/s", 1_000_000),
+        ("gbit/s", 1_000_000_000),
+        ("gbps", 1_000_000_000),
+        ("gbit", 1_000_000_000),
+        ("gb/s", 1_000_000_000),
+        ("tbit/s", 1_000_000_000_000),
+        ("tbps", 1_000_000_000_000),
+        ("tbit", 1_000_000_000_000),
+        // Bytes, told apart from bits by the capital B.
+        ("B/s", 8),
+        ("kB/s", 8_000),
+        ("KB/s", 8_000),
+        ("MB/s", 8_000_000),
+        ("GB/s", 8_000_000_000),
+    ],
+    max: "1000 Tbit/s",
+};
+
+const SIZE: Kind = Kind {
+    what: "size",
+    example: "100kB",
+    units: "B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB (powers of 1024)",
+    table: &[
+        ("b", 1),
+        ("byte", 1),
+        ("bytes", 1),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("tb", 1_000_000_000_000),
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("tib", 1 << 40),
+    ],
+    max: "1000 TB",
+};
+
+/// Splits "10 Mbit/s" into its number and its unit.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text
+        .char_indices()
+        .find(|&(i, c)| {
+            // An exponent belongs to the number only when a digit follows: "1e3B", but not "1exabyte".
+            let exponent = (c == 'e' || c == 'E')
+                && text[i + 1..].trim_start_matches(['+', '-']).starts_with(|d: char| d.is_ascii_digit());
+            let sign = (c == '+' || c == '-') && (i == 0 || text[..i].ends_with(['e', 'E']));
+            !(c.is_ascii_digit() || c == '.' || c == '_' || exponent || sign)
+        })
+        .map_or(text.len(), |(i, _)| i);
+    (&text[..end], text[end..].trim())
+}
+
+fn parse(text: &str, kind: &Kind, limit: u64) -> Result<u64, ParseQuantityError> {
+    let (number, unit) = split(text);
+    let plain = number.replace('_', "");
+    let value: f64 = plain
+        .parse()
+        .map_err(|_| ParseQuantityError::NoNumber { text: text.to_owned(), example: kind.example })?;
+    if unit.is_empty() {
+        // Zero is zero in any unit.
+        return if value == 0.0 {
+            Ok(0)
+        } else {
+            Err(ParseQuantityError::NoUnit {
+                text: text.to_owned(),
+                example: kind.example,
+                units: kind.units,
+            })
+        };
+    }
+    // The exact spelling first, so that "MB/s" is bytes and "Mb/s" is bits.
+    let lower = unit.to_lowercase();
+    let factor = kind
+        .table
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .or_else(|| kind.table.iter().find(|(name, _)| *name == lower))
+        .map(|&(_, factor)| factor)
+        .ok_or_else(|| ParseQuantityError::UnknownUnit {
+            text: text.to_owned(),
+            unit: unit.to_owned(),
+            what: kind.what,
+            units: kind.units,
+        })?;
+    let out_of_range =
+        || ParseQuantityError::OutOfRange { text: text.to_owned(), what: kind.what, max: kind.max };
+    // Whole numbers stay exact above 2^53.
+    let scaled = match plain.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(factor).ok_or_else(out_of_range)?,
+        Err(_) if value.is_finite() && value >= 0.0 && value * (factor as f64) <= limit as f64 => {
+            (value * factor as f64).round() as u64
+        }
+        Err(_) => return Err(out_of_range()),
+    };
+    if scaled > limit { Err(out_of_range()) } else { Ok(scaled) }
+}
+
+impl FromStr for TimeDelta {
+    type Err = ParseQuantityError;
+    /// Reads "50ms", "1.5 s", "2min".
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text, &TIME, 3_155_760_000_000_000_000).map(TimeDelta::from_nanos)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseQuantityError;
+    /// Reads "10Mbit/s", "1.5Gbps", "12mbit", "2MB/s" (capital B: bytes).
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text, &RATE, 1_000_000_000_000_000).map(Rate)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseQuantityError;
+    /// Reads "1500B", "100kB", "2MiB".
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text, &SIZE, 1_000_000_000_000_000).map(Bytes)
+    }
+}
+
+/// Writes `value` with the largest unit that needs no more than three decimals.
+fn display(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
+    for &(unit, name) in units {
+        if value >= unit && value % (unit / 1_000).max(1) == 0 {
+            return write!(f, "{}{name}", value as f64 / unit as f64);
+        }
+    }
+    write!(f, "{value}{base}")
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+        display(f, self.0, &UNITS, "bit/s")
+    }
+}
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+        display(f, self.0, &UNITS, "B")
+    }
+}
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_people_write_is_understood() {
+        for (text, bps) in [
+            ("10Mbit/s", 10_000_000),
+            ("10 mbit", 10_000_000),
+            ("1.5Gbps", 1_500_000_000),
+            ("2MB/s", 16_000_000),
+            ("2Mb/s", 2_000_000),
+            ("0", 0),
+            ("1e3 bit/s", 1_000),
+            ("1_000kbit/s", 1_000_000),
+        ] {
+            assert_eq!(text.parse::<Rate>().unwrap().as_bps(), bps, "{text}");
+        }
+        for (text, nanos) in
+            [("50ms", 50_000_000), ("1.5 s", 1_500_000_000), ("2min", 120_000_000_000), ("10us", 10_000)]
+        {
+            assert_eq!(text.parse::<TimeDelta>().unwrap().as_nanos(), nanos, "{text}");
+        }
+        for (text, bytes) in [("1500B", 1500), ("100kB", 100_000), ("2MiB", 2 << 20)] {
+            assert_eq!(text.parse::<Bytes>().unwrap().0, bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
+        assert!(error("fast").contains("does not start with a number"));
+        assert!(error("10").contains("has no unit"));
+        assert!(error("10 parsec").contains("`parsec` in `10 parsec` is not a unit of rate"));
+        assert!(error("-1Mbit/s").contains("out of range"));
+        assert!(error("1e30Gbit/s").contains("out of range"));
+        assert!("inf s".parse::<TimeDelta>().is_err());
+    }
+
+    #[test]
+    fn a_bandwidth_delay_product_is_exact() {
+        let rate: Rate = "400Gbit/s".parse().unwrap();
+        assert_eq!(rate.bytes_in(TimeDelta::from_secs(3600)), Bytes(180_000_000_000_000));
+        assert_eq!(rate.time_for(1500).as_nanos(), 30);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(n in 0u64..1_000_000_000_000_000) {
+            prop_assert_eq!(Rate::from_bps(n).to_string().parse::<Rate>().unwrap().as_bps(), n);
+            prop_assert_eq!(Bytes(n).to_string().parse::<Bytes>().unwrap(), Bytes(n));
+            prop_assert_eq!(TimeDelta::from_nanos(n).to_string().parse::<TimeDelta>().unwrap().as_nanos(), n);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*") {
+            let _ = (text.parse::<Rate>(), text.parse::<TimeDelta>(), text.parse::<Bytes>());
+        }
+    }
+}

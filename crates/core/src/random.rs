@@ -1,0 +1,113 @@
+//! Named random streams: each component draws from its own, so that adding a flow does not reshuffle the others.
+
+use rand_core::SeedableRng;
+use rand_distr::Distribution;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Where a run's streams come from: the seed of the scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    seed: u64,
+}
+
+impl Streams {
+    /// The streams of `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Streams { seed }
+    }
+
+    /// The stream called `name` ("link.r1>r2.loss"). The same seed and name give the same stream, whatever else the run
+    /// holds.
+    pub fn stream(&self, name: &str) -> Stream {
+        // FNV-1a over the name, then SplitMix64 over seed and hash: both fixed for ever, unlike std's hasher.
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for byte in name.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let mut state = hash ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut seed = [0u8; 32];
+        for word in seed.chunks_exact_mut(8) {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+        }
+        Stream { rng: Xoshiro256PlusPlus::from_seed(seed) }
+    }
+}
+
+/// One component's random numbers.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Stream {
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        use rand_core::Rng as _;
+        self.rng.next_u64()
+    }
+    /// Uniform in [0, 1), with 53 bits.
+    pub fn uniform(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+    /// Uniform in [low, high); `low` where the range is empty.
+    pub fn range(&mut self, low: f64, high: f64) -> f64 {
+        if high > low { low + (high - low) * self.uniform() } else { low }
+    }
+    /// Uniform integer in [0, bound); 0 for an empty range. The bias is below bound / 2^64.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+    /// True with the given probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.uniform() < probability
+    }
+    /// Exponential with the given mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        // 1 - u is in (0, 1]: its logarithm is finite.
+        -mean * (1.0 - self.uniform()).ln()
+    }
+    /// Normal with the given mean and standard deviation.
+    pub fn normal(&mut self, mean: f64, stddev: f64) -> f64 {
+        let z: f64 = rand_distr::StandardNormal.sample(&mut self.rng);
+        mean + stddev * z
+    }
+    /// Pareto with the given mean and shape (above 1, or the mean does not exist and `mean` is taken as the scale).
+    pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
+        let scale = if shape > 1.0 { mean * (shape - 1.0) / shape } else { mean };
+        scale / (1.0 - self.uniform()).powf(1.0 / shape)
+    }
+    /// Log-normal, given the mean and standard deviation of its logarithm.
+    pub fn log_normal(&mut self, mu: f64, sigma: f64) -> f64 {
+        self.normal(mu, sigma).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_named_seeded_and_fixed_for_ever() {
+        let a = Streams::new(1).stream("flow.a").next_u64();
+        assert_eq!(a, Streams::new(1).stream("flow.a").next_u64());
+        assert_ne!(a, Streams::new(1).stream("flow.b").next_u64());
+        assert_ne!(a, Streams::new(2).stream("flow.a").next_u64());
+    }
+
+    #[test]
+    fn distributions_have_their_means() {
+        let mut s = Streams::new(7).stream("means");
+        let n = 200_000;
+        let mut mean =
+            |draw: &mut dyn FnMut(&mut Stream) -> f64| (0..n).map(|_| draw(&mut s)).sum::<f64>() / n as f64;
+        assert!((mean(&mut |s| s.exponential(3.0)) - 3.0).abs() < 0.05);
+        assert!((mean(&mut |s| s.normal(5.0, 2.0)) - 5.0).abs() < 0.05);
+        assert!((mean(&mut |s| s.pareto(2.0, 3.0)) - 2.0).abs() < 0.05);
+        assert!((mean(&mut |s| s.range(1.0, 2.0)) - 1.5).abs() < 0.01);
+        assert!((mean(&mut |s| s.below(10) as f64) - 4.5).abs() < 0.05);
+    }
+}

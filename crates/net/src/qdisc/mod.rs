@@ -1,0 +1,54 @@
+//! Queueing disciplines: what waits in front of a link, in which order it leaves, and what is dropped or marked.
+//!
+//! A qdisc holds [`Queued`] entries, not packets: the packet stays in the network's arena. A constant-rate drop-tail FIFO
+//! does not come here at all, as the link knows its departures on arrival (see `link`).
+
+use warpline_core::record::DropReason;
+use warpline_core::{Ecn, TimeDelta, Timestamp};
+
+/// A packet as a qdisc sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// Its place in the network's arena.
+    pub slot: u32,
+    /// Bytes on the wire.
+    pub size: u32,
+    /// The flow it belongs to, for fair queueing.
+    pub flow: u32,
+    /// ECN field; a qdisc that marks sets [`Ecn::Ce`] here and says so in its verdict or in what it hands out.
+    pub ecn: Ecn,
+    /// Traffic class, 0 first.
+    pub class: u8,
+    /// When it was enqueued.
+    pub arrived: Timestamp,
+}
+
+/// What became of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Taken in.
+    Queued,
+    /// Taken in and marked congestion-experienced.
+    Marked,
+    /// Not taken in.
+    Dropped(DropReason),
+}
+
+/// Packets that leave a qdisc other than by transmission.
+#[derive(Debug, Default)]
+pub struct Dropped(pub Vec<(Queued, DropReason)>);
+
+/// A queueing discipline.
+pub trait Qdisc: std::fmt::Debug + Send {
+    /// A packet arrives. Packets pushed out of the queue to make room go to `dropped`; the arriving one does not.
+    fn enqueue(&mut self, now: Timestamp, packet: Queued, dropped: &mut Dropped) -> Verdict;
+    /// The next packet to send. Those dropped on the way out (CoDel) go to `dropped`; one marked on the way out has its
+    /// `ecn` set to [`Ecn::Ce`].
+    fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued>;
+    /// Packets and bytes waiting.
+    fn backlog(&self) -> (u32, u64);
+    /// The link's rate or mean packet time changed (RED needs it for idle time).
+    fn set_packet_time(&mut self, mean: TimeDelta) {
+        let _ = mean;
+    }
+}

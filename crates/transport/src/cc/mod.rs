@@ -1,0 +1,133 @@
+//! Congestion control: the interface, the built-in algorithms, and the choice between them.
+//!
+//! An algorithm decides how large the window is; when losses are detected and how the window is approached during recovery
+//! (PRR, RFC 6937) is the connection's business. The vocabulary is that of Linux and quinn. Windows are in bytes and may
+//! be below one segment: the connection then paces single segments at `cwnd / srtt`.
+
+use warpline_core::record::LossTrigger;
+use warpline_core::{Rate, TimeDelta, Timestamp};
+
+/// What an acknowledgement tells the algorithm.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// When it was processed.
+    pub now: Timestamp,
+    /// Bytes newly acknowledged, cumulatively or selectively.
+    pub acked: u64,
+    /// Bytes newly acknowledged that had been marked lost or retransmitted are included in `acked`; this is the payload size
+    /// of a full segment on this connection.
+    pub mss: u64,
+    /// RTT sample of this acknowledgement (Karn's rule applied, or timestamps), if it gave one.
+    pub rtt: Option<TimeDelta>,
+    /// Smoothed RTT after this sample; zero before the first.
+    pub srtt: TimeDelta,
+    /// Smallest RTT of the connection; zero before the first sample.
+    pub min_rtt: TimeDelta,
+    /// One-way delay from the sender's to the receiver's timestamp, with an unknown constant offset, if timestamps are in use
+    /// (what RFC 6817 needs).
+    pub one_way_delay: Option<TimeDelta>,
+    /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation).
+    pub delivery_rate: Option<Rate>,
+    /// Bytes delivered over the connection so far.
+    pub delivered: u64,
+    /// Bytes delivered when the newest segment acknowledged here was sent: a round trip has passed when this reaches the
+    /// `delivered` of the last round's end.
+    pub prior_delivered: u64,
+    /// Bytes in flight before this acknowledgement.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// Next byte to be sent: with `ack`, algorithms that count round trips by sequence number use these.
+    pub next_seq: u64,
+    /// Cumulative acknowledgement.
+    pub ack: u64,
+    /// Bytes reported congestion-experienced by this acknowledgement.
+    pub ce: u64,
+    /// Whether the window, and not the application or the receiver, limited sending (RFC 7661, Linux is_cwnd_limited). The
+    /// window must not grow otherwise.
+    pub cwnd_limited: bool,
+    /// Whether the connection is in fast recovery, CWR or loss state: the window must not grow from here (PRR governs it);
+    /// after a time-out (`Recovery::Loss`) slow start goes on.
+    pub phase: Phase,
+}
+
+/// Congestion state of the connection, as in Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Phase {
+    /// Nothing wrong.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACKs seen, nothing declared lost yet. Growth goes on.
+    Disorder,
+    /// Reduced because of an ECN echo; not growing until the window's end is acknowledged.
+    Cwr,
+    /// Fast recovery; not growing.
+    Recovery,
+    /// After a retransmission time-out; slow start goes on.
+    Loss,
+}
+
+/// A reason to reduce.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionEvent {
+    /// When.
+    pub now: Timestamp,
+    /// What showed the congestion.
+    pub trigger: LossTrigger,
+    /// Bytes in flight at that moment (RFC 5681's FlightSize).
+    pub in_flight: u64,
+    /// Payload size of a full segment in bytes.
+    pub mss: u64,
+    /// Smallest RTT of the connection; zero before the first sample.
+    pub min_rtt: TimeDelta,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: TimeDelta,
+}
+
+/// A congestion-control algorithm: one connection's window.
+pub trait CongestionControl: std::fmt::Debug + Send {
+    /// `bytes` were sent (retransmissions included); `in_flight` counts them.
+    fn on_sent(&mut self, now: Timestamp, bytes: u64, in_flight: u64) {
+        let _ = (now, bytes, in_flight);
+    }
+    /// An acknowledgement of new data (cumulative or selective) was processed.
+    fn on_ack(&mut self, ack: &AckSample);
+    /// Losses or ECN echoes begin a new congestion episode: reduce `cwnd` and `ssthresh`. Called once per episode. The
+    /// state before is to be kept for [`undo`](Self::undo).
+    fn on_congestion_event(&mut self, event: &CongestionEvent);
+    /// The retransmission timer expired: `ssthresh` reduces, `cwnd` becomes one segment (RFC 5681 section 3.1). Called for
+    /// the first time-out of an episode only; back-off repeats are not new congestion.
+    fn on_rto(&mut self, event: &CongestionEvent);
+    /// Recovery or CWR ended in good order (everything outstanding at its start is acknowledged). The connection expects `cwnd` to be the
+    /// window to go on with.
+    fn on_recovery_exit(&mut self, now: Timestamp) {
+        let _ = now;
+    }
+    /// The last reduction proved spurious: restore what was before it (Linux tcp_undo_cwnd_reduction).
+    fn undo(&mut self, now: Timestamp);
+    /// Sending resumes after `idle` without anything in flight (RFC 2861, RFC 5681 section 4.1): algorithms may restart.
+    fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        let _ = (now, idle, rto);
+    }
+    /// Congestion window in bytes; may be below one segment.
+    fn cwnd(&self) -> u64;
+    /// Slow-start threshold in bytes; `u64::MAX` while unset.
+    fn ssthresh(&self) -> u64;
+    /// The rate to pace at, if the algorithm wants pacing of its own.
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+    /// Name as scenarios write it.
+    fn name(&self) -> &'static str;
+}
+
+/// What every algorithm is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct CcConfig {
+    /// Payload size of a full segment in bytes.
+    pub mss: u64,
+    /// Initial window in bytes.
+    pub initial_window: u64,
+    /// Initial slow-start threshold in bytes; `u64::MAX` for none.
+    pub initial_ssthresh: u64,
+}
