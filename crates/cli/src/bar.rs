@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use warpline_lab::run::Progress;
 
-use crate::output::{prefixed, short};
+use crate::output::short;
 
 /// The look of the bar. Its unit is the simulated nanosecond, so `per_sec` is a speed in simulated time.
 const TEMPLATE: &str = "{prefix:.bold} [{bar:30.cyan}] {percent}%  {simulated}, {pace}{msg}, {remaining}";
@@ -39,7 +39,7 @@ impl Bar {
                     );
                 })
                 .with_key("pace", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
-                    let _ = write!(text, "{}x real time", short(state.per_sec() / 1e9));
+                    let _ = write!(text, "{} x real time", short(state.per_sec() / 1e9));
                 })
                 .with_key("remaining", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
                     let _ = write!(text, "{} left", remaining(state.eta()));
@@ -62,8 +62,7 @@ impl Bar {
             self.runs.iter().map(|run| part(run).load(Ordering::Relaxed)).sum::<u64>()
         };
         let elapsed = self.bar.elapsed().as_secs_f64();
-        let mut message =
-            format!(", {}packet-hops/s", prefixed(sum(|run| &run.1) as f64 / elapsed.max(1e-3)));
+        let mut message = format!(", {} packet-hops/s", short(sum(|run| &run.1) as f64 / elapsed.max(1e-3)));
         if self.runs.len() > 1 {
             let length = progress.duration.as_nanos();
             let done = self.runs.iter().filter(|run| run.0.load(Ordering::Relaxed) >= length).count();

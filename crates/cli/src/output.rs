@@ -89,12 +89,6 @@ pub(crate) fn short(value: f64) -> String {
     format!("{scaled:.decimals$}{prefix}")
 }
 
-/// As [`short`], with a space at the end so that a unit can follow: "31.4 M" becomes "31.4 M", "950" becomes "950 ".
-pub(crate) fn prefixed(value: f64) -> String {
-    let text = short(value);
-    if text.ends_with(char::is_alphabetic) { text } else { format!("{text} ") }
-}
-
 /// A wall-clock time in seconds as people say it: "0.84 s", "3 min 12 s".
 pub(crate) fn spoken_seconds(seconds: f64) -> String {
     if seconds < 120.0 {

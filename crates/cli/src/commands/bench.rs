@@ -15,10 +15,12 @@ use crate::output::{self, HEADING};
 use crate::stopwatch::Stopwatch;
 
 const EXAMPLES: &str = "\
-A packet-hop is one packet, data or acknowledgement, that crosses one link. The workloads are ordinary scenarios with the default
-TCP: N long-lived flows over a dumbbell (round trip 50 ms, drop-tail queue of one bandwidth-delay product), and one flow at
-constant rate over ten links. Time is taken from the start of the run to its end, without the loading of the program; each
-workload runs in a process of its own, so that its peak memory is its own (Linux only).
+A packet-hop is one packet, data or acknowledgement, that crosses one link. The
+workloads are ordinary scenarios with the default TCP: N long-lived flows over a
+dumbbell (round trip 50 ms, drop-tail queue of one bandwidth-delay product), and
+one flow at constant rate over ten links. Time is taken around the run, without
+the start of the program. Each workload runs in a process of its own, so that
+its peak memory is its own (Linux only).
 
 Examples:
   warpline bench
@@ -29,7 +31,8 @@ Examples:
 
 /// Measure speed and memory on the standard workloads
 ///
-/// Prints packet-hops and events per second, wall-clock time and peak memory of each workload; with --repeat, of the run with the median speed.
+/// Prints packet-hops and events per second, wall-clock time and peak memory of each workload; with --repeat, of the run
+/// with the median speed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -21,23 +21,23 @@ const EXAMPLES: &str = "\
 Examples:
   Run a scenario; results go to runs/dumbbell-1:
     warpline run scenarios/dumbbell.toml
-  Another congestion control and a smaller queue, into a directory of your choice:
-    warpline run scenarios/dumbbell.toml --set flow[0].cc=vegas --set topology.bottleneck.queue.limit=0.5BDP --out runs/vegas
+  Another congestion control, into a directory of your choice:
+    warpline run scenarios/dumbbell.toml --set flow[0].cc=vegas --out runs/vegas
   Twenty seeds on all cores, with means and 95 % confidence intervals:
     warpline run scenarios/dumbbell.toml --seeds 1..20
   For programs:
     warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
 
-Results:
-  summary.json     metrics in total, per group, flow and link; the same bytes for the same scenario and seed
-  *.parquet        tables: flows, links, transfers, time series, and what `record` asked for
-  *.pcapng         captures for Wireshark, of links with record = [\"pcap\"]
-  *.sqlog          qlog, of flows with record = [\"qlog\"]
-  report.html      plots and tables in one file
-  A run directory is written whole or not at all.
+Results (a run directory is written whole or not at all):
+  summary.json  metrics in total, per group, flow and link
+  *.parquet     tables: flows, links, transfers, time series, what `record` asked for
+  *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
+  *.sqlog       qlog, of flows with record = [\"qlog\"]
+  report.html   plots and tables in one file
 
-Ctrl-C (or SIGTERM) stops the run, keeps what was measured until then and says so: exit code 130, and \"stopped\" in
-summary.json. Ctrl-C twice ends at once and leaves nothing behind.";
+Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
+exit code 130, and \"stopped\" in summary.json. Ctrl-C twice ends at once and
+leaves nothing behind.";
 
 /// Run a scenario: summary, tables and a report
 ///
@@ -201,10 +201,10 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         let mut text = outcome.summary.to_text(output::stdout_coloured());
         let _ = writeln!(
             text,
-            "\nRan in {}: {}x real time, {}packet-hops/s",
+            "\nRan in {}: {} x real time, {} packet-hops/s",
             output::spoken_seconds(seconds),
             output::short(outcome.summary.info.simulated_s / seconds),
-            output::prefixed(outcome.packet_hops as f64 / seconds),
+            output::short(outcome.packet_hops as f64 / seconds),
         );
         text + &places(directory, report.as_deref())
     };

@@ -5,9 +5,10 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  Completion and checks in an editor with a TOML language server (Even Better TOML, taplo):
+  Completion and checks in editors that know TOML (Even Better TOML, taplo):
     warpline schema > scenario.schema.json
-    and as the first line of a scenario:  #:schema ./scenario.schema.json";
+  and as the first line of a scenario:
+    #:schema ./scenario.schema.json";
 
 /// Print the JSON Schema of scenario files
 ///

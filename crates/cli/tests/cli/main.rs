@@ -1,0 +1,9 @@
+//! The command line from outside: the program is started as a user starts it.
+
+mod completions;
+mod help;
+mod inputs;
+#[cfg(unix)]
+mod interrupt;
+mod run;
+mod support;
