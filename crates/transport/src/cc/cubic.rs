@@ -69,8 +69,8 @@ pub struct Cubic {
     window: Window,
     slow_start: SlowStart,
     c: f64,
-    beta: f32,
-    beta_ecn: f32,
+    beta: f64,
+    beta_ecn: f64,
     fast_convergence: bool,
     reno_friendly: bool,
     epoch: Epoch,
@@ -105,8 +105,8 @@ impl Cubic {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
             c: within(params.c, 1e-9, 1e9),
-            beta: within(params.beta, 0.0, 1.0) as f32,
-            beta_ecn: within(params.beta_ecn, 0.0, 1.0) as f32,
+            beta: within(params.beta, 0.0, 1.0),
+            beta_ecn: within(params.beta_ecn, 0.0, 1.0),
             fast_convergence: params.fast_convergence,
             reno_friendly: params.reno_friendly,
             epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
@@ -150,7 +150,7 @@ impl Cubic {
         let counted = std::mem::take(&mut self.counted);
         if self.reno_friendly {
             // Reno's increase with this beta; one segment per window once the last maximum is regained (section 4.3).
-            let beta = f64::from(self.beta);
+            let beta = self.beta;
             let alpha = if self.epoch.w_est >= self.epoch.cwnd_prior {
                 1.0
             } else {
@@ -182,7 +182,7 @@ impl Cubic {
 
     fn threshold(&self, event: &CongestionEvent) -> u64 {
         let beta = if event.trigger == LossTrigger::Ecn { self.beta_ecn } else { self.beta };
-        self.window.share(self.window.cwnd, f64::from(beta))
+        self.window.share(self.window.cwnd, beta)
     }
 }
 
@@ -217,11 +217,8 @@ impl CongestionControl for Cubic {
         let cwnd = self.window.cwnd as f64;
         let w_max = self.epoch.w_max;
         self.before_reduction();
-        self.epoch.w_max = if self.fast_convergence && cwnd < w_max {
-            cwnd * (1.0 + f64::from(self.beta)) / 2.0
-        } else {
-            cwnd
-        };
+        self.epoch.w_max =
+            if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.window.reduce(self.threshold(event));
         self.slow_start.on_reduction();
     }

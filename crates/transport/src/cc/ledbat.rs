@@ -94,7 +94,7 @@ impl Ledbat {
 
     /// MIN_CWND in bytes.
     fn smallest(&self) -> u64 {
-        (self.params.min_window * self.window.mss as f64) as u64
+        ((self.params.min_window * self.window.mss as f64) as u64).max(1)
     }
 
     /// Loss: half the window, not below MIN_CWND and never more than it was (section 2.4.2).
@@ -110,7 +110,7 @@ impl Ledbat {
         // A delay of many targets may take no more than it gives per byte: the RFC leaves it unbounded, the floor holds it.
         let off_target = (target - self.queueing.as_secs_f64()) / target;
         let delta = self.params.gain * off_target * ack.acked as f64 * mss / cwnd as f64 + self.remainder;
-        let smallest = self.smallest().min(cwnd).max(1);
+        let smallest = self.smallest().min(cwnd);
         if delta < 0.0 {
             let whole = delta.ceil();
             self.remainder = delta - whole;
@@ -144,8 +144,9 @@ impl CongestionControl for Ledbat {
             self.slow_start.on_ack(&mut self.window, ack, counted);
             return;
         }
-        self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd.max(2 * self.window.mss));
         self.adjust(ack);
+        // From here the delay governs: the window must not fall back into slow start.
+        self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd.max(2 * self.window.mss));
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         let halved = self.halved();

@@ -71,8 +71,6 @@ pub struct LedbatPlusPlus {
     round: Round,
     queueing: TimeDelta,
     slow_down: SlowDown,
-    /// Whether the window limited sending at some time in this round.
-    limited: bool,
 }
 
 impl LedbatPlusPlus {
@@ -92,7 +90,6 @@ impl LedbatPlusPlus {
             round: Round::default(),
             queueing: TimeDelta::ZERO,
             slow_down: SlowDown::NotYet,
-            limited: false,
         }
     }
 
@@ -108,13 +105,13 @@ impl LedbatPlusPlus {
     }
 
     /// The additive increase or multiplicative decrease of one round trip.
-    fn adjust(&mut self) {
+    fn adjust(&mut self, may_grow: bool) {
         let floor = (2 * self.window.mss).min(self.window.cwnd);
         let cwnd = self.window.cwnd as f64;
         let gain = self.window.mss as f64 / self.gain_divisor() as f64;
         let over = self.queueing.as_secs_f64() / self.params.target.as_secs_f64() - 1.0;
         if over <= 0.0 {
-            if self.limited {
+            if may_grow {
                 self.window.raise(gain as u64);
             }
         } else {
@@ -122,7 +119,7 @@ impl LedbatPlusPlus {
             if delta < 0.0 {
                 self.window.cwnd = self.window.cwnd.saturating_sub(-delta as u64).max(floor);
                 self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd.max(2 * self.window.mss));
-            } else if self.limited {
+            } else if may_grow {
                 self.window.raise(delta as u64);
             }
         }
@@ -173,7 +170,6 @@ impl CongestionControl for LedbatPlusPlus {
             let age = if ack.srtt.is_zero() { TimeDelta::MAX } else { ack.srtt };
             self.queueing = self.current.add(ack.now, rtt, age).saturating_sub(self.base.get());
         }
-        self.limited |= ack.cwnd_limited;
         let ends = self.round.ends(ack);
         if matches!(ack.phase, Phase::Recovery | Phase::Cwr) || self.slowed_down(ack, ends) {
             return;
@@ -192,10 +188,7 @@ impl CongestionControl for LedbatPlusPlus {
         } else if ends {
             // A loss while the window was being regained also ended that slow start.
             self.slow_start_ended(ack);
-            self.adjust();
-        }
-        if ends {
-            self.limited = ack.cwnd_limited;
+            self.adjust(may_grow(ack));
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
@@ -246,12 +239,12 @@ mod tests {
         // 50 + 75 ms: a quarter over the target, so a quarter of the window minus the gain.
         ledbat.window.cwnd = 40_000;
         ledbat.queueing = TimeDelta::from_millis(75);
-        ledbat.adjust();
+        ledbat.adjust(true);
         assert_eq!(ledbat.cwnd(), 40_000 - 9_666);
         // Far over: half, not more.
         ledbat.window.cwnd = 40_000;
         ledbat.queueing = TimeDelta::from_millis(600);
-        ledbat.adjust();
+        ledbat.adjust(true);
         assert_eq!(ledbat.cwnd(), 20_000);
     }
 

@@ -62,9 +62,9 @@ pub struct Nice {
     slow_start: SlowStart,
     rule: VegasRule,
     round: Round,
-    threshold: f32,
-    fraction: f32,
-    decrease: f32,
+    threshold: f64,
+    fraction: f64,
+    decrease: f64,
     /// Smallest window in bytes.
     floor: u64,
     max_rtt: TimeDelta,
@@ -96,9 +96,9 @@ impl Nice {
             slow_start: SlowStart::new(&params.slow_start),
             rule: VegasRule::new(&vegas),
             round: Round::default(),
-            threshold: within(params.threshold, 0.0, 1e6) as f32,
-            fraction: within(params.fraction, 0.0, 1.0) as f32,
-            decrease: within(params.decrease, 0.0, 1.0) as f32,
+            threshold: within(params.threshold, 0.0, 1e6),
+            fraction: within(params.fraction, 0.0, 1.0),
+            decrease: within(params.decrease, 0.0, 1.0),
             floor,
             max_rtt: TimeDelta::ZERO,
             late_above: TimeDelta::MAX,
@@ -120,7 +120,7 @@ impl Nice {
                 self.max_rtt = base * 2;
             }
             self.max_rtt = self.max_rtt.max(rtt);
-            self.late_above = base + self.max_rtt.saturating_sub(base).mul_f64(f64::from(self.threshold));
+            self.late_above = base + self.max_rtt.saturating_sub(base).mul_f64(self.threshold);
         }
         self.seen = self.seen.saturating_add(ack.acked);
         if rtt > self.late_above {
@@ -130,7 +130,7 @@ impl Nice {
 
     /// Whether the round that ends was delayed by others' packets, or our own.
     fn congested(&self) -> bool {
-        self.late as f64 > f64::from(self.fraction) * self.window.cwnd.min(self.seen) as f64
+        self.late as f64 > self.fraction * self.window.cwnd.min(self.seen) as f64
     }
 
     fn forget_round(&mut self) {
@@ -167,13 +167,13 @@ impl CongestionControl for Nice {
         }
         if ends {
             if self.congested() {
-                self.window.cwnd = self.shrunk(f64::from(self.decrease));
+                self.window.cwnd = self.shrunk(self.decrease);
                 self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
                 self.rule.begin_round();
             } else {
                 // Linear decrease stops at one segment: only the detector leads below.
                 let floor = self.window.mss.max(self.floor);
-                self.rule.end_round(&mut self.window, floor);
+                self.rule.end_round(&mut self.window, floor, ack.cwnd_limited);
             }
             self.forget_round();
         }
@@ -252,10 +252,11 @@ mod tests {
         let (mut nice, mut feeder) = avoiding(&NiceParams::default());
         feeder.round(&mut nice, 100);
         nice.window.cwnd = 16_000;
-        // Eight of sixteen late: not more than half; nine are.
+        // Eight of sixteen late: not more than half, so Vegas's segment is added; nine are.
         feeder.mixed_round(&mut nice, &[(8, 150), (8, 100)]);
+        let before = nice.cwnd();
         feeder.mixed_round(&mut nice, &[(1, 100)]);
-        assert_eq!(nice.cwnd(), 17_000);
+        assert_eq!(nice.cwnd(), before + 1000);
         nice.window.cwnd = 16_000;
         feeder.mixed_round(&mut nice, &[(9, 150), (7, 100)]);
         let before = nice.cwnd();

@@ -128,6 +128,8 @@ pub(super) struct Bottleneck {
     per_packet: TimeDelta,
     rtt: TimeDelta,
     limit: u64,
+    /// Every so-manieth packet is lost whatever the queue; 0 for none.
+    pub(super) lose_every: u64,
     /// When the link will be free.
     free: Timestamp,
     queue_sum: f64,
@@ -170,6 +172,7 @@ impl Bottleneck {
             per_packet: TimeDelta::from_nanos(1_000_000_000 / packets_per_sec),
             rtt: TimeDelta::from_millis(rtt_ms),
             limit,
+            lose_every: 0,
             free: Timestamp::ZERO,
             queue_sum: 0.0,
             queue_samples: 0.0,
@@ -247,7 +250,8 @@ impl Bottleneck {
             let queue = waiting.as_nanos() / self.per_packet.as_nanos();
             self.queue_sum += queue as f64;
             self.queue_samples += 1.0;
-            let lost = queue >= self.limit;
+            let unlucky = self.lose_every > 0 && self.order % self.lose_every == self.lose_every - 1;
+            let lost = queue >= self.limit || unlucky;
             if !lost {
                 self.free = self.free.max(self.now) + self.per_packet;
             }

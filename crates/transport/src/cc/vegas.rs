@@ -58,8 +58,6 @@ pub(super) struct VegasRule {
     /// Whether the rounds of slow start alternate, and whether this one stands still.
     alternate: bool,
     resting: bool,
-    /// Whether the window limited sending at some time in this round.
-    limited: bool,
 }
 
 impl VegasRule {
@@ -74,7 +72,6 @@ impl VegasRule {
             samples: 0,
             alternate: params.alternate_slow_start,
             resting: false,
-            limited: false,
         }
     }
 
@@ -87,7 +84,6 @@ impl VegasRule {
             self.round_rtt = self.round_rtt.min(rtt);
             self.samples = self.samples.saturating_add(1);
         }
-        self.limited |= ack.cwnd_limited;
     }
 
     /// Smallest RTT of the connection; the longest span before the first sample.
@@ -99,7 +95,6 @@ impl VegasRule {
     pub(super) fn begin_round(&mut self) {
         self.round_rtt = TimeDelta::MAX;
         self.samples = 0;
-        self.limited = false;
     }
 
     /// Forgets everything, as after idle time.
@@ -114,9 +109,9 @@ impl VegasRule {
         !self.resting
     }
 
-    /// The end of a round: moves the window, never below `floor` bytes, and begins the next. Returns false where the
-    /// round gave too few samples to judge.
-    pub(super) fn end_round(&mut self, window: &mut Window, floor: u64) -> bool {
+    /// The end of a round: moves the window, never below `floor` bytes nor up unless `may_grow`, and begins the next. Returns
+    /// false where the round gave too few samples to judge.
+    pub(super) fn end_round(&mut self, window: &mut Window, floor: u64, may_grow: bool) -> bool {
         let judged = self.samples >= self.min_samples;
         if judged {
             let (rtt, base) = (u128::from(self.round_rtt.as_nanos()), u128::from(self.base_rtt.as_nanos()));
@@ -129,14 +124,14 @@ impl VegasRule {
                     // To the rate that really got through, plus a segment against rounding.
                     let actual = (cwnd * base / rtt) as u64 + window.mss;
                     window.cwnd = window.cwnd.min(actual).max(floor.min(window.cwnd));
-                    window.ssthresh = window.ssthresh.min(window.cwnd);
+                    window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
                 }
                 self.resting = self.alternate && !self.resting;
             } else if diff > f64::from(self.beta) * mss {
                 let lower = window.cwnd.saturating_sub(window.mss);
                 window.cwnd = lower.max(floor.min(window.cwnd));
-                window.ssthresh = window.ssthresh.min(window.cwnd);
-            } else if diff < f64::from(self.alpha) * mss && self.limited {
+                window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
+            } else if diff < f64::from(self.alpha) * mss && may_grow {
                 window.raise(window.mss);
             }
         }
@@ -193,7 +188,8 @@ impl CongestionControl for Vegas {
         let judged = ends && {
             let floor = 2 * self.window.mss;
             let slow = self.window.in_slow_start();
-            self.rule.end_round(&mut self.window, floor) && !(slow && self.window.in_slow_start())
+            self.rule.end_round(&mut self.window, floor, ack.cwnd_limited)
+                && !(slow && self.window.in_slow_start())
         };
         if judged || counted == 0 {
             return;
