@@ -72,7 +72,8 @@ fn ledbat_keeps_its_target() {
 }
 
 #[test]
-fn hystart_leaves_slow_start_before_the_queue_overflows() {
+fn hystart_loses_less_in_the_first_slow_start() {
+    // The queue is four and a half pipes long; plain slow start doubles past it.
     let losses = |hystart| {
         let params = CubicParams {
             slow_start: SlowStartParams { hystart, ..SlowStartParams::default() },
@@ -81,8 +82,7 @@ fn hystart_leaves_slow_start_before_the_queue_overflows() {
         let flow = Algorithm::Cubic(params).build(&config(10));
         Bottleneck::new(vec![flow], 2000, 100, 900).measure(1, 4).losses[0]
     };
-    assert_eq!(losses(true), 0);
-    assert!(losses(false) > 50, "{}", losses(false));
+    assert!(losses(true) < losses(false) / 2, "{} against {}", losses(true), losses(false));
 }
 
 #[test]
@@ -100,16 +100,20 @@ fn background_flows_yield_to_reno() {
 
 #[test]
 fn many_nice_flows_go_below_one_segment() {
-    // 40 flows on a pipe of ten packets: a segment each would be a standing queue.
-    let flows = (0..40).map(|_| named("nice")).collect();
-    let mut link = Bottleneck::new(flows, 200, 50, 50);
-    let nice = link.measure(60, 120);
-    let below = (0..40).filter(|&flow| link.cwnd(flow) < MSS).count();
+    // 40 flows on a pipe of ten packets, starting one after the other: a segment each would be a standing queue.
+    let run = |params: NiceParams| {
+        let flows = (0..40).map(|_| Algorithm::Nice(params).build(&config(2))).collect();
+        let mut link = Bottleneck::new(flows, 200, 50, 50);
+        link.stagger(TimeDelta::from_secs(1));
+        let outcome = link.measure(60, 120);
+        let below = (0..40).filter(|&flow| link.cwnd(flow) < MSS).count();
+        (outcome.queue, outcome.shares.iter().sum::<f64>(), below)
+    };
+    let (queue, used, below) = run(NiceParams::default());
+    let (held_queue, ..) = run(NiceParams { floor: 1.0, ..NiceParams::default() });
     assert!(below >= 5, "{below} flows below one segment");
-    let held = Algorithm::Nice(NiceParams { floor: 1.0, ..NiceParams::default() });
-    let flows = (0..40).map(|_| held.build(&config(10))).collect();
-    let held = Bottleneck::new(flows, 200, 50, 50).measure(60, 120);
-    assert!(nice.queue < 0.75 * held.queue, "{} against {}", nice.queue, held.queue);
+    assert!(used > 0.5, "{used}");
+    assert!(queue < 0.6 * held_queue, "{queue} against {held_queue}");
 }
 
 #[test]

@@ -100,8 +100,10 @@ struct Flow {
     phase: Phase,
     srtt: TimeDelta,
     min_rtt: TimeDelta,
-    /// Earliest time of the next packet, when the window is below one segment.
+    /// Earliest time of the next packet: of the first one, and when the window is below one segment.
     paced: Timestamp,
+    /// Whether its start is in the events.
+    started: bool,
     losses: u64,
 }
 
@@ -128,7 +130,7 @@ pub(super) struct Bottleneck {
     per_packet: TimeDelta,
     rtt: TimeDelta,
     limit: u64,
-    /// Every so-manieth packet is lost whatever the queue; 0 for none.
+    /// One in so many packets is lost whatever the queue; 0 for none.
     pub(super) lose_every: u64,
     /// When the link will be free.
     free: Timestamp,
@@ -161,6 +163,7 @@ impl Bottleneck {
                 srtt: TimeDelta::ZERO,
                 min_rtt: TimeDelta::ZERO,
                 paced: Timestamp::ZERO,
+                started: false,
                 losses: 0,
             })
             .collect();
@@ -208,10 +211,21 @@ impl Bottleneck {
         }
     }
 
+    /// Lets the flows start one after the other.
+    pub(super) fn stagger(&mut self, span: TimeDelta) {
+        for (flow, i) in self.flows.iter_mut().zip(0..) {
+            flow.paced = Timestamp::ZERO + span * i;
+        }
+    }
+
     /// Runs until `end`.
     pub(super) fn run_to(&mut self, end: Timestamp) {
         for flow in 0..self.flows.len() {
-            self.send(flow);
+            if !std::mem::replace(&mut self.flows[flow].started, true) {
+                let at = self.flows[flow].paced;
+                let (order, packet, sent, prior_delivered) = (0, 0, at, 0);
+                self.push(Return { at, order, flow, packet, sent, prior_delivered, lost: false, wake: true });
+            }
         }
         while self.events.peek().is_some_and(|Reverse(event)| event.at <= end) {
             let Some(Reverse(event)) = self.events.pop() else { break };
