@@ -2,4 +2,5 @@
 //!
 //! No I/O, no clock, no global randomness. Hosts are behind the [`Hosts`] trait: the network does not know what runs on them.
 
+pub mod parameter;
 pub mod qdisc;
