@@ -225,6 +225,11 @@ pub trait Clock {
     fn now(&self) -> Timestamp;
     /// Waits until `deadline` or until something arrives from outside, whichever is first.
     fn wait_until(&mut self, deadline: Timestamp) -> Wake;
+    /// Up to which instant, `limit` at the most, events may be handled without waiting: the present under a clock that
+    /// really passes, `limit` itself under one that jumps.
+    fn horizon(&mut self, limit: Timestamp) -> Timestamp {
+        self.now().min(limit)
+    }
 }
 
 /// The simulator's clock: waiting takes no time at all.
@@ -240,6 +245,10 @@ impl Clock for VirtualClock {
     fn wait_until(&mut self, deadline: Timestamp) -> Wake {
         self.now = self.now.max(deadline);
         Wake::Reached
+    }
+    fn horizon(&mut self, limit: Timestamp) -> Timestamp {
+        self.now = self.now.max(limit);
+        limit
     }
 }
 
