@@ -193,6 +193,7 @@ impl Algorithm {
                 check.part("fraction", p.fraction);
                 check.share("decrease", p.decrease);
                 check.positive("floor", p.floor);
+                check.at_least_one("burst", p.burst);
                 check.queue("alpha", p.alpha);
                 check.queue("beta", p.beta);
                 check.queue("gamma", p.gamma);

@@ -104,6 +104,10 @@ impl CongestionControl for Controller {
         each!(self, algorithm => algorithm.pacing_rate())
     }
     #[inline]
+    fn min_burst(&self) -> u32 {
+        each!(self, algorithm => algorithm.min_burst())
+    }
+    #[inline]
     fn name(&self) -> &'static str {
         each!(self, algorithm => algorithm.name())
     }
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_controller_is_small() {
-        assert!(size_of::<Controller>() <= 208, "{} bytes", size_of::<Controller>());
+        assert!(size_of::<Controller>() <= 200, "{} bytes", size_of::<Controller>());
     }
 
     #[test]
@@ -139,6 +143,9 @@ mod tests {
             fn pacing_rate(&self) -> Option<Rate> {
                 Some(Rate::from_bps(8 * self.0))
             }
+            fn min_burst(&self) -> u32 {
+                3
+            }
             fn name(&self) -> &'static str {
                 "mine"
             }
@@ -148,5 +155,6 @@ mod tests {
         controller.on_ack(&sample(1, 500));
         assert_eq!((controller.cwnd(), controller.name()), (4500, "mine"));
         assert_eq!(controller.pacing_rate(), Some(Rate::from_bps(36_000)));
+        assert_eq!(controller.min_burst(), 3);
     }
 }

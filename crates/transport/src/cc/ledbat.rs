@@ -107,7 +107,7 @@ impl Ledbat {
         let cwnd = self.window.cwnd;
         let mss = self.window.mss as f64;
         let target = self.params.target.as_secs_f64();
-        // A delay of many targets may take no more than it gives per byte: the RFC leaves it unbounded, the floor holds it.
+        // The RFC leaves the decrease unbounded: only MIN_CWND holds it.
         let off_target = (target - self.queueing.as_secs_f64()) / target;
         let delta = self.params.gain * off_target * ack.acked as f64 * mss / cwnd as f64 + self.remainder;
         let smallest = self.smallest().min(cwnd);

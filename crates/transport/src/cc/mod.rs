@@ -155,6 +155,12 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
+    /// Segments to send together while the window is below two segments: so many, then a wait of as many times
+    /// `srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its acknowledgements answers at once and
+    /// its timer does not pass for a queue.
+    fn min_burst(&self) -> u32 {
+        1
+    }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;
 }

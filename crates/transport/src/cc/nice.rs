@@ -7,8 +7,8 @@
 //!
 //! Departures: the paper's pseudo-code compares with minRTT + threshold * maxRTT, its text with the difference: the text
 //! holds here. Late packets are counted in bytes (an acknowledgement of two segments counts twice), against the fraction
-//! of the smaller of the window and what the round acknowledged. Below two segments the prototype sends pairs; here the
-//! connection paces single segments at cwnd / srtt. One RTT sample suffices to judge a round, since a window below one
+//! of the smaller of the window and what the round acknowledged. Below two segments the prototype sends pairs: the
+//! connection is asked to by `min_burst`. One RTT sample suffices to judge a round, since a window below one
 //! gives no more. A loss never raises a window that is below two segments.
 
 use warpline_core::{TimeDelta, Timestamp};
@@ -32,6 +32,8 @@ pub struct NiceParams {
     pub decrease: f64,
     /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
     pub floor: f64,
+    /// Segments sent together while the window is below two segments. Default 2.
+    pub burst: u32,
     /// Vegas's alpha in segments. Default 1.
     pub alpha: f64,
     /// Vegas's beta in segments. Default 3.
@@ -48,6 +50,7 @@ impl Default for NiceParams {
             fraction: 0.5,
             decrease: 0.5,
             floor: 1.0 / 48.0,
+            burst: 2,
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
@@ -75,6 +78,7 @@ pub struct Nice {
     seen: u64,
     /// Off in recovery and after a time-out: Reno's rules then.
     enabled: bool,
+    burst: u32,
 }
 
 impl Nice {
@@ -105,6 +109,7 @@ impl Nice {
             late: 0,
             seen: 0,
             enabled: true,
+            burst: params.burst.max(1),
         }
     }
 
@@ -209,6 +214,9 @@ impl CongestionControl for Nice {
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
     }
+    fn min_burst(&self) -> u32 {
+        self.burst
+    }
     fn name(&self) -> &'static str {
         "nice"
     }
@@ -281,6 +289,12 @@ mod tests {
         assert_eq!(nice.cwnd(), 1000);
         nice.on_rto(&event(1, 0));
         assert_eq!(nice.cwnd(), 1000);
+    }
+
+    #[test]
+    fn a_window_below_two_is_sent_in_pairs() {
+        assert_eq!(avoiding(&NiceParams::default()).0.min_burst(), 2);
+        assert_eq!(avoiding(&NiceParams { burst: 0, ..NiceParams::default() }).0.min_burst(), 1);
     }
 
     #[test]

@@ -133,7 +133,6 @@ fn drive(algorithm: &Algorithm, config: &CcConfig, calls: &[Call]) -> Result<Vec
                     phase,
                 });
                 if !limited || matches!(phase, Phase::Recovery | Phase::Cwr) {
-                    // LEDBAT++ leaves a slow-down by slow start only; nothing may grow here.
                     prop_assert!(cc.cwnd() <= before, "step {step}: grew to {} in {phase:?}", cc.cwnd());
                 }
             }
@@ -218,7 +217,7 @@ proptest! {
             Algorithm::Westwood(WestwoodParams { min_sample: target, smoothing: n(0), ..WestwoodParams::default() }),
             Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), min_window: n(2), base_history: count, current_filter: count, slow_start: true }),
             Algorithm::LedbatPlusPlus(LedbatPlusPlusParams { target, decrease: n(0), max_gain_divisor: count, ..LedbatPlusPlusParams::default() }),
-            Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), alpha: n(4), beta: n(5), gamma: n(6), slow_start }),
+            Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
         ] {
             let mut cc = algorithm.build(&config);

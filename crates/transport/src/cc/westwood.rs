@@ -195,6 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn after_a_time_out_the_path_may_be_longer() {
+        let mut westwood = steady(200, 1000);
+        westwood.on_rto(&event(1000, 0));
+        westwood.on_ack(&AckSample { cwnd_limited: false, ..sample(1001, 1000) });
+        westwood.on_congestion_event(&event(1002, 0));
+        // The sample of 100 ms has replaced the smallest of 60.
+        assert!(westwood.threshold().abs_diff(100_000) <= 1);
+    }
+
+    #[test]
     fn both_filters_smooth() {
         let mut westwood = steady(200, 102);
         assert!((westwood.bandwidth() - 1e6).abs() < 1.0);
