@@ -17,10 +17,10 @@ pub(crate) struct Entry {
     pub(crate) start: Timestamp,
     /// When its transmission is complete.
     pub(crate) departure: Timestamp,
-    /// Bytes on the wire.
-    pub(crate) size: u32,
     /// Whether it will be lost on the wire.
     pub(crate) lost: bool,
+    /// Bytes on the wire.
+    pub(crate) size: u32,
 }
 
 /// What a link has carried and lost.
@@ -48,6 +48,8 @@ pub(crate) struct Backlog {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
+    /// Bytes of all entries.
+    held: u64,
     sums: Sums,
     queued_max: u64,
     /// Arrivals that found no room and may lie in the future.
@@ -67,6 +69,7 @@ impl Ledger {
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
         }
+        self.held += u64::from(entry.size);
         self.entries.push_back(entry);
     }
 
@@ -75,10 +78,10 @@ impl Ledger {
         self.overflows.push_back(arrival);
     }
 
-    /// Entries, departed or not: an upper bound of those in the queue.
+    /// Packets and bytes of the entries, departed or not: an upper bound of what is in the queue.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    pub(crate) fn held(&self) -> (usize, u64) {
+        (self.entries.len(), self.held)
     }
 
     /// Forgets what has departed, so that the ledger grows with the queue and not with the run.
@@ -93,25 +96,28 @@ impl Ledger {
     }
 
     fn forget(&mut self, now: Timestamp) {
-        let departed = self.entries.partition_point(|entry| entry.departure <= now);
-        self.entries.drain(..departed);
+        // One or two have departed since the last packet: a search would cost more.
+        while let Some(entry) = self.entries.front()
+            && entry.departure <= now
+        {
+            self.held -= u64::from(entry.size);
+            self.entries.pop_front();
+        }
     }
 
-    /// Packets that have not departed at `at`: the one in transmission and those that wait. Nothing that has departed by
-    /// `now` is asked for again.
-    pub(crate) fn undeparted(&mut self, now: Timestamp, at: Timestamp) -> usize {
+    /// Packets and bytes that wait at `at`, without the packet in transmission.
+    pub(crate) fn waiting(&mut self, now: Timestamp, at: Timestamp) -> (u32, u64) {
         self.forget(now);
-        self.entries.len() - self.entries.partition_point(|entry| entry.departure <= at)
-    }
-
-    /// Bytes that wait at `at`, without the packet in transmission.
-    pub(crate) fn waiting_bytes(&self, at: Timestamp) -> u64 {
-        self.entries
-            .iter()
-            .rev()
-            .take_while(|entry| entry.start > at)
-            .map(|entry| u64::from(entry.size))
-            .sum()
+        let (mut packets, mut bytes) = (self.entries.len(), self.held);
+        for entry in &self.entries {
+            // An arrival in the present finds one packet in transmission; one ahead of time, those still to depart too.
+            if entry.start > at {
+                break;
+            }
+            packets -= 1;
+            bytes -= u64::from(entry.size);
+        }
+        (packets as u32, bytes)
     }
 
     /// The sums over packets that have departed by `now`, and what waits then.

@@ -66,8 +66,6 @@ pub struct Link {
     /// The wire: packets that will arrive at the far end, oldest first, linked through their slots.
     head: u32,
     tail: u32,
-    /// With fewer entries than this in the ledger the queue cannot be full.
-    roomy: usize,
     ledger: Ledger,
     limit: Limit,
     pub(crate) loss: Option<Box<LossModel>>,
@@ -107,13 +105,9 @@ impl Link {
             framing: parts.framing,
             head: NIL,
             tail: NIL,
-            roomy: match parts {
-                Parts { rate: None, .. } => usize::MAX,
-                Parts { limit: Limit { packets, bytes: u64::MAX }, .. } => packets as usize,
-                _ => 0,
-            },
             ledger: Ledger::default(),
-            limit: parts.limit,
+            // Without serialisation nothing ever waits.
+            limit: if parts.rate.is_some() { parts.limit } else { Limit::NONE },
             loss: parts.loss.map(Box::new),
             general: parts.general.map(Box::new),
             ends: parts.ends,
@@ -156,7 +150,9 @@ impl Link {
         debug_assert!(self.general.is_none());
         let packet = &arena[slot].packet;
         let size = packet.size + self.framing;
-        if self.ledger.len() >= self.roomy && self.is_full(now, at, size) {
+        let (held, held_bytes) = self.ledger.held();
+        let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
+        if !roomy && self.is_full(now, at, size) {
             self.ledger.enter_overflow(at);
             return None;
         }
@@ -177,10 +173,7 @@ impl Link {
 
     #[inline(never)]
     fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u32) -> bool {
-        // The packet in transmission does not count.
-        let packets = self.ledger.undeparted(now, at).saturating_sub(1) as u32;
-        let bytes = if self.limit.bytes == u64::MAX { 0 } else { self.ledger.waiting_bytes(at) };
-        !self.limit.admits((packets, bytes), size)
+        !self.limit.admits(self.ledger.waiting(now, at), size)
     }
 
     /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
