@@ -1,0 +1,26 @@
+//! Results: rows, tables, the run directory, captures and qlog, the summary, and what is computed from several runs.
+//!
+//! A run hands its records and samples to a [`Recorder`] ([`RunWriter`] for a directory, [`MemoryRecorder`] for tables in
+//! memory) and finishes it with a [`Summary`]. [`Run::open`] reads a directory back.
+
+pub mod address;
+pub(crate) mod column;
+pub(crate) mod directory;
+pub mod error;
+pub mod events;
+pub mod metrics;
+pub mod rows;
+pub mod run;
+pub mod summary;
+pub mod tables;
+pub mod writer;
+
+pub use address::{AddressBook, EndpointAddress};
+pub use column::{Row, Word};
+pub use error::ResultError;
+pub use events::{PacketRow, TcpRow};
+pub use rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
+pub use run::Run;
+pub use summary::{GroupSummary, RunInfo, Summary, Totals};
+pub use tables::{Table, Tables};
+pub use writer::{MemoryRecorder, Recorder, RunWriter};
