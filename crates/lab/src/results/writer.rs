@@ -1,6 +1,6 @@
 //! Recording a run while it is under way: into a run directory, or into tables in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,12 @@ use crate::results::address::AddressBook;
 use crate::results::directory::PartialDirectory;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
+use crate::results::pcapng::{CaptureOptions, CaptureWriter};
+use crate::results::qlog::QlogWriter;
 use crate::results::rows::{FlowSample, LinkSample, TransferRow};
 use crate::results::summary::{SUMMARY_FILE, Summary};
 use crate::results::tables::{Table, TableSink, Tables, finish_file, write_table};
+use crate::results::wire::WireFormat;
 
 /// Takes what a run records, as it goes.
 pub trait Recorder {
@@ -147,6 +150,28 @@ pub struct RunWriter {
     directory: PartialDirectory,
     streams: Streams,
     names: BTreeSet<String>,
+    wire: WireFormat,
+    captures: BTreeMap<LinkId, Capture>,
+    qlogs: BTreeMap<FlowId, Qlog>,
+}
+
+#[derive(Debug)]
+struct Capture {
+    path: PathBuf,
+    writer: CaptureWriter<BufWriter<File>>,
+}
+
+/// The qlog of a flow: a trace per end; the far end's file begins with its first event.
+#[derive(Debug)]
+struct Qlog {
+    name: String,
+    sides: [Option<(PathBuf, QlogWriter<BufWriter<File>>)>; 2],
+}
+
+/// A file name from the name of a link or flow: "r1>r2" becomes "r1-r2".
+fn file_stem(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || ".-_".contains(c) { c } else { '-' };
+    name.chars().map(plain).collect()
 }
 
 impl RunWriter {
@@ -167,7 +192,14 @@ impl RunWriter {
             flows: TableSink::file(path)?,
             links: TableSink::file(path)?,
         };
-        Ok(RunWriter { directory, streams, names: BTreeSet::new() })
+        Ok(RunWriter {
+            directory,
+            streams,
+            names: BTreeSet::new(),
+            wire: WireFormat::new(),
+            captures: BTreeMap::new(),
+            qlogs: BTreeMap::new(),
+        })
     }
 
     /// Where files are written until the run is finished.
@@ -183,6 +215,43 @@ impl RunWriter {
     /// Takes this flow's events into `tcp.parquet`.
     pub fn record_tcp(&mut self, flow: FlowId) {
         self.streams.tcp_flows.insert(flow);
+    }
+
+    /// Captures this link into `LINK.pcapng` ("r1>r2" becomes r1-r2.pcapng).
+    ///
+    /// # Errors
+    /// If the file cannot be made, or another link's has the same name.
+    pub fn record_capture(
+        &mut self,
+        link: LinkId,
+        name: &str,
+        options: CaptureOptions,
+    ) -> Result<(), ResultError> {
+        let (path, file) = self.new_file(&format!("{}.pcapng", file_stem(name)))?;
+        let writer = CaptureWriter::new(file, &path, name, options)?;
+        self.captures.insert(link, Capture { path, writer });
+        Ok(())
+    }
+
+    /// Writes this flow's qlog: `FLOW.sqlog` as its opener sees it and, where the other end was recorded too,
+    /// `FLOW.server.sqlog`.
+    ///
+    /// # Errors
+    /// If the file cannot be made, or another flow's has the same name.
+    pub fn record_qlog(&mut self, flow: FlowId, name: &str) -> Result<(), ResultError> {
+        self.qlogs.insert(flow, Qlog { name: name.to_owned(), sides: [None, None] });
+        self.open_qlog(flow, 0)
+    }
+
+    fn open_qlog(&mut self, flow: FlowId, side: usize) -> Result<(), ResultError> {
+        let Some(name) = self.qlogs.get(&flow).map(|qlog| qlog.name.clone()) else { return Ok(()) };
+        let (path, file) = self.new_file(&format!("{}{}.sqlog", file_stem(&name), ["", ".server"][side]))?;
+        let writer = QlogWriter::new(file, flow, &name, side as u8)
+            .map_err(|error| ResultError::io("write", &path, error))?;
+        if let Some(qlog) = self.qlogs.get_mut(&flow) {
+            qlog.sides[side] = Some((path, writer));
+        }
+        Ok(())
     }
 
     /// Adds a file of the caller's own (the scenario's text, an audit).
@@ -219,6 +288,12 @@ impl RunWriter {
         self.streams.links.close()?;
         self.streams.tcp.close()?;
         self.streams.packets.close()?;
+        for Capture { path, writer } in self.captures.into_values() {
+            finish_file(&path, writer.into_inner())?;
+        }
+        for (path, writer) in self.qlogs.into_values().flat_map(|qlog| qlog.sides).flatten() {
+            finish_file(&path, writer.into_inner())?;
+        }
         Ok(SealedRun { directory: self.directory })
     }
 
@@ -233,9 +308,29 @@ impl RunWriter {
 
 impl Recorder for RunWriter {
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
+        if !self.captures.is_empty() {
+            for record in records {
+                // Windows of one direction are scaled by what the other direction's SYN offered too.
+                self.wire.learn(&self.streams.book, &record.packet);
+                if let Some(capture) = self.captures.get_mut(&record.link) {
+                    capture.writer.record(&mut self.wire, &self.streams.book, record)?;
+                }
+            }
+        }
         self.streams.packets(records)
     }
     fn tcp_records(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
+        for record in records {
+            let side = usize::from(self.streams.book.side(record.endpoint));
+            if self.qlogs.get(&record.flow).is_some_and(|qlog| qlog.sides[side].is_none()) {
+                self.open_qlog(record.flow, side)?;
+            }
+            if let Some(qlog) = self.qlogs.get_mut(&record.flow)
+                && let Some((path, writer)) = &mut qlog.sides[side]
+            {
+                writer.record(record).map_err(|error| ResultError::io("write", path, error))?;
+            }
+        }
         self.streams.tcp(records)
     }
     fn flow_samples(&mut self, samples: &[FlowSample]) -> Result<(), ResultError> {
