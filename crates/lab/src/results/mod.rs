@@ -30,3 +30,8 @@ pub use summary::{GroupSummary, RunInfo, Summary, Totals};
 pub use tables::{Table, Tables};
 pub use wire::{WireBytes, WireFormat};
 pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun};
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod tests;
