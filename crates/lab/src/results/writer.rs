@@ -9,12 +9,13 @@ use warpline_core::packet::{FlowId, LinkId};
 use warpline_core::record::{LinkRecord, TcpRecord};
 
 use crate::results::address::AddressBook;
+use crate::results::column::Row;
 use crate::results::directory::PartialDirectory;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
 use crate::results::pcapng::{CaptureOptions, CaptureWriter};
 use crate::results::qlog::QlogWriter;
-use crate::results::rows::{FlowSample, LinkSample, TransferRow};
+use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::results::summary::{SUMMARY_FILE, Summary};
 use crate::results::tables::{Table, TableSink, Tables, finish_file, write_table};
 use crate::results::wire::WireFormat;
@@ -168,6 +169,17 @@ struct Qlog {
     sides: [Option<(PathBuf, QlogWriter<BufWriter<File>>)>; 2],
 }
 
+/// The tables of a run; nothing else may take their names.
+const TABLES: [&str; 7] = [
+    FlowRow::TABLE,
+    TransferRow::TABLE,
+    LinkRow::TABLE,
+    FlowSample::TABLE,
+    LinkSample::TABLE,
+    TcpRow::TABLE,
+    PacketRow::TABLE,
+];
+
 /// A file name from the name of a link or flow: "r1>r2" becomes "r1-r2".
 fn file_stem(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || ".-_".contains(c) { c } else { '-' };
@@ -195,7 +207,7 @@ impl RunWriter {
         Ok(RunWriter {
             directory,
             streams,
-            names: BTreeSet::new(),
+            names: TABLES.map(|table| format!("{table}.parquet")).into(),
             wire: WireFormat::new(),
             captures: BTreeMap::new(),
             qlogs: BTreeMap::new(),
