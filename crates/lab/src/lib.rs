@@ -1,1 +1,3 @@
-//! placeholder
+//! From a scenario to its results.
+
+pub mod results;
