@@ -43,14 +43,18 @@ pub enum CcKind {
     },
     /// BIC (Xu, Harfoush and Rhee 2004).
     Bic {
-        /// Largest increase per RTT, in segments. Default 32.
-        max_increment: Option<f64>,
-        /// Smallest increase per RTT, in segments. Default 0.01.
-        min_increment: Option<f64>,
-        /// Multiplicative decrease factor. Default 0.8.
+        /// Most segments of growth per RTT. Default 16.
+        #[schemars(range(min = 1))]
+        max_increment: Option<u32>,
+        /// RTTs that the last segments up to the old maximum take. Default 20.
+        #[schemars(range(min = 1))]
+        smooth_part: Option<u32>,
+        /// What remains of the window after a loss, above 0 and below 1. Default 819/1024.
         beta: Option<f64>,
-        /// Window in segments below which it acts as Reno. Default 14.
-        low_window: Option<f64>,
+        /// Window in segments up to which it acts as Reno. Default 14.
+        low_window: Option<u32>,
+        /// Whether a flow that lost before it regained its last maximum gives way. Default true.
+        fast_convergence: Option<bool>,
     },
     /// Westwood+ (Grieco and Mascolo 2004).
     Westwood {},
@@ -77,7 +81,9 @@ pub enum CcKind {
         threshold: Option<f64>,
         /// Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
         fraction: Option<f64>,
-        /// Smallest window in segments. Default 1/48.
+        /// What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        decrease: Option<f64>,
+        /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
         min_window: Option<f64>,
     },
     /// An algorithm that the program which runs the scenario has registered under this name (a Python class).
@@ -103,7 +109,13 @@ impl Cc {
                 hystart: None,
             },
             "vegas" => CcKind::Vegas { alpha: None, beta: None, gamma: None },
-            "bic" => CcKind::Bic { max_increment: None, min_increment: None, beta: None, low_window: None },
+            "bic" => CcKind::Bic {
+                max_increment: None,
+                smooth_part: None,
+                beta: None,
+                low_window: None,
+                fast_convergence: None,
+            },
             "westwood" => CcKind::Westwood {},
             "ledbat" => CcKind::Ledbat {
                 target: None,
@@ -112,9 +124,14 @@ impl Cc {
                 min_window: None,
                 base_history: None,
             },
-            "nice" => {
-                CcKind::Nice { alpha: None, beta: None, threshold: None, fraction: None, min_window: None }
-            }
+            "nice" => CcKind::Nice {
+                alpha: None,
+                beta: None,
+                threshold: None,
+                fraction: None,
+                decrease: None,
+                min_window: None,
+            },
             _ => return None,
         }))
     }

@@ -5,9 +5,14 @@
 //! links and flows with every default filled in, which is what the runner builds from.
 
 pub mod cc;
+mod check;
+pub mod diagnostics;
+mod document;
 pub mod flow;
 pub mod link;
 pub mod quantity;
+pub mod schema;
+mod set;
 pub mod tcp;
 pub mod topology;
 

@@ -20,6 +20,17 @@ pub enum Recovery {
     Sack,
 }
 
+/// How the variance term of the retransmission time-out is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoVariance {
+    /// RFC 6298 to the letter; `min_rto` bounds the whole time-out.
+    Rfc6298,
+    /// As Linux: the largest deviation of each round trip, falling slowly; `min_rto` bounds the variance term, so that the
+    /// time-out is at least the smoothed RTT plus `min_rto`.
+    Linux,
+}
+
 /// A set of option values that go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -79,12 +90,24 @@ pub struct TcpOptions {
     pub nagle: Option<bool>,
     /// Spreads a window's segments over the RTT. modern: false (a window below one segment is always paced).
     pub pacing: Option<bool>,
+    /// Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
+    pub pacing_gain: Option<f64>,
+    /// Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
+    pub pacing_gain_slow_start: Option<f64>,
+    /// Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so that a receiver that
+    /// delays acknowledgements answers at once. modern: 1.
+    #[schemars(range(min = 1, max = 2))]
+    pub small_window_burst: Option<u32>,
+    /// Whether the window may grow only while it limits sending (RFC 7661). modern: true.
+    pub cwnd_validation: Option<bool>,
     /// How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
     #[schemars(example = &"40ms")]
     pub delayed_ack: Option<Time>,
     /// Full segments after which an acknowledgement is sent without waiting. modern: 2.
     #[schemars(range(min = 1, max = 64))]
     pub delayed_ack_segments: Option<u32>,
+    /// Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern: 0.
+    pub quick_acks: Option<u32>,
     /// Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
     #[schemars(example = &"200ms")]
     pub min_rto: Option<Time>,
@@ -94,19 +117,25 @@ pub struct TcpOptions {
     /// Retransmission time-out before the first RTT sample. modern: 1s.
     #[schemars(example = &"1s")]
     pub initial_rto: Option<Time>,
-    /// Granularity of the retransmission clock: RTTs and time-outs are counted in these. modern: 1ms; BSD: 500ms.
+    /// Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD: 500ms.
     #[schemars(example = &"500ms")]
     pub tick: Option<Time>,
+    /// How the variance in the retransmission time-out is kept. modern: linux.
+    pub rto_variance: Option<RtoVariance>,
+    /// Retransmissions of a SYN before the connection is given up. modern: 6.
+    pub syn_retries: Option<u32>,
+    /// Time-outs in a row before the connection is given up. modern: 15.
+    pub data_retries: Option<u32>,
     /// Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
     #[schemars(example = &"10p")]
     pub initial_window: Option<Window>,
     /// Initial slow-start threshold. modern: none, slow start ends at the first loss.
     #[schemars(example = &"20p")]
     pub initial_ssthresh: Option<Window>,
-    /// Receive buffer, the largest window advertised. modern: 64MB.
+    /// Receive buffer, the largest window advertised. modern: 32MiB.
     #[schemars(example = &"256KiB")]
     pub receive_buffer: Option<Size>,
-    /// Send buffer: how much the application may have written without acknowledgement. modern: 64MB.
+    /// Send buffer: how much the application may have written without acknowledgement. modern: no bound.
     #[schemars(example = &"256KiB")]
     pub send_buffer: Option<Size>,
     /// Maximum segment size as announced in the SYN: payload of a segment without options, so a full packet has this plus
@@ -152,16 +181,24 @@ impl TcpPreset {
             undo: Some(true),
             nagle: Some(true),
             pacing: Some(false),
+            pacing_gain: Some(1.2),
+            pacing_gain_slow_start: Some(2.0),
+            small_window_burst: Some(1),
+            cwnd_validation: Some(true),
+            quick_acks: Some(0),
+            rto_variance: Some(RtoVariance::Linux),
+            syn_retries: Some(6),
+            data_retries: Some(15),
             delayed_ack: ms(40),
             delayed_ack_segments: Some(2),
             min_rto: ms(200),
             max_rto: ms(120_000),
             initial_rto: ms(1000),
-            tick: ms(1),
+            tick: ms(0),
             initial_window: Some(Window::Segments(10.0)),
             initial_ssthresh: None,
-            receive_buffer: bytes(64_000_000),
-            send_buffer: bytes(64_000_000),
+            receive_buffer: bytes(32 << 20),
+            send_buffer: None,
             mss: bytes(1460),
             idle_restart: Some(true),
             dupack_threshold: Some(3),
@@ -177,6 +214,8 @@ impl TcpPreset {
             tlp: Some(false),
             prr: Some(false),
             undo: Some(false),
+            cwnd_validation: Some(false),
+            rto_variance: Some(RtoVariance::Rfc6298),
             ..modern.clone()
         };
         let bsd = TcpOptions {
@@ -219,7 +258,6 @@ impl TcpPreset {
                 tick: ms(10),
                 initial_window: Some(Window::Segments(2.0)),
                 receive_buffer: bytes(1_000_000_000),
-                send_buffer: bytes(1_000_000_000),
                 idle_restart: Some(false),
                 ..bare
             },
@@ -237,13 +275,15 @@ macro_rules! merge {
 impl TcpOptions {
     fn merged_over(&self, outer: &TcpOptions) -> TcpOptions {
         merge!(self, outer; recovery, sack, dsack, timestamps, window_scaling, ecn, rack, tlp, prr,
-            limited_transmit, undo, nagle, pacing, delayed_ack, delayed_ack_segments, min_rto, max_rto, initial_rto,
+            limited_transmit, undo, nagle, pacing, pacing_gain, pacing_gain_slow_start,
+            small_window_burst, cwnd_validation, quick_acks, rto_variance, syn_retries, data_retries, delayed_ack, delayed_ack_segments, min_rto, max_rto, initial_rto,
             tick, initial_window, initial_ssthresh, receive_buffer, send_buffer, mss, idle_restart,
             dupack_threshold, max_window, max_rate)
     }
 
     /// The options in force when `levels` are given from the outermost (scenario) to the innermost (flow), on top of the
-    /// preset "modern". All are set but `initial_ssthresh`, `max_window` and `max_rate`, whose absence means "none".
+    /// preset "modern". All are set but `initial_ssthresh`, `send_buffer`, `max_window`
+    /// and `max_rate`, whose absence means "none".
     pub fn resolve(levels: &[&TcpOptions]) -> TcpOptions {
         levels.iter().fold(TcpPreset::Modern.options(), |outer, level| {
             let below = match level.preset {
