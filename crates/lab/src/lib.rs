@@ -1,1 +1,3 @@
-//! placeholder
+//! Scenarios, runs, results and reports.
+
+pub mod report;
