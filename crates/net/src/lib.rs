@@ -7,5 +7,7 @@ pub mod loss;
 pub mod mahimahi;
 pub mod parameter;
 pub mod qdisc;
+pub mod routing;
 pub mod schedule;
 pub mod serialise;
+pub mod topology;
