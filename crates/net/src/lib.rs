@@ -14,8 +14,10 @@ pub mod mahimahi;
 pub mod network;
 pub mod parameter;
 pub mod qdisc;
+pub mod routing;
 pub mod schedule;
 pub mod serialise;
+pub mod topology;
 
 pub use driver::{Control, Driver};
 pub use link::{Link, LinkStats};

@@ -109,7 +109,10 @@ impl LossModel {
     /// Whether `packet`, the next one offered to the link, is lost.
     #[inline]
     pub fn lose(&mut self, packet: &Packet) -> bool {
-        !self.is_none() && !(self.config.data_only && !has_payload(packet)) && self.next_is_lost()
+        if self.is_none() || (self.config.data_only && !has_payload(packet)) {
+            return false;
+        }
+        self.next_is_lost()
     }
 
     fn next_is_lost(&mut self) -> bool {

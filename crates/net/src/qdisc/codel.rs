@@ -15,7 +15,7 @@ use crate::parameter::InvalidParameter;
 /// Parameters of [`Codel`]; the defaults are RFC 8289's and Linux's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodelConfig {
-    /// Acceptable standing queue delay. Default 5 ms (section 4.2: 5 to 10 % of `interval`).
+    /// Acceptable standing queue delay. Default 5 ms (the RFC: 5 to 10 % of `interval`).
     pub target: TimeDelta,
     /// Time over which a standing queue must show, about the largest RTT in use. Default 100 ms.
     pub interval: TimeDelta,

@@ -5,6 +5,7 @@ use warpline_core::{Rate, Stream, Timestamp};
 use super::codel::{Codel, CodelConfig};
 use super::droptail::DropTail;
 use super::fifo::Limit;
+use super::fq_codel::{FqCodel, FqCodelConfig};
 use super::priority::{Priority, PriorityConfig};
 use super::red::{Red, RedConfig};
 use super::{Dropped, Qdisc, Queued, Verdict};
@@ -24,6 +25,8 @@ pub enum QdiscConfig {
     Red(RedConfig),
     /// Controlled delay (RFC 8289).
     Codel(CodelConfig),
+    /// Fair queueing with CoDel per flow (RFC 8290).
+    FqCodel(FqCodelConfig),
 }
 
 impl Default for QdiscConfig {
@@ -40,15 +43,17 @@ impl QdiscConfig {
             QdiscConfig::Priority(config) => config.validate(),
             QdiscConfig::Red(config) => config.validate(),
             QdiscConfig::Codel(config) => config.validate(),
+            QdiscConfig::FqCodel(config) => config.validate(),
         }
     }
-    /// An empty queue. Only RED draws from `stream`.
+    /// An empty queue. Only RED (its drops) and FQ-CoDel (its hash) draw from `stream`.
     pub fn build(&self, stream: Stream) -> AnyQdisc {
         match self {
             QdiscConfig::DropTail { limit } => AnyQdisc::DropTail(DropTail::new(*limit)),
             QdiscConfig::Priority(config) => AnyQdisc::Priority(Priority::new(config)),
             QdiscConfig::Red(config) => AnyQdisc::Red(Box::new(Red::new(config.clone(), stream))),
             QdiscConfig::Codel(config) => AnyQdisc::Codel(Box::new(Codel::new(config))),
+            QdiscConfig::FqCodel(config) => AnyQdisc::FqCodel(Box::new(FqCodel::new(config, stream))),
         }
     }
 }
@@ -64,6 +69,8 @@ pub enum AnyQdisc {
     Red(Box<Red>),
     /// Controlled delay.
     Codel(Box<Codel>),
+    /// Fair queueing with CoDel per flow.
+    FqCodel(Box<FqCodel>),
     /// One from outside this crate.
     Boxed(Box<dyn Qdisc>),
 }
@@ -75,6 +82,7 @@ macro_rules! dispatch {
             AnyQdisc::Priority($queue) => $call,
             AnyQdisc::Red($queue) => $call,
             AnyQdisc::Codel($queue) => $call,
+            AnyQdisc::FqCodel($queue) => $call,
             AnyQdisc::Boxed($queue) => $call,
         }
     };

@@ -7,6 +7,7 @@ mod codel;
 mod config;
 mod droptail;
 mod fifo;
+mod fq_codel;
 mod priority;
 mod red;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use codel::{Codel, CodelConfig};
 pub use config::{AnyQdisc, QdiscConfig};
 pub use droptail::DropTail;
 pub use fifo::Limit;
+pub use fq_codel::{FqCodel, FqCodelConfig};
 pub use priority::{Priority, PriorityConfig, PriorityLimit};
 pub use red::{Red, RedConfig};
 

@@ -23,7 +23,7 @@
 //!   the first packet above `min_th`, and its sparing of a queue of one packet are not taken over.
 //! - In byte mode p_b is scaled by size / `mean_packet` as in ns-2 (the paper: by the maximum packet size).
 //! - The average above the range (`max_th`, or twice that if gentle) drops also ECN-capable packets unless `hard_drop` is
-//!   off (RFC 3168 section 7); the paper marks.
+//!   off, as RFC 3168 advises; the paper marks.
 
 use warpline_core::record::DropReason;
 use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
@@ -32,7 +32,8 @@ use super::fifo::{Fifo, Limit};
 use super::{Dropped, Qdisc, Queued, Verdict};
 use crate::parameter::{InvalidParameter, probability};
 
-/// Parameters of [`Red`]; the defaults are the paper's (section 5 of it and ns-2's).
+/// Parameters of [`Red`]; thresholds and weight default to the paper's, `max_p` and `gentle` to Floyd's
+/// later advice, as in ns-2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedConfig {
     /// Average below which nothing is dropped early, in packets (bytes in byte mode). Default 5 packets.
@@ -269,7 +270,7 @@ mod tests {
         gaps
     }
 
-    /// The paper, section 7: with p_a = p_b / (1 - count p_b) the gap between marks is uniform on 1 .. 1/p_b, with mean
+    /// The paper's second method: with p_a = p_b / (1 - count p_b) the gap between marks is uniform on 1 .. 1/p_b, with mean
     /// 1/(2 p_b) + 1/2.
     #[test]
     fn gaps_between_marks_are_uniform() {
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_average_is_the_paper_s_filter() {
-        // Section 4.2 of the paper: after L arrivals that make the queue grow from 0 to L packets, the average is
+        // The paper's upper bound for w_q: after L arrivals that make the queue grow from 0 to L packets, the average is
         // L + 1 + ((1 - w)^(L+1) - 1) / w, so that w = 0.001 lets a burst of L = 100 leave it at 4.88.
         let config =
             RedConfig { weight: 0.001, limit: Limit::NONE, min_th: 1e6, max_th: 2e6, ..Default::default() };

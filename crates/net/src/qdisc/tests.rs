@@ -62,20 +62,24 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             })
         },
     );
-    let codel =
-        (limit(), 1u64..20, 0u64..50, any::<bool>()).prop_map(|(limit, target, more, ecn)| CodelConfig {
+    let codel = (limit(), 1u64..20, 0u64..50, any::<bool>())
+        .prop_map(|(limit, target, more, ecn)| CodelConfig {
             target: TimeDelta::from_millis(target),
             interval: TimeDelta::from_millis(target + more),
             limit,
             ecn,
             mtu: 1500,
-        });
+        })
+        .boxed();
     prop_oneof![
         limit().prop_map(|limit| QdiscConfig::DropTail { limit }),
         (1u16..5, priority_limit)
             .prop_map(|(bands, limit)| QdiscConfig::Priority(PriorityConfig { bands, limit })),
         red,
-        codel.prop_map(QdiscConfig::Codel),
+        codel.clone().prop_map(QdiscConfig::Codel),
+        (codel, 1u32..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
+            QdiscConfig::FqCodel(FqCodelConfig { codel, quantum, flows })
+        }),
     ]
 }
 
@@ -83,6 +87,7 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
 fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
     match config {
         QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.bands) - 1),
+        QdiscConfig::FqCodel(_) => packet.flow,
         _ => 0,
     }
 }
@@ -93,6 +98,7 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
         QdiscConfig::DropTail { limit } => within(limit, total),
         QdiscConfig::Red(config) => within(&config.limit, total),
         QdiscConfig::Codel(config) => within(&config.limit, total),
+        QdiscConfig::FqCodel(config) => within(&config.codel.limit, total),
         QdiscConfig::Priority(PriorityConfig { limit: PriorityLimit::Shared(limit), .. }) => {
             within(limit, total)
         }
@@ -106,13 +112,14 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
 
 /// Whether the discipline may drop on its own account (and not for want of room).
 fn has_aqm(config: &QdiscConfig) -> bool {
-    matches!(config, QdiscConfig::Red(_) | QdiscConfig::Codel(_))
+    matches!(config, QdiscConfig::Red(_) | QdiscConfig::Codel(_) | QdiscConfig::FqCodel(_))
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
     match config {
         QdiscConfig::Red(config) => config.ecn,
         QdiscConfig::Codel(config) => config.ecn,
+        QdiscConfig::FqCodel(config) => config.codel.ecn,
         _ => false,
     }
 }
