@@ -281,7 +281,7 @@ impl RunWriter {
         if !self.names.insert(name.to_lowercase()) || path.exists() {
             return Err(ResultError::SameName { name: name.to_owned() });
         }
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
         Ok((path, BufWriter::new(file)))
     }
 
@@ -371,7 +371,7 @@ impl SealedRun {
     /// If it cannot be written.
     pub fn add_file(&mut self, name: &str, contents: &[u8]) -> Result<(), ResultError> {
         let path = self.directory.path().join(name);
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
         let mut file = BufWriter::new(file);
         file.write_all(contents).map_err(|error| ResultError::io("write", &path, error))?;
         finish_file(&path, file)

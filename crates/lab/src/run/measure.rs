@@ -3,6 +3,7 @@
 use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_net::{LinkStats, Network};
 
+use super::build::Capacity;
 use crate::hosts::World;
 use crate::hosts::counters::{Delays, FlowTotals};
 use crate::results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
@@ -40,8 +41,7 @@ impl Reading {
 pub(super) struct LinkInfo {
     pub(super) from: String,
     pub(super) to: String,
-    /// Bytes that it could send between two instants, if it has a rate.
-    pub(super) capacity: crate::run::build::Capacity,
+    pub(super) capacity: Capacity,
 }
 
 /// Turns counters into samples and rows.
@@ -223,18 +223,19 @@ impl Meter {
             let sent_bytes = stats.sent_bytes - before.sent_bytes;
             let served = stats.queued_packets - before.queued_packets;
             let queued = stats.queued_time.saturating_sub(before.queued_time);
-            let capacity = info.capacity.bytes_between(begin, end.at);
+            let rate = info.capacity.rate_between(begin, end.at).as_bps() as f64;
+            let throughput = bps(sent_bytes, span);
             rows.push(LinkRow {
                 link: index as u32,
                 name: link.name().to_owned(),
                 from: info.from.clone(),
                 to: info.to.clone(),
-                rate_bps: capacity.filter(|_| !span.is_zero()).map(|bytes| bytes * 8.0 / span.as_secs_f64()),
+                rate_bps: Some(rate),
                 delay_s: link.delay().as_secs_f64(),
                 sent_packets: stats.sent_packets - before.sent_packets,
                 sent_bytes,
-                throughput_bps: bps(sent_bytes, span),
-                utilisation: capacity.filter(|&bytes| bytes > 0.0).map(|bytes| sent_bytes as f64 / bytes),
+                throughput_bps: throughput,
+                utilisation: (rate > 0.0).then(|| throughput / rate),
                 drops_overflow: stats.drops_overflow - before.drops_overflow,
                 drops_aqm: stats.drops_aqm - before.drops_aqm,
                 drops_loss: stats.drops_loss - before.drops_loss,

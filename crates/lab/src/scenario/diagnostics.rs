@@ -141,7 +141,7 @@ fn locate(source: &str, text: &str, span: &Range<usize>) -> Location {
 /// Collects errors while a document is checked.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
-    found: Vec<(Place, Diagnostic)>,
+    found: Vec<(Place, Vec<Step>, Diagnostic)>,
 }
 
 impl Collector {
@@ -158,7 +158,7 @@ impl Collector {
         help: Vec<String>,
     ) {
         let diagnostic = Diagnostic { message: message.into(), path: path_text(path), location: None, help };
-        self.found.push((place.clone(), diagnostic));
+        self.found.push((place.clone(), path.to_vec(), diagnostic));
     }
 
     /// Notes an error about the value at `path`, or about the nearest thing around it that the document has.
@@ -176,10 +176,38 @@ impl Collector {
         self.add(&place, path, message, help);
     }
 
+    /// The key paths of the errors so far.
+    pub(crate) fn paths(&self) -> Vec<Vec<Step>> {
+        self.found.iter().map(|(_, path, _)| path.clone()).collect()
+    }
+
+    /// Takes over the errors of `other`, but for those that may only follow from an error at one of `wrong`: those about the
+    /// same key, a key above or below it; and those about flows where the network or hosts were wrong.
+    pub(crate) fn append_unrelated(&mut self, other: Collector, wrong: &[Vec<Step>]) {
+        let network = wrong.iter().any(|path| match path.as_slice() {
+            [Step::Key(key)] | [Step::Key(key), Step::Index(_)] => key == "link" || key == "topology",
+            [Step::Key(key), _] => key == "topology",
+            [Step::Key(list), Step::Index(_), Step::Key(key), ..] => {
+                list == "link" && matches!(key.as_str(), "between" | "from" | "to")
+            }
+            _ => false,
+        });
+        self.found.extend(other.found.into_iter().filter(|(_, path, _)| {
+            let follows = wrong.iter().any(|w| w.starts_with(path) || (!w.is_empty() && path.starts_with(w)));
+            let about_nodes = match path.as_slice() {
+                [Step::Key(list), Step::Index(_), Step::Key(key)] => {
+                    matches!((list.as_str(), key.as_str()), ("flow", "from" | "to") | ("host", "name"))
+                }
+                _ => false,
+            };
+            !follows && !(network && about_nodes)
+        }));
+    }
+
     /// The errors in the order of the text, those of `--set` last.
     pub(crate) fn finish(self, sources: &Sources<'_>) -> Diagnostics {
         let mut found = self.found;
-        found.sort_by_key(|(place, _)| match place {
+        found.sort_by_key(|(place, _, _)| match place {
             Place::Unknown => (0, 0, 0),
             Place::File(span) => (1, 0, span.start),
             Place::Set(index, span) => (2, *index, span.start),
@@ -188,7 +216,7 @@ impl Collector {
         let errors = found
             .into_iter()
             .take(MOST_SHOWN)
-            .map(|(place, diagnostic)| Diagnostic { location: sources.locate(&place), ..diagnostic })
+            .map(|(place, _, diagnostic)| Diagnostic { location: sources.locate(&place), ..diagnostic })
             .collect();
         Diagnostics { errors, omitted }
     }

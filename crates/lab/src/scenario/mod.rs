@@ -8,10 +8,15 @@ pub mod cc;
 mod check;
 pub mod diagnostics;
 mod document;
+pub mod expand;
 pub mod flow;
 pub mod link;
+mod load;
 pub mod quantity;
+mod routes;
 pub mod schema;
+mod semantics;
+mod semantics_flow;
 mod set;
 pub mod tcp;
 pub mod topology;
@@ -22,10 +27,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cc::{Cc, CcKind};
+pub use diagnostics::{Diagnostic, Diagnostics, Location};
+pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
 pub use link::{Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep};
 pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
-pub use tcp::{Recovery, TcpOptions, TcpPreset};
+pub use schema::json_schema;
+pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};
 pub use topology::Topology;
 
 /// A network experiment: hosts, links, what runs on the hosts, and for how long.
@@ -35,6 +43,7 @@ pub use topology::Topology;
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Short name, used for the run directory and in reports. Default: the file's name.
+    #[serde(default)]
     #[schemars(example = &"two-flows")]
     pub name: String,
     /// What the experiment shows, for people.
