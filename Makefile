@@ -99,4 +99,5 @@ test-scenarios: ## Every scenario loads, and the schema in docs is the one of th
 test-python: $(VENV)/bin/python ## The Python package
 	$(call say,test-python)
 	MATURIN_PEP517_ARGS='--profile=dev --locked' $(VENV)/bin/python -m pip install --quiet '.[test]'
-	$(VENV)/bin/python -m pytest --quiet python/tests
+	$(VENV)/bin/python -m pytest --quiet
+	$(VENV)/bin/python -m mypy

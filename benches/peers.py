@@ -8,10 +8,10 @@ What is counted: a packet-hop is one packet, data or ACK, that crosses one link.
 from packets sent and ACKs received, where a retransmitted packet stands for one dropped at the bottleneck, which crossed one
 link of three. ns-3's are computed from bytes delivered, with one ACK for two segments; its dropped packets are not counted.
 
-What differs: Warpline runs its default TCP with CUBIC's place taken by Reno (SACK, timestamps, RACK-TLP, PRR, delayed ACKs); ns-2 Sack1 with
-timestamps and delayed ACKs; ns-3 NewReno with SACK, timestamps and PRR, and it serialises real headers. Debian's ns-3 is built with
-logging compiled in, which costs it a factor of 1.3 to 1.7. Wall time is that of the run, without loading and set-up; memory is the
-peak of the process, with them.
+What differs: Warpline runs its default TCP (SACK, timestamps, RACK-TLP, PRR, delayed ACKs) with Reno's window in CUBIC's place;
+ns-2 runs Sack1 with timestamps and delayed ACKs; ns-3 runs NewReno with SACK, timestamps and PRR, and serialises real headers.
+Debian's ns-3 is built with logging compiled in, which costs it a factor of 1.3 to 1.7. The wall time of ns-2 and ns-3 is that of
+the run alone, without loading and set-up; Warpline's has the building of the network in it. Memory is the peak of the process.
 """
 
 import argparse
@@ -54,7 +54,7 @@ WORKLOADS = (
     dumbbell("dumbbell-1", 1, 100, 100),
     dumbbell("dumbbell-10", 10, 100, 100),
     dumbbell("dumbbell-100", 100, 100, 100),
-    dumbbell("dumbbell-100-1g", 100, 1000, 20, ns3_seconds=5),
+    dumbbell("dumbbell-100-fast", 100, 1000, 20, ns3_seconds=5),
     dumbbell("dumbbell-1000", 1000, 100, 100, ns3_seconds=10),
     Workload("chain", ("chain.tcl", "15"), ("chain", "15")),
 )

@@ -24,6 +24,21 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
     if stdout_coloured() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
+/// `text` with the lines that are not indented, its headings, in bold where stdout gets colours.
+pub(crate) fn headed(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.trim_end() {
+            heading if heading.is_empty() || heading.starts_with(' ') => line.to_owned(),
+            heading => styled(HEADING, heading) + &line[heading.len()..],
+        })
+        .collect()
+}
+
+/// Columns of the terminal that stdout is; 100 where it is none.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
+}
+
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
 

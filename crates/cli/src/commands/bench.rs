@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use warpline_lab::bench::{Workload, workloads};
-use warpline_lab::run::{Control, RunOptions, run};
+use warpline_lab::run::{RunOptions, run};
+use warpline_net::Control;
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, HEADING};
@@ -73,7 +74,7 @@ impl Measurement {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let all = workloads();
+    let all = workloads().map_err(Failure::run)?;
     if let Some(name) = &args.measure {
         let workload = all.iter().find(|workload| workload.name == name);
         let measurement = measure(workload.ok_or_else(|| unknown(name, &all))?)?;

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpline check scenarios/dumbbell.toml
   warpline check scenarios/*.toml
-  warpline check scenarios/dumbbell.toml --set flow[0].cc=vegas";
+  warpline check scenarios/dumbbell.toml --set flow.bulk.cc=vegas";
 
 /// Check scenarios without running them
 ///

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use warpline_lab::results::{self, Run};
+use warpline_lab::results::compare;
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -11,7 +11,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   warpline run scenarios/dumbbell.toml --out runs/cubic
-  warpline run scenarios/dumbbell.toml --out runs/vegas --set flow[0].cc=vegas
+  warpline run scenarios/dumbbell.toml --out runs/vegas --set flow.bulk.cc=vegas
   warpline compare runs/cubic runs/vegas";
 
 /// Show what changed from one run to another
@@ -35,10 +35,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let open = |path| Run::open(path).map_err(Failure::usage);
-    let (before, after) = (open(&args.before)?, open(&args.after)?);
-    let comparison = results::compare(before.summary(), after.summary());
-    let text = if args.json { comparison.to_json() } else { comparison.to_text(output::stdout_coloured()) };
+    let comparison = compare(&args.before, &args.after).map_err(Failure::usage)?;
+    let text =
+        if args.json { comparison.to_json() } else { output::headed(&comparison.render(output::width())) };
     output::print(&text)?;
     Ok(Code::Success)
 }

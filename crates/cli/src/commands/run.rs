@@ -7,8 +7,10 @@ use std::str::FromStr;
 use clap::ValueHint;
 use serde_json::json;
 use warpline_lab::replicate::replicate;
-use warpline_lab::run::{Control, Progress, RunError, RunOptions, run};
+use warpline_lab::results::render;
+use warpline_lab::run::{Progress, RunError, RunOptions, run};
 use warpline_lab::scenario::Scenario;
+use warpline_net::Control;
 
 use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;
@@ -22,7 +24,7 @@ Examples:
   Run a scenario; results go to runs/dumbbell-1:
     warpline run scenarios/dumbbell.toml
   Another congestion control, into a directory of your choice:
-    warpline run scenarios/dumbbell.toml --set flow[0].cc=vegas --out runs/vegas
+    warpline run scenarios/dumbbell.toml --set flow.bulk.cc=vegas --out runs/vegas
   Twenty seeds on all cores, with means and 95 % confidence intervals:
     warpline run scenarios/dumbbell.toml --seeds 1..20
   For programs:
@@ -61,7 +63,7 @@ pub(crate) struct Args {
     #[arg(short, long, requires = "out")]
     force: bool,
 
-    /// Change a value of the scenario: flow[0].cc=vegas, flow[NAME].count=8, duration=10s; may be given several times
+    /// Change a value of the scenario: duration=10s, flow.NAME.cc=vegas, link[r1-r2].rate=5Mbit/s; may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
 
@@ -198,7 +200,7 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
     } else if args.quiet {
         path_line(report.as_deref().or(directory))
     } else {
-        let mut text = outcome.summary.to_text(output::stdout_coloured());
+        let mut text = output::headed(&render(&outcome.summary, output::width()));
         let _ = writeln!(
             text,
             "\nRan in {}: {} x real time, {} packet-hops/s",
@@ -236,7 +238,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     } else if args.quiet {
         path_line(report.as_deref().or(directory))
     } else {
-        let mut text = replication.to_text(output::stdout_coloured());
+        let mut text = output::headed(&replication.replications.render(output::width()));
         let _ = writeln!(
             text,
             "\nRan {} in {}",
@@ -287,9 +289,8 @@ fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
 /// A run's error with the exit code that fits it.
 fn failure(error: RunError) -> Failure {
     match error {
-        RunError::Scenario(_) => Failure::usage(error),
+        RunError::Build(_) => Failure::usage(error),
         RunError::Results(_) | RunError::Report(_) => Failure::output(error),
-        _ => Failure::run(error),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line from outside: the program is started as a user starts it.
 
 mod completions;
+mod docs;
 mod help;
 mod inputs;
 #[cfg(unix)]

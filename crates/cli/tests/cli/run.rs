@@ -67,7 +67,7 @@ fn the_same_scenario_and_seed_give_the_same_bytes() {
 fn set_changes_the_scenario() {
     let desk = Desk::new();
     let arguments =
-        ["run", "small.toml", "--out", "set", "--set", "duration=1s", "--set", "flow[0].cc=vegas"];
+        ["run", "small.toml", "--out", "set", "--set", "duration=1s", "--set", "flow.0.cc=vegas"];
     desk.warpline(&arguments).fine();
     let summary = desk.summary("set");
     assert_eq!(summary["duration_s"], 1.0);
@@ -125,7 +125,7 @@ fn replications_give_confidence_intervals() {
 #[test]
 fn report_and_compare_take_runs() {
     let desk = Desk::new();
-    for (out, cc) in [("cubic", "flow[0].cc=cubic"), ("vegas", "flow[0].cc=vegas")] {
+    for (out, cc) in [("cubic", "flow.0.cc=cubic"), ("vegas", "flow.0.cc=vegas")] {
         desk.warpline(&["run", "small.toml", "--no-report", "--out", out, "--set", cc]).fine();
     }
     desk.warpline(&["report", "cubic"]).fine();

@@ -25,6 +25,7 @@ pub mod writer;
 
 pub use address::{AddressBook, EndpointAddress};
 pub use column::{Row, Word};
+pub use directory::discard_unfinished;
 pub use compare::{Change, Comparison, compare};
 pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
