@@ -23,7 +23,7 @@ ifdef NO_COLOR
 say = @printf '\n== %s\n' "$(1)"
 endif
 
-.PHONY: help run test bench docs python clean setup-run setup-test setup-bench \
+.PHONY: help run test bench docs schema python clean setup-run setup-test setup-bench \
 	format lint deny test-rust test-docs test-scenarios test-python
 
 help: ## This list
@@ -44,6 +44,11 @@ docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	$(CARGO) doc --locked --no-deps --workspace
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
+
+schema: ## Write the scenarios' schema and reference anew, after a change of the scenario's structs
+	$(CARGO) build --locked --package warpline-cli
+	$(DEBUG) schema > docs/scenario.schema.json
+	$(DEBUG) schema --markdown > docs/src/reference.md
 
 python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
 	$(VENV)/bin/python -m pip install --quiet '.[plot]'
@@ -89,12 +94,12 @@ test-docs: ## The API documentation without warnings
 	$(call say,test-docs)
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --workspace --document-private-items
 
-test-scenarios: ## Every scenario loads, and the schema in docs is the one of the code
+test-scenarios: ## Every scenario loads, and the schema and reference in docs are those of the code
 	$(call say,test-scenarios)
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) check scenarios/*.toml
-	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - \
-	|| { echo "docs/scenario.schema.json is out of date: $(DEBUG) schema > docs/scenario.schema.json"; exit 1; }
+	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
+	|| { echo "The schema in docs is out of date: make schema"; exit 1; }
 
 test-python: $(VENV)/bin/python ## The Python package
 	$(call say,test-python)

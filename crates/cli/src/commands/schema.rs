@@ -1,7 +1,7 @@
-//! `warpline schema`: the JSON Schema of scenario files.
+//! `warpline schema`: the JSON Schema of scenario files, or the reference made from it.
 
 use crate::failure::{Code, Failure};
-use crate::output;
+use crate::{output, reference};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,9 +16,15 @@ Examples:
 /// read a scenario, so it cannot be out of date.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Print it as a reference for people, in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
 
-pub(crate) fn execute(_: &Args) -> Result<Code, Failure> {
-    output::print(&format!("{:#}\n", warpline_lab::scenario::json_schema()))?;
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let schema = warpline_lab::scenario::json_schema();
+    let text = if args.markdown { reference::markdown(&schema) } else { format!("{schema:#}\n") };
+    output::print(&text)?;
     Ok(Code::Success)
 }

@@ -15,7 +15,11 @@ fn pages() -> Vec<PathBuf> {
 /// The blocks of a page that begin with a fence and this language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
-    page.split(&fence).skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block.to_owned()).collect()
+    page.split(&fence)
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\n```"))
+        .map(|(block, _)| block.to_owned())
+        .collect()
 }
 
 #[test]
@@ -36,11 +40,14 @@ fn scenarios_in_the_documentation_are_right() {
 #[test]
 fn commands_in_the_documentation_exist() {
     let help = Desk::new().warpline(&["--help"]).fine().stdout;
-    let known: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    let known: Vec<&str> =
+        help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
     let mut count = 0;
     for page in pages() {
         for line in blocks(&fs::read_to_string(&page).unwrap(), "").iter().flat_map(|block| block.lines()) {
-            let Some(command) = line.trim().strip_prefix("warpline ").and_then(|rest| rest.split_whitespace().next()) else {
+            let Some(command) =
+                line.trim().strip_prefix("warpline ").and_then(|rest| rest.split_whitespace().next())
+            else {
                 continue;
             };
             assert!(known.contains(&command), "{}: {line}", page.display());

@@ -66,8 +66,7 @@ fn the_same_scenario_and_seed_give_the_same_bytes() {
 #[test]
 fn set_changes_the_scenario() {
     let desk = Desk::new();
-    let arguments =
-        ["run", "small.toml", "--out", "set", "--set", "duration=1s", "--set", "flow.0.cc=vegas"];
+    let arguments = ["run", "small.toml", "--out", "set", "--set", "duration=1s", "--set", "flow.0.cc=vegas"];
     desk.warpline(&arguments).fine();
     let summary = desk.summary("set");
     assert_eq!(summary["duration_s"], 1.0);
