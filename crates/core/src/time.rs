@@ -194,7 +194,7 @@ impl fmt::Display for TimeDelta {
     /// As people write it and as it is read back: the largest unit in which three decimals say it exactly, else "ns".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
-            if self.0 >= unit && self.0 % (unit / 1_000).max(1) == 0 {
+            if self.0 >= unit && self.0.is_multiple_of((unit / 1_000).max(1)) {
                 return write!(f, "{}{name}", self.0 as f64 / unit as f64);
             }
         }
