@@ -82,7 +82,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     let mut push = |millis: u32, event, packet: Packet| {
         records.push(LinkRecord {
             time: Timestamp::from_nanos(u64::from(millis) * 1_000_000 + packet.id % 1000),
-            link: LinkId(u32::from(packet.to.0 % 2 == 0)),
+            link: LinkId(u32::from(packet.to.0.is_multiple_of(2))),
             event,
             backlog_packets: 3,
             backlog_bytes: 4_500,
