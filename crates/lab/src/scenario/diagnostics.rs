@@ -238,16 +238,6 @@ pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>)
         .map(|(name, _)| name)
 }
 
-/// "a, b or c", each in backquotes.
-pub(crate) fn any_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    match names.as_slice() {
-        [] => "nothing".to_owned(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} or {last}", most.join(", ")),
-    }
-}
-
 /// Help for a name that is not known: the nearest one, and all there are.
 pub(crate) fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
     let mut help: Vec<String> = nearest(found, known.iter().copied())
