@@ -1,6 +1,9 @@
 //! Scenario files as users meet them: the examples load and fit the schema, bad files get every error with its place, and no
 //! text makes the reader panic.
 
+// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap.
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -219,6 +222,38 @@ fn reference_scenarios_can_be_said() {
     for (text, count) in flows {
         let scenario = Scenario::from_toml("reference.toml", text, &[]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(scenario.expand().flows.len(), count, "{text}");
+    }
+}
+
+/// Editors that use the schema accept what the reader accepts.
+#[test]
+fn the_schemas_patterns_agree_with_the_reader() {
+    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let scenario = |duration: &str, rate: &str, limit: &str, start: &str, window: &str, size: &str| {
+        serde_json::json!({
+            "duration": duration,
+            "link": [{"between": ["a", "b"], "rate": rate, "queue": {"kind": "droptail", "limit": limit}}],
+            "flow": [{"from": "a", "to": "b", "start": start, "tcp": {"initial_window": window, "mss": size}}],
+        })
+    };
+    let good = ["60s", "10Mbit/s", "1BDP", "0s", "10p", "1460B"];
+    let tries: [&[&str]; 6] = [
+        &["1.5 s", "2min", "1_000ms", "1e3s", "60", "60 parsec", "-1s", "", "s", "1.5.2s", "10us"],
+        &["10mbit", "1.5Gbps", "2MB/s", "2Mb/s", "1e3 bit/s", "10", "10Mbot/s", "fast", "3kbps", "1Tbit/s"],
+        &["100p", "100 packets", "150kB", "2.5BDP", "50ms", "unlimited", "100", "1.5p", "BDP", "10Mbit/s"],
+        &["5s", "0s..1s", "100ms .. 2s", "0", "0s...1s", "..1s", "1s..", "1s-2s"],
+        &["10p", "64kB", "2.5p", "3 segments", "ten", "10s", "-1p"],
+        &["512B", "1460B", "1KiB", "1.46kB", "1460", "1460Bit", "big"],
+    ];
+    for (field, texts) in tries.iter().enumerate() {
+        for text in *texts {
+            let mut fields = good;
+            fields[field] = text;
+            let [a, b, c, d, e, f] = fields;
+            let value = scenario(a, b, c, d, e, f);
+            let read = Scenario::from_json(value.clone(), &[], Path::new("")).is_ok();
+            assert_eq!(validator.is_valid(&value), read, "{text}");
+        }
     }
 }
 

@@ -200,7 +200,7 @@ impl Collector {
                 }
                 _ => false,
             };
-            !follows && !(network && about_nodes)
+            !(follows || network && about_nodes)
         }));
     }
 
