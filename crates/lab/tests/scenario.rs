@@ -167,6 +167,23 @@ fn only_the_first_fifty_errors_are_shown() {
     assert!(errors.to_string().ends_with("of them not shown"));
 }
 
+#[test]
+fn deep_nesting_is_refused_and_does_not_overflow_the_stack() {
+    let many = 100_000;
+    let texts = [
+        format!("x = {}", "[".repeat(many)),
+        format!("x = {}{}", "[".repeat(many), "]".repeat(many)),
+        format!("x = {}", "{a=".repeat(many)),
+        format!("{}a = 1", "a.".repeat(many)),
+        format!("[{}a]", "a.".repeat(many)),
+    ];
+    for text in texts {
+        assert!(Scenario::from_toml("deep.toml", &text, &[]).is_err());
+        assert!(Scenario::from_toml("deep.toml", "", &[format!("x={text}")]).is_err());
+        assert!(Scenario::from_toml("deep.toml", "", &[format!("{text}=1")]).is_err());
+    }
+}
+
 /// The ns-2 reference runs and the speed workloads can be said.
 #[test]
 fn reference_scenarios_can_be_said() {
