@@ -190,7 +190,7 @@ impl World {
                 Connection::client(config.clone(), controller)
             };
             connection.set_recording(spec.record_tcp);
-            connection.set_latency_recording(sends && spec.record_latency);
+            connection.set_latency_log(sends && spec.record_latency);
             let way = if sends { (spec.routes.0, receiver) } else { (spec.routes.1, sender) };
             Box::new(TcpEndpoint::new(connection, way, (flow, spec.class), sends, exchange))
         };
@@ -325,7 +325,9 @@ impl World {
                 }
                 app::Action::Datagram { bytes } => {
                     let Some(sink) = state.sink else { continue };
-                    let len = bytes.saturating_sub(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
+                    let len = bytes.saturating_sub(
+                        warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
+                    );
                     let datagram = Datagram { seq: state.datagrams.packets, created: now, len };
                     state.datagrams.packets += 1;
                     state.datagrams.bytes += u64::from(bytes);

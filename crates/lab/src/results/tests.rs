@@ -348,3 +348,17 @@ fn qlog_is_a_json_text_sequence() {
     let server = fs::read_to_string(out.join("bulk.0.server.sqlog")).unwrap();
     assert_eq!(server.matches('\u{1e}').count(), 2);
 }
+
+#[test]
+fn two_directories_are_compared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let outs = ["a", "b"].map(|name| scratch.path().join(name));
+    for (seed, out) in (1..).zip(&outs) {
+        writer(out, false).finish(&example::summary(1, seed), &[]).unwrap();
+    }
+    let comparison = crate::results::compare(&outs[0], &outs[1]).unwrap();
+    assert_eq!(comparison.notes, ["the seeds differ: 1 and 2"]);
+    assert_eq!(comparison.changes[0].difference, Some(1e4));
+    let error = crate::results::compare(&outs[0], &scratch.path().join("c")).unwrap_err();
+    assert!(matches!(error, ResultError::NotARun { .. }), "{error}");
+}

@@ -263,6 +263,10 @@ fn tshark(file: &Path, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
+/// What tshark must find nowhere.
+const SEVERE: &str = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.checksum.status == 0 \
+                      || tcp.checksum.status == 0 || udp.checksum.status == 0";
+
 #[test]
 fn tshark_reads_captures_without_a_complaint() {
     let scratch = tempfile::tempdir().unwrap();
@@ -275,12 +279,17 @@ fn tshark_reads_captures_without_a_complaint() {
             let path = out.join(file);
             let Some(lines) = tshark(&path, &[]) else { return };
             assert_eq!(lines.lines().count(), count, "{lines}");
-            let severe = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.checksum.status == 0 \
-                          || tcp.checksum.status == 0 || udp.checksum.status == 0";
-            assert_eq!(tshark(&path, &["-Y", severe]).unwrap(), "", "{file} ({name})");
+            assert_eq!(tshark(&path, &["-Y", SEVERE]).unwrap(), "", "{file} ({name})");
         }
     }
     let full = scratch.path().join("full/r1-r2.pcapng");
+    // That it would complain: a byte of the last payload is changed.
+    let mut bytes = fs::read(&full).unwrap();
+    let place = bytes.len() - 20;
+    bytes[place] ^= 0x40;
+    let broken = scratch.path().join("broken.pcapng");
+    fs::write(&broken, bytes).unwrap();
+    assert_eq!(tshark(&broken, &["-Y", SEVERE]).unwrap().lines().count(), 1);
     let good = tshark(&full, &["-Y", "tcp.checksum.status == 1 || udp.checksum.status == 1"]).unwrap();
     assert_eq!(good.lines().count(), 14, "every checksum was verified");
     let fields = |file: &Path, names: &[&str]| -> Vec<Vec<i64>> {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use warpline_core::packet::{FlowId, LinkId};
+use warpline_core::packet::{EndpointId, FlowId, LinkId, NodeId};
 use warpline_core::record::{LinkRecord, TcpRecord};
 
 use crate::results::address::AddressBook;
@@ -22,6 +22,8 @@ use crate::results::wire::WireFormat;
 
 /// Takes what a run records, as it goes.
 pub trait Recorder {
+    /// A connection was opened: what follows from its ends belongs to this flow.
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId));
     /// Takes events of recorded links, in the order of time. Each goes where its link was registered.
     ///
     /// # Errors
@@ -120,6 +122,9 @@ impl MemoryRecorder {
 }
 
 impl Recorder for MemoryRecorder {
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
+        self.streams.book.add_connection(flow, opener, other);
+    }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
         self.streams.packets(records)
     }
@@ -319,6 +324,9 @@ impl RunWriter {
 }
 
 impl Recorder for RunWriter {
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
+        self.streams.book.add_connection(flow, opener, other);
+    }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
         if !self.captures.is_empty() {
             for record in records {
