@@ -15,18 +15,18 @@ pub(crate) fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Listens from now on. `unfinished` is where the results would come to be: a second Ctrl-C clears away what is half-written
-/// for it.
+/// Listens from now on. `unfinished` are the run directories that are to come: a second Ctrl-C clears away what is
+/// half-written for them.
 ///
 /// # Errors
 /// If the system does not allow a handler.
-pub(crate) fn listen(unfinished: Option<PathBuf>) -> Result<(), Failure> {
+pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
     let handler = move || {
         if !STOP.swap(true, Ordering::Relaxed) {
             output::note("stopping; what was measured is kept (once more to end at once without results)");
             return;
         }
-        if let Some(target) = &unfinished {
+        for target in &unfinished {
             warpline_lab::results::discard_unfinished(target);
         }
         process::exit(i32::from(Code::Interrupted.number()));

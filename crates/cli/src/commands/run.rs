@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::replicate::replicate;
+use warpline_lab::replicate::{replicate, seed_directory};
 use warpline_lab::results::render;
 use warpline_lab::run::{Progress, RunError, RunOptions, run};
 use warpline_lab::scenario::Scenario;
@@ -162,7 +162,11 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         (None, Some(destination)) => destination.path().to_owned(),
         (None, None) => PathBuf::from(&stem),
     };
-    interrupt::listen(Some(target.clone()))?;
+    let unfinished = match seeds[..] {
+        [_] => vec![target.clone()],
+        _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
+    };
+    interrupt::listen(unfinished)?;
     let options =
         RunOptions { out: Some(target), force: args.force, report: !args.no_report, ..RunOptions::default() };
     if let [_] = seeds[..] {
@@ -210,7 +214,11 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         );
         text + &places(directory, report.as_deref())
     };
-    finish(&text, outcome.complete, outcome.summary.info.simulated_s)
+    let stopped = format!(
+        "interrupted after {} s of simulated time; the results cover that part",
+        outcome.summary.info.simulated_s
+    );
+    finish(&text, outcome.complete, &stopped)
 }
 
 fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
@@ -233,7 +241,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
             "report": report,
             "complete": replication.complete,
             "wall_clock_s": seconds,
-            "replication": replication.to_json(),
+            "replications": replication.replications,
         }))
     } else if args.quiet {
         path_line(report.as_deref().or(directory))
@@ -247,17 +255,21 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         );
         text + &places(directory, report.as_deref())
     };
-    finish(&text, replication.complete, 0.0)
+    let done = replication.outcomes.iter().filter(|outcome| outcome.complete).count();
+    let stopped = format!(
+        "interrupted after {done} of {} complete; the estimates are over these",
+        output::counted(seeds.len(), "run")
+    );
+    finish(&text, replication.complete, &stopped)
 }
 
-fn finish(text: &str, complete: bool, simulated_s: f64) -> Result<Code, Failure> {
+/// Prints what was found and, if the runs did not come to their end, how far they came.
+fn finish(text: &str, complete: bool, how_far: &str) -> Result<Code, Failure> {
     output::print(text)?;
     if complete {
         return Ok(Code::Success);
     }
-    output::note(&format!(
-        "interrupted after {simulated_s} s of simulated time; the results cover that part"
-    ));
+    output::note(how_far);
     Ok(Code::Interrupted)
 }
 

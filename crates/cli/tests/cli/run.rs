@@ -115,7 +115,7 @@ fn replications_give_confidence_intervals() {
     );
     assert_eq!(document["complete"], true);
     assert_eq!(document["directory"], "all");
-    let text = document["replication"].to_string();
+    let text = document["replications"].to_string();
     assert!(text.contains("ci95"), "{text}");
     let text = desk.warpline(&["run", "small.toml", "--replications", "3"]).fine().stdout;
     assert!(text.contains("95 %"), "{text}");
