@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_lab::report::{ReportError, write_report};
+use warpline_lab::results::Run;
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -39,6 +40,9 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         [run] => run.join(REPORT_FILE),
         _ => PathBuf::from(REPORT_FILE),
     });
+    for run in &args.runs {
+        Run::open(run).map_err(Failure::usage)?;
+    }
     let runs: Vec<&Path> = args.runs.iter().map(PathBuf::as_path).collect();
     write_report(&runs, &out).map_err(failure)?;
     output::print(&format!("Report: {}\n", out.display()))?;

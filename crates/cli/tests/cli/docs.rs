@@ -12,14 +12,21 @@ fn pages() -> Vec<PathBuf> {
     [root.join("README.md"), root.join("CONTRIBUTING.md")].into_iter().chain(chapters).collect()
 }
 
-/// The blocks of a page that begin with a fence and this language.
+/// The fenced blocks of a page that are in this language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
-    let fence = format!("```{language}\n");
-    page.split(&fence)
-        .skip(1)
-        .filter_map(|rest| rest.split_once("\n```"))
-        .map(|(block, _)| block.to_owned())
-        .collect()
+    let mut blocks = Vec::new();
+    let mut open: Option<(&str, String)> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(name), None) => open = Some((name, String::new())),
+            (Some(_), Some(_)) => {
+                blocks.extend(open.take().filter(|(name, _)| *name == language).map(|block| block.1))
+            }
+            (None, Some((_, block))) => *block += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    blocks
 }
 
 #[test]
