@@ -253,12 +253,10 @@ impl<C: CongestionControl> Connection<C> {
         self.update_send_end();
     }
 
-    /// Sends a FIN after all data. An unlimited source ends where it is.
+    /// Sends a FIN after all data. An unlimited source ends where it is. Before the handshake is complete this is
+    /// remembered, while listening too (where RFC 9293 would end the connection: [`abort`](Self::abort) does).
     pub fn close(&mut self) {
         self.set_unlimited(false);
-        if self.state == State::Listen {
-            self.finish(Timestamp::ZERO, Outcome::Complete);
-        }
         self.fin_requested = true;
         self.update_send_end();
     }
