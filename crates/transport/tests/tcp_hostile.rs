@@ -92,7 +92,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn what_can_finish_does_and_every_byte_arrives_once(
@@ -127,7 +127,7 @@ proptest! {
             w.client.is_closed() && w.server.is_closed()
         });
         prop_assert!(ended, "not closed: {:?} {:?}", wire.client, wire.server);
-        prop_assert_eq!((delivered_up, delivered_down), (up, down));
+        prop_assert_eq!((delivered_up, delivered_down), (up, down), "{:?} {:?}", wire.client, wire.server);
         prop_assert_eq!(wire.client.bytes_acked(), up);
         prop_assert_eq!(wire.server.bytes_acked(), down);
         prop_assert_eq!(wire.client.outcome(), Some(Outcome::Complete));

@@ -20,6 +20,9 @@ pub(super) struct Work {
     pub newest_once: Timestamp,
     /// A segment sent once was delivered although one above it had been before (RFC 8985 section 6.2 step 3).
     pub reordered: bool,
+    /// A segment sent more than once was acknowledged cumulatively: those with it may have waited for it at the receiver,
+    /// so their times say nothing about the path (Karn; Linux FLAG_RETRANS_DATA_ACKED).
+    pub ambiguous: bool,
 }
 
 impl Work {
@@ -29,6 +32,7 @@ impl Work {
         oldest_once: Timestamp::NEVER,
         newest_once: Timestamp::NEVER,
         reordered: false,
+        ambiguous: false,
     };
 
     /// `sent` was delivered; bytes up to `forward` had been delivered before, in part.
@@ -312,6 +316,7 @@ impl<C: CongestionControl> Connection<C> {
             if sent.flags & Sent::SACKED == 0 {
                 self.note_latency(now, &sent);
                 work.note(&sent, forward);
+                work.ambiguous |= sent.was_retransmitted();
             }
         }
         work.bytes += self.board.trim(ack);
@@ -396,7 +401,7 @@ impl<C: CongestionControl> Connection<C> {
         work: &Work,
         advanced: bool,
     ) -> Option<TimeDelta> {
-        let sample = if work.newest_once.is_set() {
+        let sample = if work.newest_once.is_set() && !work.ambiguous {
             let rtt = now.saturating_since(work.newest_once);
             self.rtt.sample(now.saturating_since(work.oldest_once), self.una, self.nxt);
             self.rtt.note_min(rtt);
