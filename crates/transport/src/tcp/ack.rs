@@ -122,7 +122,7 @@ impl<C: CongestionControl> Connection<C> {
         if self.rack_used {
             self.rack.on_delivered(now, &newest, echo(segment), self.rtt.min());
         }
-        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight);
+        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
         if self.recording {
             self.record_ack(now, segment, acked, sample);
@@ -158,6 +158,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// Tells congestion control, and takes its window.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "inlined twice; a struct would say no more")]
     fn report(
         &mut self,
         now: Timestamp,
@@ -166,6 +167,7 @@ impl<C: CongestionControl> Connection<C> {
         newest: Option<&Sent>,
         rtt: Option<TimeDelta>,
         prior_in_flight: u64,
+        advanced: bool,
     ) {
         let min_rtt = self.rtt.min();
         let (delivery_rate, prior_delivered) = match newest {
@@ -202,7 +204,8 @@ impl<C: CongestionControl> Connection<C> {
             next_seq: self.nxt,
             ack: self.una,
             ce: if segment.flags.contains(Flags::ECE) && self.ecn.enabled { acked } else { 0 },
-            cwnd_limited: limited && self.ramp == u64::MAX,
+            // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
+            cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: self.phase,
         };
         self.cc.on_ack(&sample);
@@ -279,7 +282,8 @@ impl<C: CongestionControl> Connection<C> {
         if self.rack_used
             && let Some(newest) = &work.newest
         {
-            self.rack.on_delivered(now, newest, echo(segment), self.rtt.min());
+            let echo = if advanced { echo(segment) } else { None };
+            self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
         self.on_probe_ack(now, segment, advanced, dsack);
         let newly_lost = self.on_signs(now, segment, advanced, prior_una, &work);
@@ -288,7 +292,7 @@ impl<C: CongestionControl> Connection<C> {
             self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if work.bytes > 0 {
-            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight);
+            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
         }
         self.refresh_window();
         if advanced {
