@@ -186,6 +186,28 @@ fn samples_are_true() {
 }
 
 #[test]
+fn a_bulk_transfer_fills_a_bottleneck_whatever_the_recovery() {
+    use warpline_transport::tcp::LossRecovery::{NewReno, Reno, Sack, Tahoe};
+    for (recovery, least) in [(Tahoe, 0.75), (Reno, 0.75), (NewReno, 0.9), (Sack, 0.95)] {
+        let config = TcpConfig { recovery, ..TcpConfig::default() };
+        let mut wire = Wire::plain(&config, 20);
+        wire.keep_sightings = false;
+        wire.channels[0].rate = Some(Rate::from_bps(10_000_000));
+        wire.channels[0].limit = 40;
+        wire.client.set_unlimited(true);
+        wire.establish();
+        wire.run_for(TimeDelta::from_secs(60));
+        let share = wire.server.bytes_delivered() as f64 * 8.0 * (1500.0 / 1448.0) / 60.0 / 10e6;
+        assert!(share > least && share <= 1.0, "{recovery:?}: {share}");
+        assert_eq!(wire.client.stats().undos, 0, "{recovery:?}");
+        if recovery == Sack {
+            assert_eq!(wire.client.stats().rtos, 0);
+            assert_eq!(wire.server.stats().duplicate_bytes, 0);
+        }
+    }
+}
+
+#[test]
 fn latency_counts_from_the_first_transmission() {
     let mut wire = Wire::plain(&TcpConfig::default(), 20);
     wire.client.set_latency_log(true);

@@ -113,6 +113,18 @@ fn sack_repairs_many_losses_in_one_round_trip() {
 }
 
 #[test]
+fn rfc_6675_next_seg_fills_and_rescues_when_there_is_no_new_data() {
+    // Nothing is sacked above segment 19, but the window has room: it is sent again (rule 4), without a time-out.
+    let wire = transfer(&classic(LossRecovery::Sack), 20, &[4, 19]);
+    assert_eq!(wire.client.stats().rtos, 0);
+    assert_eq!(times(&wire, 19), [0, 40]);
+    // Two segments are sacked above segment 17: too few to call it lost, but it is sent again (rule 3).
+    let wire = transfer(&classic(LossRecovery::Sack), 20, &[4, 17]);
+    assert_eq!(wire.client.stats().rtos, 0);
+    assert_eq!(times(&wire, 17), [0, 40]);
+}
+
+#[test]
 fn two_duplicate_acknowledgements_are_no_loss() {
     for recovery in RECOVERIES {
         let config = TcpConfig {

@@ -512,6 +512,9 @@ impl<C: CongestionControl> Connection<C> {
         if self.rcv.ack_now && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
+        if self.phase == Phase::Recovery && self.sack_used && !self.rack_used {
+            return self.poll_speculative(now);
+        }
         None
     }
 }

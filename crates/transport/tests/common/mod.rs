@@ -340,6 +340,18 @@ impl Wire {
         }
     }
 
+    /// The same, where what is asked also acts for an application.
+    pub fn run_until_mut(&mut self, limit: Timestamp, mut done: impl FnMut(&mut Wire) -> bool) -> bool {
+        loop {
+            if done(self) {
+                return true;
+            }
+            if !self.step(limit) {
+                return done(self);
+            }
+        }
+    }
+
     /// Establishes the connection.
     pub fn establish(&mut self) {
         self.open();
