@@ -180,9 +180,8 @@ impl<C: CongestionControl> Connection<C> {
         let cwnd = self.cc.cwnd();
         let slow_start = cwnd < self.cc.ssthresh();
         // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
-        let limited = !self.config.cwnd_validation
-            || segment.ack <= self.limited_until
-            || (slow_start && cwnd < prior_in_flight * 2);
+        let limited =
+            !self.validate || segment.ack <= self.limited_until || (slow_start && cwnd < prior_in_flight * 2);
         let sample = AckSample {
             now,
             acked,
@@ -221,12 +220,11 @@ impl<C: CongestionControl> Connection<C> {
     /// The window that is in force now.
     #[inline]
     pub(super) fn refresh_window(&mut self) {
-        let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
+        let clamp = self.clamp.min(self.ramp);
         let cwnd = self.cc.cwnd().min(clamp);
-        let burst = u64::from(self.config.small_window_burst) * self.mss;
-        self.small_window = cwnd < burst;
+        self.small_window = cwnd < self.burst_bytes;
         self.window = if self.small_window {
-            burst
+            self.burst_bytes
         } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
             self.prr.cwnd.min(clamp)
         } else {

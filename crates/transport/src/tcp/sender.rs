@@ -231,8 +231,7 @@ impl<C: CongestionControl> Connection<C> {
     fn pace(&mut self, now: Timestamp, segment: &Segment) {
         let srtt = self.rtt.srtt();
         if self.small_window && !srtt.is_zero() {
-            let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
-            let cwnd = self.cc.cwnd().min(clamp);
+            let cwnd = self.cc.cwnd().min(self.clamp).min(self.ramp);
             let burst = self.config.small_window_burst;
             self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
         }
