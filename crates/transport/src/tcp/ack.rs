@@ -131,7 +131,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
     #[cold]
-    fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
+    pub(super) fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
         if !self.timestamps {
             return None;
         }

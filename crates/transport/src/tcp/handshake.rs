@@ -160,6 +160,10 @@ impl<C: CongestionControl> Connection<C> {
             if sent.was_retransmitted() {
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
                 self.ramp = self.mss;
+                match self.echo_rtt(now, segment) {
+                    Some(rtt) => self.stats.note_rtt(rtt),
+                    None => self.rtt.restart_after_syn_loss(),
+                }
             } else {
                 let rtt = now.saturating_since(sent.sent_at);
                 self.rtt.sample(rtt, 1, 1);
