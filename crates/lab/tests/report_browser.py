@@ -36,8 +36,10 @@ class Browser:
                  "--disable-background-networking", "--disable-component-update", "--disable-sync",
                  "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
                  f"--user-data-dir={self.profile}"]
+        # Chromium reads from descriptor 3 and writes to 4.
+        start = f"import os, sys; os.dup2({child_in}, 3); os.dup2({child_out}, 4); os.execv(sys.argv[1], sys.argv[1:])"
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{child_in} 4>&{child_out}', "sh", binary, *flags, "about:blank"],
+            [sys.executable, "-c", start, binary, *flags, "about:blank"],
             pass_fds=(child_in, child_out), start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for fd in (to_read, to_write, child_in, child_out):

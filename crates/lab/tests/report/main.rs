@@ -53,7 +53,10 @@ fn a_run_is_read_whole() {
     let run = &data.runs[0];
     assert_eq!(warnings(&data), Vec::<String>::new());
     assert_eq!(run.label, "two-flows, seed 3");
-    assert_eq!(run.tables.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(), ["flows", "links", "transfers", "groups"]);
+    assert_eq!(
+        run.tables.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(),
+        ["flows", "links", "transfers", "groups"]
+    );
     assert_eq!(run.flows.as_ref().unwrap().members.len(), 2);
     assert_eq!(run.links.as_ref().unwrap().members.len(), 3);
     assert_eq!(run.flows.as_ref().unwrap().time.values.len(), 120);
@@ -62,7 +65,11 @@ fn a_run_is_read_whole() {
     assert!(["sent", "retransmit", "lost", "sacked"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     assert_eq!(
         run.distributions.iter().map(|d| d.title.as_str()).collect::<Vec<_>>(),
-        ["Completion time of transfers", "Round-trip time of recorded flows", "Queueing delay of recorded links"]
+        [
+            "Completion time of transfers",
+            "Round-trip time of recorded flows",
+            "Queueing delay of recorded links"
+        ]
     );
 }
 
@@ -142,9 +149,12 @@ fn reports_work_in_a_browser() {
     let spec = Spec::default;
     let single = page("single", &[spec()]);
     let hostile = page("hostile", &[Spec { scenario: HOSTILE.to_owned(), ..short(1) }]);
-    let many = page("many", &[Spec { flows: 90, recorded: false, scenario: "ninety flows".to_owned(), ..short(2) }]);
-    let cut = page("interrupted", &[Spec { stopped_at: Some(8.0), recorded: false, transfers: 0, ..short(2) }]);
-    let several = page("several", &[spec(), Spec { seed: 2, ..spec() }, Spec { seed: 3, flows: 4, ..spec() }]);
+    let many =
+        page("many", &[Spec { flows: 90, recorded: false, scenario: "ninety flows".to_owned(), ..short(2) }]);
+    let cut =
+        page("interrupted", &[Spec { stopped_at: Some(8.0), recorded: false, transfers: 0, ..short(2) }]);
+    let several =
+        page("several", &[spec(), Spec { seed: 2, ..spec() }, Spec { seed: 3, flows: 4, ..spec() }]);
     browse(&[single, hostile, many, cut, several]);
 }
 

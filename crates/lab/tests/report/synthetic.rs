@@ -14,18 +14,18 @@ use serde_json::json;
 
 /// What to make.
 #[derive(Clone)]
-pub struct Spec {
-    pub scenario: String,
-    pub seed: u64,
-    pub flows: u32,
-    pub duration_s: f64,
-    pub interval_s: f64,
+pub(crate) struct Spec {
+    pub(crate) scenario: String,
+    pub(crate) seed: u64,
+    pub(crate) flows: u32,
+    pub(crate) duration_s: f64,
+    pub(crate) interval_s: f64,
     /// Bottleneck rate, bit/s.
-    pub rate_bps: f64,
+    pub(crate) rate_bps: f64,
     /// Whether the first flow has `record = ["tcp"]` and the bottleneck `record = ["packets"]`.
-    pub recorded: bool,
-    pub transfers: u32,
-    pub stopped_at: Option<f64>,
+    pub(crate) recorded: bool,
+    pub(crate) transfers: u32,
+    pub(crate) stopped_at: Option<f64>,
 }
 
 impl Default for Spec {
@@ -97,7 +97,7 @@ fn words(values: Vec<Option<&str>>) -> ArrayRef {
 }
 
 /// Writes the run into `dir`.
-pub fn run(dir: &Path, spec: &Spec) {
+pub(crate) fn run(dir: &Path, spec: &Spec) {
     std::fs::create_dir_all(dir).unwrap();
     let mut dice = Dice(spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let end = spec.stopped_at.unwrap_or(spec.duration_s);
@@ -124,7 +124,8 @@ fn sampled(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) -> Vec<f64> {
     let mut ssthresh = vec![None; n];
     let mut rows = 0;
     let (mut time, mut flow, mut good, mut through) = (vec![], vec![], vec![], vec![]);
-    let (mut windows, mut thresholds, mut flights, mut rtts, mut again) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut windows, mut thresholds, mut flights, mut rtts, mut again) =
+        (vec![], vec![], vec![], vec![], vec![]);
     let (mut lt, mut link, mut lthrough, mut packets, mut bytes) = (vec![], vec![], vec![], vec![], vec![]);
     let (mut drops, mut marks, mut delay) = (vec![], vec![], vec![]);
     for step in 1..=steps {
@@ -201,7 +202,11 @@ fn sampled(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) -> Vec<f64> {
 
 fn group(spec: &Spec, flow: u32) -> String {
     // The last group carries what a hostile scenario may carry.
-    if flow + 1 == spec.flows && spec.scenario.contains('<') { spec.scenario.clone() } else { "bulk".to_owned() }
+    if flow + 1 == spec.flows && spec.scenario.contains('<') {
+        spec.scenario.clone()
+    } else {
+        "bulk".to_owned()
+    }
 }
 
 fn flows(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
@@ -272,12 +277,27 @@ struct Tcp {
 }
 
 const TCP_NUMBERS: [&str; 11] = [
-    "seq", "end", "ack", "window_end", "rtt_ns", "cwnd", "ssthresh", "in_flight", "srtt_ns", "min_rtt_ns",
+    "seq",
+    "end",
+    "ack",
+    "window_end",
+    "rtt_ns",
+    "cwnd",
+    "ssthresh",
+    "in_flight",
+    "srtt_ns",
+    "min_rtt_ns",
     "rto_ns",
 ];
 
 impl Tcp {
-    fn row(&mut self, seconds: f64, event: &'static str, cells: &[(usize, u64)], state: Option<&'static str>) {
+    fn row(
+        &mut self,
+        seconds: f64,
+        event: &'static str,
+        cells: &[(usize, u64)],
+        state: Option<&'static str>,
+    ) {
         self.time.push((seconds * 1e9) as u64);
         self.event.push(Some(event));
         self.state.push(state);
@@ -312,8 +332,7 @@ impl Tcp {
 /// One flow segment by segment: rounds of a window, a loss at the top of the sawtooth, SACK and a retransmission.
 fn tcp(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
     let mut rows = Tcp::default();
-    let share = spec.rate_bps / f64::from(spec.flows.clamp(1, 4));
-    let top = (share * BASE_RTT * 2.0 / 8.0 / SEGMENT as f64).max(8.0);
+    let top = (spec.rate_bps * BASE_RTT * 2.0 / 8.0 / SEGMENT as f64).max(8.0);
     let (mut cwnd, mut ssthresh, mut seq, mut t) = (10.0f64, u64::MAX, 1u64, 0.05);
     rows.row(0.0, "sent", &[(0, 0), (1, 1)], None);
     rows.row(0.045, "established", &[], None);
@@ -322,7 +341,8 @@ fn tcp(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
         let count = cwnd as u64;
         let rtt = BASE_RTT * (1.0 + (cwnd / top - 0.5).max(0.0)) + dice.next() * 0.002;
         let spacing = rtt / count as f64;
-        let lost = (cwnd > top * (0.85 + 0.15 * dice.next())).then(|| (dice.next() * count as f64 * 0.8) as u64);
+        let lost =
+            (cwnd > top * (0.85 + 0.15 * dice.next())).then(|| (dice.next() * count as f64 * 0.8) as u64);
         let mut acked = seq;
         for i in 0..count {
             let (start, stop) = (seq + i * SEGMENT, seq + (i + 1) * SEGMENT);
@@ -440,7 +460,10 @@ fn transfers(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
             ("name", texts(all.iter().map(|i| format!("{}.{i}", ["web", "api"][*i as usize % 2])).collect())),
             ("bytes", u64s(all.iter().map(|i| 20_000 + u64::from(*i) * 137).collect())),
             ("start_s", f64s(start.clone())),
-            ("end_s", Arc::new(start.iter().zip(&took).map(|(s, t)| t.map(|t| s + t)).collect::<Float64Array>())),
+            (
+                "end_s",
+                Arc::new(start.iter().zip(&took).map(|(s, t)| t.map(|t| s + t)).collect::<Float64Array>()),
+            ),
             ("completion_s", Arc::new(took.iter().copied().collect::<Float64Array>())),
             ("complete", Arc::new(BooleanArray::from(took.iter().map(Option::is_some).collect::<Vec<_>>()))),
         ]],

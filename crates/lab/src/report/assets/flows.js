@@ -17,6 +17,7 @@
   W.throughputPlot = (run) => {
     const { flows } = run;
     const chosen = new Set(flows.members.slice(0, 8).map((m) => m.id));
+    const members = W.ranked(flows.members, chosen);
     let metric = "goodput_bps", shape = "lines";
     const redraw = () => plot.rebuild();
     const tools = [
@@ -31,7 +32,7 @@
       about: "Goodput counts every byte once, when it reaches the application; throughput counts what was sent.",
       build: () => {
         const x = W.column(flows.time);
-        let lines = flows.members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id) && m.columns[metric])
+        let lines = members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id) && m.columns[metric])
           .map(([m, i]) => ({ name: m.name, values: W.column(m.columns[metric]), ...W.seriesStyle(i) }));
         const stacked = shape === "stacked";
         // What is neither chosen nor embedded by itself, so that a stack reaches the total.
@@ -91,7 +92,7 @@
       const m = trace.sampled ? W.columns(trace.sampled.columns) : W.columns(trace.metrics);
       const x = trace.sampled ? W.column(trace.time) : m.time;
       const lines = [
-        { name: "In flight", values: m.in_flight ?? m.in_flight_bytes ?? [], colour: W.colour("s4"), width: 1, fill: "33", stepped: true },
+        { name: "In flight", values: m.in_flight ?? m.in_flight_bytes ?? [], colour: W.colour("s2"), width: 1, fill: "26", stepped: true },
         { name: "cwnd", values: m.cwnd ?? m.cwnd_bytes ?? [], colour: W.colour("s0"), width: 2, stepped: true },
         { name: "ssthresh", values: m.ssthresh ?? m.ssthresh_bytes ?? [], colour: W.colour("s1"), dash: [6, 4], stepped: true },
       ].filter((line) => some(line.values));
@@ -115,12 +116,12 @@
         const m = W.columns(trace.metrics), r = W.columns(trace.rtt);
         const rto = W.maximum(m.rto), rtt = Math.max(W.maximum(r.rtt), W.maximum(m.srtt));
         groups = [
-          [r.time, [{ name: "Samples", values: r.rtt, colour: W.colour("s4"), points: true }]],
+          [r.time, [{ name: "Samples", values: r.rtt, colour: W.colour("s7"), points: true }]],
           [m.time, [
             { name: "Smoothed", values: m.srtt, colour: W.colour("s0"), width: 2 },
             { name: "Smallest", values: m.min_rtt, colour: W.colour("s2"), dash: [6, 4] },
             // Where it dwarfs the RTT it is offered in the legend, not drawn.
-            { name: "RTO", values: m.rto, colour: W.colour("s1"), show: rto < 4 * rtt, stepped: true },
+            { name: "RTO", values: m.rto, colour: W.colour("s1"), show: rto < 2 * rtt, stepped: true },
           ]],
         ];
       }

@@ -49,7 +49,8 @@
 
   W.linkPlots = (run) => {
     const chosen = busy(run);
-    const members = () => run.links.members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id));
+    const ranked = W.ranked(run.links.members, chosen);
+    const members = () => ranked.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id));
     let metric = METRICS[0], load = "utilisation";
     const all = [];
     const change = () => all.forEach((plot) => plot.rebuild());

@@ -22,7 +22,7 @@
   };
 
   // The part of the run that the figures leave out.
-  W.paintWarmup = (u, seconds) => {
+  W.paintWarmup = (u, seconds, above) => {
     if (!(seconds > 0)) return;
     clipped(u, (ctx, bbox, ratio) => {
       const right = Math.min(mapping(u).x(seconds), bbox.left + bbox.width);
@@ -34,8 +34,8 @@
       ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
       if (right - bbox.left > ctx.measureText("warm-up").width + 8 * ratio) {
         ctx.textAlign = "left";
-        ctx.textBaseline = "bottom";
-        ctx.fillText("warm-up", bbox.left + 4 * ratio, bbox.top + bbox.height - 3 * ratio);
+        ctx.textBaseline = above ? "top" : "bottom";
+        ctx.fillText("warm-up", bbox.left + 4 * ratio, above ? bbox.top + 12 * ratio : bbox.top + bbox.height - 3 * ratio);
       }
     });
   };

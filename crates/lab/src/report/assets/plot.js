@@ -46,7 +46,7 @@
           W.el("div", { class: "tools" }, ...(spec.tools ?? []),
             W.el("button", { ...name("Save as PNG image"), onclick: () => this.save() }, "⤓"))),
         spec.about ? W.el("p", { class: "about" }, spec.about) : null,
-        this.body, this.readout, this.legend, this.spoken);
+        W.el("div", { class: "frame" }, this.body, this.readout), this.legend, this.spoken);
       this.body.addEventListener("keydown", (e) => this.key(e));
       this.stop = W.timeline.listen(() => this.follow());
       this.observer = new IntersectionObserver((entries) => {
@@ -133,7 +133,7 @@
       this.u = new uPlot({
         width: Math.max(this.body.clientWidth, 200),
         height: this.height(),
-        padding: [24, 10, 0, 0],
+        padding: [24, 18, 0, 0],
         legend: { show: false },
         scales: {
           x: { time: false, range: time ? () => W.timeline.range : (u, low, high) => (built.xRange ? built.xRange : [low, high]) },
@@ -153,7 +153,7 @@
         },
         hooks: {
           drawClear: [(u) => {
-            if (time) W.paintWarmup(u, built.warmup);
+            if (time) W.paintWarmup(u, built.warmup, built.box);
             for (const mark of built.marks ?? []) if (mark.under && this.shown(mark)) mark.paint(u);
           }],
           draw: [(u) => {
@@ -185,7 +185,7 @@
             else if (index) this.u.setSeries(index, { show });
             else this.u.redraw(false, true);
           },
-        }, swatch(item), W.el("span", { class: "name" }, item.name), value);
+        }, swatch(item), W.el("span", { class: "name" }, item.name), index ? value : null);
         this.legend.append(W.el("li", null, button));
         this.entries.push([item, index, value]);
       };
