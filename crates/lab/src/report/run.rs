@@ -246,7 +246,7 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
     }
     if thinned {
         run.info(
-            "Sampled series are thinned for this page: the smallest and the largest sample of every time bin are drawn. \
+            "Sampled series are thinned for this page: lines are the means of time bins, the shade around them reaches from the smallest to the largest sample. \
              The Parquet tables hold every sample.",
         );
     }

@@ -1,5 +1,8 @@
 //! Reports of synthetic runs: what they hold, and how they behave in headless Chromium.
 
+// Helpers of a test may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod synthetic;
 
 use std::path::{Path, PathBuf};

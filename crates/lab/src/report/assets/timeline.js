@@ -48,7 +48,7 @@
     const input = (label) => W.el("input", { type: "number", step: "any", min: 0, "aria-label": label, onchange: apply });
     const from = input("From, seconds");
     const to = input("To, seconds");
-    const reset = W.el("button", { type: "button", onclick: timeline.reset }, "Whole run");
+    const reset = W.el("button", { type: "button", onclick: timeline.reset }, "Reset");
     function apply() {
       timeline.set(Number(from.value), Number(to.value));
       show();
