@@ -4,7 +4,7 @@
     report_browser.py [--shots DIR] REPORT.html...
 
 Per report: no error on the console, no request to anywhere, the page says that it is ready, every plot is drawn and none
-is blank, also in the dark scheme and on a narrow screen; zoom, reset, legend, sorting, filter and keyboard do what they
+is blank, also in the dark scheme, on a narrow screen and on paper; zoom, reset, legend, sorting, filter and keyboard do what they
 should. Prints how long each page took to open. Without Chromium it says so and ends well. Standard library only.
 """
 
@@ -241,6 +241,12 @@ def check(browser, path, shots):
         assert wide <= width, f"at {width} px the page is {wide} px wide"
         if shots:
             browser.shot(shots / f"{path.stem}-{width}-{scheme}.png")
+    # On paper everything is drawn, without having been scrolled to.
+    browser.size(1280)
+    browser.open(path.resolve().as_uri())
+    paper = browser.call("Page.printToPDF", printBackground=True)["data"]
+    assert len(paper) > 20000, "the printed report is empty"
+    browser.wait("document.querySelectorAll('.plot:not([data-drawn])').length === 0", "printing left plots undrawn")
     errors = browser.run("document.documentElement.dataset.errors")
     assert not errors, errors
     complaints = browser.complaints()

@@ -157,6 +157,8 @@ pub struct TcpTrace {
     pub marks: Vec<(&'static str, Columns)>,
     /// Cumulative ACK and window edge: `time`, `ack`, `window_end`.
     pub acks: Columns,
+    /// Whether ACKs were left out: the line then joins those that are left instead of stepping from one to the next.
+    pub acks_thinned: bool,
     /// RTT samples: `time`, `rtt`.
     pub rtt: Columns,
     /// State: `time`, `cwnd`, `ssthresh`, `in_flight`, `srtt`, `min_rtt`, `rto`.

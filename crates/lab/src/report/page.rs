@@ -184,6 +184,7 @@ fn tcp_json(trace: &TcpTrace, blobs: &mut Blobs) -> Value {
         "name": trace.name,
         "marks": named_json(&trace.marks, blobs),
         "acks": columns_json(&trace.acks, blobs),
+        "acks_thinned": trace.acks_thinned,
         "rtt": columns_json(&trace.rtt, blobs),
         "metrics": columns_json(&trace.metrics, blobs),
         "states": trace.states,

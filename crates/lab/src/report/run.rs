@@ -12,6 +12,8 @@ use super::{links, series, tables, tcp};
 
 /// Numbers per kind of plot on one page; runs share it.
 const BUDGET: usize = 200_000;
+/// The newest format of run directories that is read here.
+const FORMAT: u64 = 1;
 /// Rows that a table may have on the page.
 const MAX_ROWS: usize = 10_000;
 
@@ -42,6 +44,11 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
         }
     }
     run.summary = std::mem::take(object);
+    if run.summary.get("format").and_then(Value::as_u64).is_some_and(|format| format > FORMAT) {
+        run.warn(
+            "This run was written by a newer Warpline: parts that this version does not know are left out.",
+        );
+    }
 
     let budget = (BUDGET / runs.max(1)).max(2000);
     let span = span(&run.summary);

@@ -89,6 +89,9 @@ fn what_is_missing_is_said() {
     assert!(said.contains("links.parquet is missing") && said.contains("series_links.parquet"), "{said}");
     assert!(data.runs[0].tcp.is_empty() && data.runs[0].links.is_none());
 
+    std::fs::write(dir.join("summary.json"), r#"{ "warpline": "9.0.0", "format": 99 }"#).unwrap();
+    assert!(warnings(&ReportData::read(&[&dir]).unwrap()).join("\n").contains("newer Warpline"));
+
     std::fs::remove_file(dir.join("summary.json")).unwrap();
     assert!(warnings(&ReportData::read(&[&dir]).unwrap()).join("\n").contains("summary.json is missing"));
 }

@@ -128,7 +128,7 @@
           if (columns) return { stroke: W.condensedPath(u, item, columns), fill: null, clip: null };
           return (item.stepped ? stepped : straight)(u, index, i0, i1);
         },
-        points: item.points ? { show: true, size: 3, width: 0, fill: item.colour } : { show: false },
+        points: item.points ? { show: true, size: 3, width: 0, fill: item.colour + "99" } : { show: false },
       });
       const range = (u, low, high) => {
         const [from, to] = time ? W.timeline.range : [u.scales.x.min, u.scales.x.max];
@@ -147,7 +147,7 @@
       this.u = new uPlot({
         width: Math.max(this.body.clientWidth, 200),
         height: this.height(),
-        padding: [24, 18, 0, 0],
+        padding: [24, 26, 0, 0],
         legend: { show: false },
         scales: {
           x: { time: false, range: time ? () => W.timeline.range : (u, low, high) => (built.xRange ? built.xRange : [low, high]) },
