@@ -88,7 +88,7 @@
     for (const title of titles) {
       const found = W.runs.map((run) => run.distributions.find((d) => d.title === title)).filter(Boolean);
       const lines = W.runs.flatMap((run) => (run.distributions.find((d) => d.title === title)?.lines ?? []).map((line) => ({ ...line, name: `${run.label}: ${line.name}` })));
-      plots.push(W.distributionPlot({ title, unit: found[0].unit, lines: lines.slice(0, 16) }));
+      plots.push(W.distributionPlot({ title, unit: found[0].unit, lines: lines.slice(0, 16), about: lines.length > 16 ? `The first 16 of ${lines.length} lines.` : undefined }));
     }
     const pick = W.picker("runs", W.runs.map((run, i) => [i, run.label]), chosen, redraw);
     return W.el("section", { class: "part", "aria-label": "Comparison" },
