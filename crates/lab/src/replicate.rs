@@ -1,4 +1,4 @@
-//! Replications: one scenario with several seeds, several at a time.
+//! Replications: one scenario under several seeds, on all cores, with 95 % confidence intervals.
 //!
 //! With a directory, each seed's run is written to `seed-N` in it, whole or not at all; `replications.json` with the estimates and one
 //! report of all runs follow at the end.
@@ -22,16 +22,14 @@ const SEED_PREFIX: &str = "seed-";
 /// The report of all runs.
 const REPORT_FILE: &str = "report.html";
 
-/// What the runs gave.
+/// What replications gave.
 #[derive(Debug)]
-pub struct Replication {
-    /// Mean, spread and 95 % confidence interval of every measure, over the runs that came to their end.
+pub struct Replicated {
+    /// The runs, in the order of the seeds; a run that was stopped before it began is missing.
+    pub runs: Vec<RunOutcome>,
+    /// Means, standard deviations and confidence intervals over the runs that are complete.
     pub replications: Replications,
-    /// The runs, in the order of their seeds. Those that had not begun when somebody stopped are not among them.
-    pub outcomes: Vec<RunOutcome>,
-    /// The directory that holds the runs, if one was written.
-    pub directory: Option<PathBuf>,
-    /// Whether every seed's run came to its end.
+    /// Whether every run came to its end.
     pub complete: bool,
 }
 
@@ -40,66 +38,56 @@ pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
     directory.join(format!("{SEED_PREFIX}{seed}"))
 }
 
-/// Runs a scenario once for each seed, `jobs` at a time. `observe` is told which seed (its place in `seeds`) has come how far, from several
-/// threads; when it stops one run, the others stop as well and no further one begins.
+/// Runs a scenario once per seed, `jobs` at a time (0: one per core).
+///
+/// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
 ///
 /// # Errors
-/// If the scenario cannot be built, or results cannot be written. The runs that were complete by then stay.
+/// The first error of any run, in the order of the seeds; runs that have not begun by then do not. Runs that were complete stay
+/// in the directory.
 pub fn replicate(
     scenario: &Scenario,
     seeds: &[u64],
     jobs: usize,
     options: &RunOptions,
     observe: &(dyn Fn(usize, &Progress) -> Control + Sync),
-) -> Result<Replication, RunError> {
+) -> Result<Replicated, RunError> {
     if let Some(directory) = &options.out {
         prepare(directory, options.force)?;
     }
-    let stop = AtomicBool::new(false);
+    let failed = AtomicBool::new(false);
     let one = |(index, &seed): (usize, &u64)| -> Result<Option<RunOutcome>, RunError> {
-        if stop.load(Ordering::Relaxed) {
+        if failed.load(Ordering::Relaxed) || observe(index, &Progress::default()) == Control::Stop {
             return Ok(None);
         }
-        let scenario = Scenario { seed, ..scenario.clone() };
+        let scenario = Scenario { seed, replicate: None, ..scenario.clone() };
         let options = RunOptions {
             out: options.out.as_ref().map(|directory| seed_directory(directory, seed)),
             report: false,
             ..options.clone()
         };
-        let outcome = run(&scenario, &options, &mut |progress| {
-            if observe(index, progress) == Control::Stop {
-                stop.store(true, Ordering::Relaxed);
-            }
-            if stop.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
-        });
-        if outcome.is_err() {
-            stop.store(true, Ordering::Relaxed);
-        }
+        let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
+        failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
         outcome.map(Some)
     };
-    let pool =
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.clamp(1, seeds.len().max(1))).build().map_err(
-            |error| RunError::Build(format!("cannot start {jobs} threads: {error}; allow fewer jobs")),
-        )?;
-    // One seed at a time from the front, so that those with the same distance to the end finish together.
-    let outcomes: Vec<Result<Option<RunOutcome>, RunError>> =
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|error| RunError::Build(format!("no threads for the replications: {error}")))?;
+    let results: Vec<Result<Option<RunOutcome>, RunError>> =
         pool.install(|| seeds.par_iter().enumerate().with_max_len(1).map(one).collect());
-    let outcomes: Vec<RunOutcome> =
-        outcomes.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    let summaries: Vec<Summary> = outcomes.iter().map(|outcome| outcome.summary.clone()).collect();
+    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let summaries: Vec<Summary> = runs.iter().map(|run| run.summary.clone()).collect();
     let replications = Replications::of(&summaries);
-    let complete = outcomes.len() == seeds.len() && outcomes.iter().all(|outcome| outcome.complete);
+    let complete = runs.len() == seeds.len() && runs.iter().all(|run| run.complete);
     if let Some(directory) = &options.out {
         finish(directory, seeds, &replications)?;
-        if options.report {
-            let runs: Vec<&Path> =
-                outcomes.iter().filter_map(|outcome| outcome.directory.as_deref()).collect();
-            if !runs.is_empty() {
-                write_report(&runs, &directory.join(REPORT_FILE))?;
-            }
+        let runs: Vec<&Path> = runs.iter().filter_map(|run| run.directory.as_deref()).collect();
+        if options.report && !runs.is_empty() {
+            write_report(&runs, &directory.join(REPORT_FILE))?;
         }
     }
-    Ok(Replication { replications, outcomes, directory: options.out.clone(), complete })
+    Ok(Replicated { runs, replications, complete })
 }
 
 /// Makes the directory, or makes sure that what it holds may be replaced.
@@ -147,19 +135,14 @@ fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Resul
 mod tests {
     use super::*;
 
-    fn scenario() -> Scenario {
-        let text = r#"
-            name = "pair"
-            duration = "1s"
-            [[link]]
-            between = ["a", "b"]
-            rate = "1Mbit/s"
-            loss = { kind = "bernoulli", probability = 0.01 }
-            [[flow]]
-            from = "a"
-            to = "b"
-        "#;
-        Scenario::from_toml("pair", text, &[]).unwrap()
+    const LOSSY: &str = r#"
+        duration = "5s"
+        link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms", loss = { kind = "bernoulli", probability = 0.02 } }]
+        flow = [{ from = "a", to = "b" }]
+    "#;
+
+    fn lossy() -> Scenario {
+        Scenario::from_toml("lossy", LOSSY, &[]).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn goes_on(_: usize, _: &Progress) -> Control {
@@ -167,14 +150,34 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_jobs_does_not_change_the_results() {
-        let seeds = [3, 1, 2];
-        let with = |jobs| replicate(&scenario(), &seeds, jobs, &RunOptions::default(), &goes_on).unwrap();
-        let (one, three) = (with(1), with(3));
-        assert!(one.complete && one.directory.is_none());
-        assert_eq!(one.replications, three.replications);
-        assert_eq!(one.replications.seeds, seeds);
-        assert_eq!(one.replications.measures[0].estimate.n, 3);
+    fn seeds_differ_and_one_seed_is_the_same_on_any_number_of_threads() {
+        let all = |jobs| replicate(&lossy(), &[3, 1, 2], jobs, &RunOptions::default(), &goes_on).unwrap();
+        let (one, two) = (all(1), all(2));
+        let goodputs = |replicated: &Replicated| -> Vec<f64> {
+            replicated.runs.iter().map(|run| run.summary.totals.goodput_bps).collect()
+        };
+        assert_eq!(goodputs(&one), goodputs(&two));
+        assert!(goodputs(&one)[0] != goodputs(&one)[1]);
+        assert!(one.complete);
+        assert_eq!(one.replications, two.replications);
+        assert_eq!(
+            (&one.replications.seeds[..], one.replications.measures[0].estimate.n),
+            (&[3, 1, 2][..], 3)
+        );
+    }
+
+    #[test]
+    fn a_stopped_run_leaves_the_others_alone() {
+        let stop_second = |index: usize, progress: &Progress| {
+            if index == 1 && !progress.simulated.is_zero() { Control::Stop } else { Control::Continue }
+        };
+        let some = replicate(&lossy(), &[1, 2, 3], 2, &RunOptions::default(), &stop_second).unwrap();
+        assert!(!some.complete);
+        assert_eq!(some.runs.len(), 3);
+        assert_eq!(some.replications.incomplete, [2]);
+        assert_eq!(some.replications.measures[0].estimate.n, 2);
+        let none = replicate(&lossy(), &[1, 2], 1, &RunOptions::default(), &|_, _| Control::Stop).unwrap();
+        assert!(none.runs.is_empty() && !none.complete);
     }
 
     #[test]
@@ -183,7 +186,7 @@ mod tests {
         let out = parent.path().join("set");
         let run = |seeds: &[u64], force| {
             let options = RunOptions { out: Some(out.clone()), force, ..RunOptions::default() };
-            replicate(&scenario(), seeds, 2, &options, &goes_on)
+            replicate(&lossy(), seeds, 2, &options, &goes_on)
         };
         let names = || {
             let mut names: Vec<_> = fs::read_dir(&out)
@@ -200,15 +203,5 @@ mod tests {
         assert_eq!(names(), ["replications.json", "seed-2", "seed-4"]);
         fs::write(out.join("notes.txt"), "mine").unwrap();
         assert!(matches!(run(&[1], true), Err(RunError::Results(ResultError::Occupied(_)))));
-    }
-
-    #[test]
-    fn stopping_one_stops_all_and_says_so() {
-        let stopped =
-            replicate(&scenario(), &[1, 2, 3, 4], 1, &RunOptions::default(), &|_, _| Control::Stop).unwrap();
-        assert!(!stopped.complete);
-        assert_eq!(stopped.outcomes.len(), 1, "the others have not begun");
-        assert_eq!(stopped.replications.incomplete, [1]);
-        assert!(stopped.replications.measures.is_empty());
     }
 }

@@ -223,8 +223,7 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
 
 fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
-    let jobs =
-        args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let jobs = args.jobs.map_or(0, usize::from);
     let bar = Bar::new(&scenario.name, seeds.len(), scenario.duration.0.as_nanos(), args.quiet || args.json);
     let replication = replicate(scenario, seeds, jobs, options, &|which, progress: &Progress| {
         bar.update(which, progress);
@@ -255,7 +254,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         );
         text + &places(directory, report.as_deref())
     };
-    let done = replication.outcomes.iter().filter(|outcome| outcome.complete).count();
+    let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let stopped = format!(
         "interrupted after {done} of {} complete; the estimates are over these",
         output::counted(seeds.len(), "run")
