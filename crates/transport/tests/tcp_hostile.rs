@@ -92,7 +92,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn what_can_finish_does_and_every_byte_arrives_once(
@@ -156,6 +156,10 @@ proptest! {
         prop_assert!(counted >= stats.latency_count.saturating_sub(1));
         prop_assert!(stats.latency_count <= stats.data_segments_sent + 2);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn a_bulk_source_never_stands_still(
