@@ -71,10 +71,16 @@ fn message(label: &str, colour: AnsiColor, text: &str) {
 /// Says what went wrong.
 pub(crate) fn error(text: &str) {
     // Diagnostics of a scenario bring their own heads, one for each mistake.
-    if text.starts_with("error") {
-        let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
-    } else {
-        message("error", AnsiColor::Red, text);
+    if !text.starts_with("error: ") {
+        return message("error", AnsiColor::Red, text);
+    }
+    for line in text.trim_end().lines() {
+        match line.strip_prefix("error: ") {
+            Some(rest) => message("error", AnsiColor::Red, rest),
+            None => {
+                let _ = writeln!(io::stderr().lock(), "{line}");
+            }
+        }
     }
 }
 

@@ -215,7 +215,7 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         text + &places(directory, report.as_deref())
     };
     let stopped = format!(
-        "interrupted after {} s of simulated time; the results cover that part",
+        "interrupted after {:.3} s of simulated time; the results cover that part",
         outcome.summary.info.simulated_s
     );
     finish(&text, outcome.complete, &stopped)

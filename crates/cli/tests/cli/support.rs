@@ -42,7 +42,14 @@ impl Desk {
 
     /// The program, to be run in this directory, without colours.
     pub(crate) fn program(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_warpline"));
+        self.program_in(&[], arguments)
+    }
+
+    /// The same, as the last words of another command.
+    pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
+        let mut words = shell.iter().copied().chain([env!("CARGO_BIN_EXE_warpline")]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
         command.args(arguments).current_dir(self.path()).env("COLUMNS", "100").env_remove("CLICOLOR_FORCE");
         command
     }
