@@ -17,10 +17,8 @@ pub(crate) struct Slot {
     pub(crate) next: u32,
     /// Where its route goes on: an index into the table of hops.
     pub(crate) hop: u32,
-    /// The packet. Its loss on the wire, once decided, is told by `lost`.
+    /// The packet.
     pub(crate) packet: Packet,
-    /// It will be lost at the end of the link it is on.
-    pub(crate) lost: bool,
 }
 
 /// All slots.
@@ -40,7 +38,7 @@ impl Arena {
     #[inline]
     pub(crate) fn insert(&mut self, packet: Packet, hop: u32) -> u32 {
         self.live += 1;
-        let slot = Slot { time: Timestamp::ZERO, next: NIL, hop, packet, lost: false };
+        let slot = Slot { time: Timestamp::ZERO, next: NIL, hop, packet };
         if self.free == NIL {
             return self.grow(slot);
         }

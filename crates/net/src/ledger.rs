@@ -23,12 +23,25 @@ pub(crate) struct Entry {
     pub(crate) lost: bool,
 }
 
+impl Entry {
+    /// Nanoseconds in the queue.
+    fn queued(&self) -> u64 {
+        (self.start - self.arrival).as_nanos()
+    }
+    /// The same; 0 for a transmission that began by `interval`.
+    fn queued_in(&self, interval: Option<Timestamp>) -> u64 {
+        if interval.is_some_and(|interval| self.start <= interval) { 0 } else { self.queued() }
+    }
+}
+
 /// What a link has carried and lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Of all packets whose transmission has begun.
     pub(crate) queued_time: u64,
+    pub(crate) queued_max: u64,
     pub(crate) lost: u64,
     pub(crate) overflows: u64,
 }
@@ -49,7 +62,8 @@ pub(crate) struct Backlog {
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     sums: Sums,
-    queued_max: u64,
+    /// Transmissions that began by then are no matter of the present interval of `queued_max`; none before the first.
+    interval: Option<Timestamp>,
     /// Arrivals that found no room and may lie in the future.
     overflows: VecDeque<Timestamp>,
 }
@@ -58,12 +72,13 @@ impl Ledger {
     /// Enters a packet. `now` is the present, which no arrival precedes.
     #[inline]
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
-        let queued = (entry.start - entry.arrival).as_nanos();
+        debug_assert!(entry.arrival >= now && entry.start >= entry.arrival && entry.departure >= entry.start);
+        debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
         self.sums.packets += 1;
         self.sums.bytes += u64::from(entry.size);
-        self.sums.queued_time += queued;
+        // A reading takes back the waits still to come, which may be ages: only the difference need fit.
+        self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
         self.sums.lost += u64::from(entry.lost);
-        self.queued_max = self.queued_max.max(queued);
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
         }
@@ -71,8 +86,20 @@ impl Ledger {
     }
 
     /// Enters an arrival that found the queue full.
-    pub(crate) fn enter_overflow(&mut self, arrival: Timestamp) {
-        self.overflows.push_back(arrival);
+    pub(crate) fn enter_overflow(&mut self, now: Timestamp, arrival: Timestamp) {
+        self.count_overflows(now);
+        if arrival <= now {
+            self.sums.overflows += 1;
+        } else {
+            self.overflows.push_back(arrival);
+        }
+    }
+
+    fn count_overflows(&mut self, now: Timestamp) {
+        while self.overflows.front().is_some_and(|&arrival| arrival <= now) {
+            self.sums.overflows += 1;
+            self.overflows.pop_front();
+        }
     }
 
     /// Entries, departed or not: an upper bound of those in the queue.
@@ -93,8 +120,12 @@ impl Ledger {
     }
 
     fn forget(&mut self, now: Timestamp) {
-        let departed = self.entries.partition_point(|entry| entry.departure <= now);
-        self.entries.drain(..departed);
+        while let Some(entry) = self.entries.front()
+            && entry.departure <= now
+        {
+            self.sums.queued_max = self.sums.queued_max.max(entry.queued_in(self.interval));
+            self.entries.pop_front();
+        }
     }
 
     /// Packets that have not departed at `at`: the one in transmission and those that wait. Nothing that has departed by
@@ -117,19 +148,19 @@ impl Ledger {
     /// The sums over packets that have departed by `now`, and what waits then.
     pub(crate) fn read(&mut self, now: Timestamp) -> (Sums, Backlog) {
         self.forget(now);
-        while self.overflows.front().is_some_and(|&arrival| arrival <= now) {
-            self.sums.overflows += 1;
-            self.overflows.pop_front();
-        }
+        self.count_overflows(now);
         let (mut sums, mut backlog) = (self.sums, Backlog::default());
         for entry in &self.entries {
             sums.packets -= 1;
             sums.bytes -= u64::from(entry.size);
-            sums.queued_time -= (entry.start - entry.arrival).as_nanos();
             sums.lost -= u64::from(entry.lost);
             if entry.start <= now {
                 backlog.busy = true;
-            } else if entry.arrival <= now {
+                sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
+                continue;
+            }
+            sums.queued_time = sums.queued_time.wrapping_sub(entry.queued());
+            if entry.arrival <= now {
                 backlog.packets += 1;
                 backlog.bytes += u64::from(entry.size);
             }
@@ -137,13 +168,16 @@ impl Ledger {
         (sums, backlog)
     }
 
-    /// Starts a new interval for [`queued_max`](Self::queued_max).
-    pub(crate) fn reset_queued_max(&mut self) {
-        self.queued_max = 0;
+    /// Packets entered that will be lost only after `now`, on the wire or for want of room.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        let lost = self.entries.iter().filter(|entry| entry.lost && entry.departure > now).count();
+        lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()
     }
 
-    /// Longest wait of any packet entered since [`reset_queued_max`](Self::reset_queued_max), in nanoseconds.
-    pub(crate) fn queued_max(&self) -> u64 {
-        self.queued_max
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        self.forget(now);
+        self.sums.queued_max = 0;
+        self.interval = Some(now);
     }
 }

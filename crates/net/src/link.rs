@@ -5,8 +5,7 @@
 //! for the departure, and no queue but a [`Ledger`]. Everything else (active queue management, priorities, rate schedules,
 //! traces, jitter, outages, or somebody recording) takes the general way in `general`, with an event per departure.
 
-use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
-use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
+use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, NIL};
 use crate::general::General;
@@ -34,7 +33,7 @@ pub struct LinkStats {
     pub drops_down: u64,
     /// Packets marked congestion-experienced.
     pub marks: u64,
-    /// Packets whose time in the queue is known.
+    /// Packets whose transmission has begun, so that their time in the queue is known.
     pub queued_packets: u64,
     /// Sum of their times in the queue, transmission excluded.
     pub queued_time: TimeDelta,
@@ -155,9 +154,9 @@ impl Link {
     ) -> Option<Accepted> {
         debug_assert!(self.general.is_none());
         let packet = &arena[slot].packet;
-        let size = packet.size + self.framing;
+        let size = packet.size.saturating_add(self.framing);
         if self.ledger.len() >= self.roomy && self.is_full(now, at, size) {
-            self.ledger.enter_overflow(at);
+            self.ledger.enter_overflow(now, at);
             return None;
         }
         let (start, departure) = self.serialise(at, size);
@@ -235,37 +234,25 @@ impl Link {
             sent_bytes: sums.bytes,
             drops_overflow: sums.overflows,
             drops_loss: sums.lost,
-            queued_packets: sums.packets,
+            queued_packets: sums.packets + u64::from(backlog.busy),
             queued_time: TimeDelta::from_nanos(sums.queued_time),
-            queued_max: TimeDelta::from_nanos(self.ledger.queued_max()),
+            queued_max: TimeDelta::from_nanos(sums.queued_max),
             backlog_packets: backlog.packets,
             backlog_bytes: backlog.bytes,
             ..LinkStats::default()
         }
     }
 
-    /// Starts a new interval for `queued_max`.
-    pub(crate) fn reset_queued_max(&mut self) {
-        match &mut self.general {
-            Some(general) => general.reset_queued_max(),
-            None => self.ledger.reset_queued_max(),
-        }
+    /// Packets given up already that will be lost only after `now`.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        self.ledger.doomed(now)
     }
 
-    /// Counts, records and frees a packet that a link on the general way has lost.
-    pub(crate) fn drop_general(
-        &mut self,
-        id: LinkId,
-        now: Timestamp,
-        slot: u32,
-        reason: DropReason,
-        arena: &mut Arena,
-        records: &mut Vec<LinkRecord>,
-    ) {
-        if let Some(general) = &mut self.general {
-            general.count_drop(reason);
-            general.note(id, now, slot, LinkEvent::Drop(reason), arena, records);
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        match &mut self.general {
+            Some(general) => general.reset_queued_max(),
+            None => self.ledger.reset_queued_max(now),
         }
-        arena.free(slot);
     }
 }
