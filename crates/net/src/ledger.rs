@@ -181,3 +181,92 @@ impl Ledger {
         self.interval = Some(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+    fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
+        Entry { arrival: at(arrival), start: at(start), departure: at(departure), size: 100, lost }
+    }
+    /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
+    fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {
+        let (sums, backlog) = ledger.read(at(now));
+        let Sums { packets, bytes, queued_time, queued_max, lost, overflows } = sums;
+        (
+            [packets, bytes, queued_time, queued_max, lost, overflows],
+            (backlog.packets, backlog.bytes, backlog.busy),
+            ledger.doomed(at(now)),
+        )
+    }
+
+    #[test]
+    fn a_reading_tells_what_has_happened_by_then_and_nothing_else() {
+        let mut ledger = Ledger::default();
+        ledger.enter(at(0), entry(0, 0, 10, false));
+        ledger.enter(at(0), entry(5, 10, 20, true));
+        ledger.enter(at(0), entry(12, 20, 30, false));
+        ledger.enter_overflow(at(0), at(13));
+        assert_eq!(read(&mut ledger, 0), ([0; 6], (0, 0, true), 2));
+        assert_eq!(read(&mut ledger, 9), ([0; 6], (1, 100, true), 2));
+        assert_eq!(read(&mut ledger, 10), ([1, 100, 5, 5, 0, 0], (0, 0, true), 2));
+        assert_eq!(read(&mut ledger, 13), ([1, 100, 5, 5, 0, 1], (1, 100, true), 1));
+        assert_eq!(read(&mut ledger, 20), ([2, 200, 13, 8, 1, 1], (0, 0, true), 0));
+        assert_eq!(read(&mut ledger, 30), ([3, 300, 13, 8, 1, 1], (0, 0, false), 0));
+    }
+
+    #[test]
+    fn a_reading_does_not_depend_on_those_before() {
+        let build = || {
+            let mut ledger = Ledger::default();
+            for n in 0..20 {
+                ledger.enter(at(0), entry(n * 3, n * 7, n * 7 + 7, n % 4 == 1));
+                if n % 5 == 0 {
+                    ledger.enter_overflow(at(0), at(n * 3));
+                }
+            }
+            ledger
+        };
+        let mut often = build();
+        for now in 0..150 {
+            assert_eq!(read(&mut often, now), read(&mut build(), now), "at {now}");
+        }
+    }
+
+    #[test]
+    fn the_longest_wait_is_of_the_interval() {
+        let mut ledger = Ledger::default();
+        ledger.enter(at(0), entry(0, 40, 50, false));
+        ledger.enter(at(0), entry(30, 50, 60, false));
+        assert_eq!(read(&mut ledger, 39).0[3], 0);
+        assert_eq!(read(&mut ledger, 45).0[3], 40);
+        ledger.reset_queued_max(at(45));
+        assert_eq!(read(&mut ledger, 49).0[3], 0);
+        assert_eq!(read(&mut ledger, 80).0[3], 20);
+    }
+
+    #[test]
+    fn it_grows_with_the_queue_and_not_with_the_run() {
+        let mut ledger = Ledger::default();
+        for n in 0..100_000 {
+            ledger.enter(at(n * 10), entry(n * 10, n * 10, n * 10 + 30, false));
+            ledger.enter_overflow(at(n * 10), at(n * 10 + n % 3));
+        }
+        assert!(ledger.entries.capacity() <= 64 && ledger.overflows.len() <= 3);
+        assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
+    }
+
+    #[test]
+    fn waits_that_never_end_do_not_overflow_the_sum() {
+        let mut ledger = Ledger::default();
+        let never = u64::MAX;
+        ledger.enter(at(0), entry(0, 0, never, false));
+        for n in 1..4 {
+            ledger.enter(at(0), entry(n, never, never, false));
+        }
+        assert_eq!(read(&mut ledger, 10), ([0; 6], (3, 300, true), 0));
+    }
+}
