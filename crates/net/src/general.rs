@@ -345,3 +345,64 @@ impl General {
         (due, next)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+    use crate::schedule::{RateSchedule, Steps};
+    use warpline_core::Rate;
+
+    /// An empty queue that tells what rates it is told.
+    #[derive(Debug)]
+    struct Listener(Sender<u64>);
+
+    impl Qdisc for Listener {
+        fn enqueue(&mut self, _: Timestamp, _: Queued, _: &mut Dropped) -> Verdict {
+            Verdict::Dropped(DropReason::Overflow)
+        }
+        fn dequeue(&mut self, _: Timestamp, _: &mut Dropped) -> Option<Queued> {
+            None
+        }
+        fn backlog(&self) -> (u32, u64) {
+            (0, 0)
+        }
+        fn set_rate(&mut self, rate: Rate) {
+            self.0.send(rate.as_bps()).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_qdisc_is_told_of_each_rate_before_its_next_packet() {
+        let (told, heard) = channel();
+        let steps =
+            [(TimeDelta::from_millis(2), Rate::from_bps(0)), (TimeDelta::from_millis(5), Rate::from_bps(7))];
+        let schedule = RateSchedule::new(Steps::new(Rate::from_bps(3), &steps, None).unwrap());
+        let qdisc = AnyQdisc::Boxed(Box::new(Listener(told)));
+        let mut general = General::new(qdisc, Some(Serialiser::Scheduled(schedule)), None, vec![], false);
+        let mut rates_at = |millis| {
+            general.follow_rate(Timestamp::from_millis(millis));
+            heard.try_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 5, 9].map(&mut rates_at),
+            [vec![3], vec![], vec![0], vec![], vec![7], vec![]]
+        );
+    }
+
+    #[test]
+    fn outages_are_put_in_order_and_apart() {
+        let at = Timestamp::from_secs;
+        let given = vec![
+            (at(5), at(6)),
+            (at(1), at(3)),
+            (at(2), at(4)),
+            (at(4), at(4)),
+            (at(6), at(8)),
+            (at(7), at(7)),
+        ];
+        assert_eq!(normalised(given), [(at(1), at(4)), (at(5), at(8))]);
+        assert_eq!(normalised(vec![(at(9), at(2)), (at(3), Timestamp::NEVER)]), [(at(3), Timestamp::NEVER)]);
+    }
+}

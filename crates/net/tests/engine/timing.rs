@@ -8,7 +8,7 @@ use warpline_core::{Ecn, EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, T
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
+use warpline_net::qdisc::{CodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{Hosts, LinkConfig, LinkStats, Network, Pause, Port, RateConfig};
 
@@ -134,6 +134,46 @@ fn an_outage_empties_the_queue_and_finishes_the_packet_in_transmission() {
     let (deliveries, stats) = run(vec![broken], &bursts);
     assert_eq!(deliveries, [(2 * MS, 0), (3 * MS, 1), (4 * MS, 2), (7 * MS, 7)]);
     assert_eq!((stats[0].arrivals, stats[0].sent_packets, stats[0].drops_down), (8, 4, 4));
+}
+
+#[test]
+fn codel_has_no_part_in_what_an_outage_takes() {
+    let millis = TimeDelta::from_millis;
+    let codel =
+        CodelConfig { target: millis(1), interval: millis(2), limit: Limit::NONE, ..Default::default() };
+    let broken = LinkConfig { qdisc: QdiscConfig::Codel(codel), outages: vec![(ms(59), ms(70))], ..link(0) };
+    // Packets take 10 ms: whenever CoDel is asked, more drops are due.
+    let world = World {
+        links: vec![broken],
+        routes: vec![vec![warpline_core::LinkId(0)]],
+        bursts: vec![burst(0, 400, 10_000)],
+    };
+    let (mut network, mut hosts) = world.build(&Default::default());
+    network.run_until(ms(58), &mut hosts, u64::MAX);
+    let before = counters(&mut network)[0];
+    assert!(before.drops_aqm > 0 && before.backlog_packets > 10);
+    network.run_until(ms(100), &mut hosts, u64::MAX);
+    let after = counters(&mut network)[0];
+    assert_eq!((after.drops_aqm, after.drops_down), (before.drops_aqm, u64::from(before.backlog_packets)));
+}
+
+#[test]
+fn a_hop_that_takes_no_time_keeps_the_order_of_its_instant() {
+    // Two packets meet at node 2 after 1 ms, one of them by way of a second hop that takes no time.
+    let hop = |name: &str, from, to, delay| LinkConfig {
+        delay: TimeDelta::from_millis(delay),
+        ..LinkConfig::new(name, NodeId(from), NodeId(to))
+    };
+    let links =
+        vec![hop("free", 1, 2, 0), hop("other", 4, 2, 1), hop("first", 0, 1, 1), LinkConfig { ..link(2) }];
+    let id = warpline_core::LinkId;
+    let routes = vec![vec![id(2), id(0), id(3)], vec![id(1), id(3)]];
+    let world =
+        World { links, routes, bursts: vec![burst(0, 1, 1000), Burst { route: 1, ..burst(0, 1, 1000) }] };
+    for no_express in [false, true] {
+        let outcome = world.run(&crate::world::Manner { no_express, ..Default::default() });
+        assert_eq!(outcome.deliveries.iter().map(|d| d.id).collect::<Vec<_>>(), [1, 0]);
+    }
 }
 
 #[test]

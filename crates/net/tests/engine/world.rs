@@ -169,14 +169,14 @@ fn rate() -> impl Strategy<Value = RateConfig> {
                 .collect();
             let period = period.map(TimeDelta::from_nanos);
             RateConfig::Scheduled(RateSchedule::new(
-                Steps::new(Rate::from_bps(initial), &steps, period).unwrap(),
+                Steps::new(Rate::from_bps(initial), &steps, period).expect("steps rise"),
             ))
         });
     let trace = prop::collection::vec(0u32..30, 1..20).prop_map(|mut stamps| {
         stamps.sort();
         stamps.push(30);
         let text: String = stamps.iter().map(|stamp| format!("{stamp}\n")).collect();
-        RateConfig::Trace(Arc::new(Trace::parse(text.as_bytes()).unwrap()))
+        RateConfig::Trace(Arc::new(Trace::parse(text.as_bytes()).expect("stamps rise")))
     });
     prop_oneof![
         24 => constant().prop_map(|rate| RateConfig::Constant(Rate::from_bps(rate))),
