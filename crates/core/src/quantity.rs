@@ -251,7 +251,7 @@ impl FromStr for Bytes {
 /// Writes `value` with the largest unit that needs no more than three decimals.
 fn display(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
     for &(unit, name) in units {
-        if value >= unit && value % (unit / 1_000).max(1) == 0 {
+        if value >= unit && value.is_multiple_of((unit / 1_000).max(1)) {
             return write!(f, "{}{name}", value as f64 / unit as f64);
         }
     }

@@ -194,7 +194,7 @@ impl fmt::Display for TimeDelta {
     /// As people write it and as it is read back: the largest unit in which three decimals say it exactly, else "ns".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
-            if self.0 >= unit && self.0 % (unit / 1_000).max(1) == 0 {
+            if self.0 >= unit && self.0.is_multiple_of((unit / 1_000).max(1)) {
                 return write!(f, "{}{name}", self.0 as f64 / unit as f64);
             }
         }
@@ -225,6 +225,11 @@ pub trait Clock {
     fn now(&self) -> Timestamp;
     /// Waits until `deadline` or until something arrives from outside, whichever is first.
     fn wait_until(&mut self, deadline: Timestamp) -> Wake;
+    /// Up to which instant, `limit` at the most, events may be handled without waiting: the present under a clock that
+    /// really passes, `limit` itself under one that jumps.
+    fn horizon(&mut self, limit: Timestamp) -> Timestamp {
+        self.now().min(limit)
+    }
 }
 
 /// The simulator's clock: waiting takes no time at all.
@@ -240,6 +245,10 @@ impl Clock for VirtualClock {
     fn wait_until(&mut self, deadline: Timestamp) -> Wake {
         self.now = self.now.max(deadline);
         Wake::Reached
+    }
+    fn horizon(&mut self, limit: Timestamp) -> Timestamp {
+        self.now = self.now.max(limit);
+        limit
     }
 }
 

@@ -1,1 +1,13 @@
-//! placeholder
+//! The laboratory: scenarios in, results out.
+//!
+//! A [`scenario`] is read and checked, [`run`] builds its network and hosts and drives them, [`results`] writes tables,
+//! captures and summaries, [`report`] draws them. [`bench`] has the workloads that the engine's speed is measured on.
+
+pub mod bench;
+mod hosts;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod scenario;
+
+pub use hosts::access_log;

@@ -2,4 +2,23 @@
 //!
 //! No I/O, no clock, no global randomness. Hosts are behind the [`Hosts`] trait: the network does not know what runs on them.
 
+mod arena;
+pub mod driver;
+mod events;
+mod general;
+pub mod jitter;
+mod ledger;
+pub mod link;
+pub mod loss;
+pub mod mahimahi;
+pub mod network;
+pub mod parameter;
 pub mod qdisc;
+pub mod routing;
+pub mod schedule;
+pub mod serialise;
+pub mod topology;
+
+pub use driver::{Control, Driver};
+pub use link::{Link, LinkStats};
+pub use network::{Hosts, LinkConfig, Network, Pause, Port, RateConfig, RouteId};

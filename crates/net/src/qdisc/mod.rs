@@ -3,8 +3,26 @@
 //! A qdisc holds [`Queued`] entries, not packets: the packet stays in the network's arena. A constant-rate drop-tail FIFO
 //! does not come here at all, as the link knows its departures on arrival (see `link`).
 
+mod codel;
+mod config;
+mod droptail;
+mod fifo;
+mod fq_codel;
+mod priority;
+mod red;
+#[cfg(test)]
+mod tests;
+
+pub use codel::{Codel, CodelConfig};
+pub use config::{AnyQdisc, QdiscConfig};
+pub use droptail::DropTail;
+pub use fifo::Limit;
+pub use fq_codel::{FqCodel, FqCodelConfig};
+pub use priority::{Priority, PriorityConfig, PriorityLimit};
+pub use red::{Red, RedConfig};
+
 use warpline_core::record::DropReason;
-use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Rate, Timestamp};
 
 /// A packet as a qdisc sees it.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +41,23 @@ pub struct Queued {
     pub arrived: Timestamp,
 }
 
+impl Queued {
+    /// Sets congestion-experienced, and returns true, if the packet is ECN-capable (RFC 3168 section 5).
+    pub(crate) fn mark(&mut self) -> bool {
+        let capable = self.ecn != Ecn::NotEct;
+        if capable {
+            self.ecn = Ecn::Ce;
+        }
+        capable
+    }
+}
+
 /// What became of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Taken in.
     Queued,
-    /// Taken in and marked congestion-experienced.
+    /// Taken in and marked congestion-experienced (it may have been so already).
     Marked,
     /// Not taken in.
     Dropped(DropReason),
@@ -47,8 +76,9 @@ pub trait Qdisc: std::fmt::Debug + Send {
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued>;
     /// Packets and bytes waiting.
     fn backlog(&self) -> (u32, u64);
-    /// The link's rate or mean packet time changed (RED needs it for idle time).
-    fn set_packet_time(&mut self, mean: TimeDelta) {
-        let _ = mean;
+    /// The link's rate, told once at the start and at each change; 0 where it is stalled or not known. RED needs it for
+    /// the decay of its average over idle time.
+    fn set_rate(&mut self, rate: Rate) {
+        let _ = rate;
     }
 }

@@ -4,8 +4,46 @@
 //! (PRR, RFC 6937) is the connection's business. The vocabulary is that of Linux and quinn. Windows are in bytes and may
 //! be below one segment: the connection then paces single segments at `cwnd / srtt`.
 
+mod algorithm;
+mod bic;
+mod controller;
+mod cubic;
+mod delay;
+mod fixed;
+mod hystart;
+mod ledbat;
+mod ledbat_plus_plus;
+mod nice;
+mod reno;
+mod round;
+mod slow_start;
+mod vegas;
+mod westwood;
+mod window;
+
+#[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testbed;
+
 use warpline_core::record::LossTrigger;
 use warpline_core::{Rate, TimeDelta, Timestamp};
+
+pub use algorithm::{Algorithm, InvalidParameter, UnknownAlgorithm};
+pub use bic::{Bic, BicParams};
+pub use controller::Controller;
+pub use cubic::{Cubic, CubicParams};
+pub use fixed::{Fixed, FixedParams};
+pub use ledbat::{Ledbat, LedbatParams};
+pub use ledbat_plus_plus::{LedbatPlusPlus, LedbatPlusPlusParams};
+pub use nice::{Nice, NiceParams};
+pub use reno::{ReduceFrom, Reno, RenoParams};
+pub use slow_start::{AckCounting, SlowStartParams};
+pub use vegas::{Vegas, VegasParams};
+pub use westwood::{Westwood, WestwoodParams};
+pub use window::MAX_WINDOW;
 
 /// What an acknowledgement tells the algorithm.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +154,12 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     /// The rate to pace at, if the algorithm wants pacing of its own.
     fn pacing_rate(&self) -> Option<Rate> {
         None
+    }
+    /// Segments to send together while the window is below two segments: so many, then a wait of as many times
+    /// `srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its acknowledgements answers at once and
+    /// its timer does not pass for a queue.
+    fn min_burst(&self) -> u32 {
+        1
     }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;

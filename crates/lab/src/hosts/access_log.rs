@@ -1,0 +1,101 @@
+//! Squid's access.log in the native format: `time elapsed client code/status bytes method URL ...`.
+//!
+//! The time stands for the end of a request, in seconds with milliseconds; the elapsed time is in milliseconds. A transfer
+//! begins when its request did, counted from the earliest in the log.
+
+use warpline_core::TimeDelta;
+
+/// A line that is not an entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {problem}; expected Squid's native format, `time elapsed client code/status bytes method URL`")]
+pub struct AccessLogError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in bytes, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// Reads a log: (start after the earliest, bytes) of every entry with a size, by start.
+///
+/// # Errors
+/// At the first line that is neither empty, a comment, nor an entry.
+pub fn parse(text: &str) -> Result<Vec<(TimeDelta, u64)>, AccessLogError> {
+    let mut entries = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let mut fields = line.split_ascii_whitespace();
+        let mut field = |name: &str| {
+            let text = fields.next();
+            let column = text.map_or(line.len(), |text| text.as_ptr() as usize - line.as_ptr() as usize) + 1;
+            let fail = |problem: String| AccessLogError { line: index + 1, column, problem };
+            text.map(|text| (text, column)).ok_or_else(|| fail(format!("the {name} is missing")))
+        };
+        let fail = |column, problem| AccessLogError { line: index + 1, column, problem };
+        let (time, at) = field("time")?;
+        let end: f64 = time
+            .parse()
+            .ok()
+            .filter(|t: &f64| t.is_finite() && *t >= 0.0)
+            .ok_or_else(|| fail(at, format!("`{time}` is not a time in seconds")))?;
+        let (elapsed, at) = field("elapsed time")?;
+        let elapsed: u32 = elapsed
+            .parse()
+            .map_err(|_| fail(at, format!("`{elapsed}` is not an elapsed time in milliseconds")))?;
+        field("client")?;
+        field("status")?;
+        let (bytes, at) = field("size")?;
+        let bytes: u64 =
+            bytes.parse().map_err(|_| fail(at, format!("`{bytes}` is not a number of bytes")))?;
+        if bytes > 0 {
+            entries.push((end - f64::from(elapsed) / 1e3, bytes));
+        }
+    }
+    let first = entries.iter().map(|&(start, _)| start).fold(f64::INFINITY, f64::min);
+    let mut entries: Vec<_> = entries
+        .into_iter()
+        .map(|(start, bytes)| {
+            // Whole microseconds: a double has no more of a time of day to give.
+            (TimeDelta::from_micros(((start - first) * 1e6).round() as u64), bytes)
+        })
+        .collect();
+    entries.sort_by_key(|&(start, _)| start);
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LOG: &str = "\
+1066036250.603    310 192.168.0.1 TCP_MISS/200 4500 GET http://example.com/ - DIRECT/192.0.2.1 text/html
+1066036250.500    400 192.168.0.2 TCP_HIT/200 1200 GET http://example.com/a.png - NONE/- image/png
+1066036251.000      5 192.168.0.2 TCP_DENIED/403 0 GET http://example.com/b - NONE/- -
+";
+
+    #[test]
+    fn starts_count_from_the_earliest_request() {
+        let entries = parse(LOG).unwrap();
+        assert_eq!(entries, [(TimeDelta::ZERO, 1200), (TimeDelta::from_millis(193), 4500)]);
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = parse("1066036250.6 310 c TCP_MISS/200 many GET u").unwrap_err();
+        assert_eq!((error.line, error.column), (1, 33));
+        assert!(error.to_string().contains("`many` is not a number of bytes"));
+        assert!(parse("\n1066036250.6 310").unwrap_err().to_string().starts_with("line 2, column 17: the client"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[\\PC\n]*") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Applications: state machines that say when to open connections, write, or send datagrams.
+//!
+//! They know nothing of the network. [`App::poll`] is called when the application's timer fires and again until it says
+//! [`Action::Wait`]; what it waits for besides time comes through `on_delivered` and `on_transfer_done`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
+
+use super::counters::Messages;
+use super::web::{Sessions, WebRequest};
+
+/// What two ends of a connection say to each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    /// Bytes that the data's receiver opens the connection with; 0 when the data's sender opens it.
+    pub(crate) request: u64,
+    /// Bytes of data, or as many as fit.
+    pub(crate) response: Option<u64>,
+    /// Whether the sender closes behind them.
+    pub(crate) close: bool,
+    /// Whether its completion is measured; then its number in the table of transfers, once it has one.
+    pub(crate) transfer: Option<u32>,
+    /// The application's own mark.
+    pub(crate) tag: u32,
+}
+
+impl Exchange {
+    /// A connection that stays open, for an application that writes to it.
+    const STREAM: Exchange =
+        Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
+
+    /// `bytes` on a connection of their own.
+    fn transfer(bytes: u64, request: u64, tag: u32) -> Exchange {
+        Exchange { request, response: Some(bytes), close: true, transfer: Some(u32::MAX), tag }
+    }
+}
+
+/// What an application does next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Nothing before this instant.
+    Wait(Timestamp),
+    /// Send a datagram of so many bytes on the wire.
+    Datagram { bytes: u32 },
+    /// Open a connection.
+    Open { exchange: Exchange },
+    /// Write to the connection that is open.
+    Write { bytes: u64 },
+}
+
+/// Instants at a constant rate, exact in the long run.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    next: Timestamp,
+    nanos: u64,
+    rest: u64,
+    carry: u64,
+    rate: u64,
+}
+
+impl Beat {
+    fn new(start: Timestamp, bytes: u64, rate: Rate) -> Beat {
+        let rate = rate.as_bps().max(1);
+        let scaled = u128::from(bytes) * 8_000_000_000;
+        let (nanos, rest) = ((scaled / u128::from(rate)) as u64, (scaled % u128::from(rate)) as u64);
+        Beat { next: start, nanos: nanos.max(u64::from(rest == 0)), rest, carry: 0, rate }
+    }
+    fn advance(&mut self) {
+        self.carry += self.rest;
+        let over = self.carry >= self.rate;
+        self.carry -= if over { self.rate } else { 0 };
+        self.next += TimeDelta::from_nanos(self.nanos + u64::from(over));
+    }
+}
+
+/// How an application's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Udp,
+    Tcp {
+        /// Whether its connection has been opened.
+        open: bool,
+    },
+}
+
+impl Carrier {
+    /// Opens the connection if there has to be one and is none.
+    fn open(&mut self) -> Option<Action> {
+        match self {
+            Carrier::Tcp { open } if !*open => {
+                *open = true;
+                Some(Action::Open { exchange: Exchange::STREAM })
+            }
+            _ => None,
+        }
+    }
+    fn send(self, bytes: u64) -> Action {
+        match self {
+            Carrier::Udp => Action::Datagram { bytes: bytes as u32 },
+            Carrier::Tcp { .. } => Action::Write { bytes },
+        }
+    }
+}
+
+/// An application.
+#[derive(Debug)]
+pub(crate) enum App {
+    /// Sends as much as it can on one connection.
+    Bulk { started: bool },
+    /// Transfers of one size, one after another.
+    Transfer {
+        size: u64,
+        /// How many are still to be started; `u32::MAX` goes on until the end.
+        left: u32,
+        pause: TimeDelta,
+        next: Timestamp,
+    },
+    /// A constant rate, all the time or in bursts.
+    Rate { carrier: Carrier, bytes: u64, rate: Rate, beat: Option<Beat>, bursts: Option<Bursts> },
+    /// Messages at the instants of a Poisson process.
+    Messages {
+        carrier: Carrier,
+        bytes: u64,
+        /// Mean time between two, in seconds.
+        mean: f64,
+        next: Option<Timestamp>,
+        written: u64,
+        /// Where each message under way ends in the stream, and when it was made.
+        under_way: VecDeque<(u64, Timestamp)>,
+    },
+    /// Transfers at given instants after the start, of given sizes.
+    Log { entries: Arc<[(TimeDelta, u64)]>, start: Option<Timestamp>, next: usize, request: u64 },
+    /// Web sessions from distributions.
+    Web(Box<Sessions>),
+    /// Has stopped.
+    Stopped,
+}
+
+/// On and off times, both Pareto distributed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bursts {
+    /// Mean on and off time in seconds.
+    pub(crate) mean_on: f64,
+    pub(crate) mean_off: f64,
+    pub(crate) shape: f64,
+    /// End of the present on-time.
+    pub(crate) until: Timestamp,
+}
+
+impl App {
+    /// The next thing to do at `now`.
+    pub(crate) fn poll(&mut self, now: Timestamp, stream: &mut Stream) -> Action {
+        match self {
+            App::Stopped => Action::Wait(Timestamp::NEVER),
+            App::Bulk { started: true } => Action::Wait(Timestamp::NEVER),
+            App::Bulk { started } => {
+                *started = true;
+                Action::Open { exchange: Exchange { response: None, ..Exchange::STREAM } }
+            }
+            App::Transfer { size, left, next, .. } => {
+                if *left == 0 || now < *next {
+                    return Action::Wait(if *left == 0 { Timestamp::NEVER } else { *next });
+                }
+                *left -= u32::from(*left != u32::MAX);
+                *next = Timestamp::NEVER;
+                Action::Open { exchange: Exchange::transfer(*size, 0, 0) }
+            }
+            App::Rate { carrier, bytes, rate, beat, bursts } => {
+                if let Some(open) = carrier.open() {
+                    return open;
+                }
+                let beat = beat.get_or_insert_with(|| {
+                    if let Some(bursts) = bursts {
+                        bursts.until = now + bursts.draw(bursts.mean_on, stream);
+                    }
+                    Beat::new(now, *bytes, *rate)
+                });
+                if let Some(bursts) = bursts
+                    && beat.next >= bursts.until
+                {
+                    let on = bursts.until + bursts.draw(bursts.mean_off, stream);
+                    bursts.until = on + bursts.draw(bursts.mean_on, stream);
+                    *beat = Beat::new(on, *bytes, *rate);
+                }
+                if now < beat.next {
+                    return Action::Wait(beat.next);
+                }
+                beat.advance();
+                carrier.send(*bytes)
+            }
+            App::Messages { carrier, bytes, mean, next, written, under_way } => {
+                if let Some(open) = carrier.open() {
+                    return open;
+                }
+                let next = next.get_or_insert(now);
+                if now < *next {
+                    return Action::Wait(*next);
+                }
+                *next += TimeDelta::from_secs_f64(stream.exponential(*mean));
+                if matches!(carrier, Carrier::Tcp { .. }) {
+                    *written += *bytes;
+                    under_way.push_back((*written, now));
+                }
+                carrier.send(*bytes)
+            }
+            App::Log { entries, start, next, request } => {
+                let start = *start.get_or_insert(now);
+                let Some(&(at, bytes)) = entries.get(*next) else { return Action::Wait(Timestamp::NEVER) };
+                if now < start + at {
+                    return Action::Wait(start + at);
+                }
+                *next += 1;
+                Action::Open { exchange: Exchange::transfer(bytes, *request, 0) }
+            }
+            App::Web(sessions) => match sessions.poll(now, stream) {
+                WebRequest::Wait(until) => Action::Wait(until),
+                WebRequest::Fetch { bytes, session } => {
+                    Action::Open { exchange: Exchange::transfer(bytes, sessions.request, session) }
+                }
+            },
+        }
+    }
+
+    /// The position in the stream whose delivery the application waits for next.
+    pub(crate) fn next_watch(&self) -> u64 {
+        match self {
+            App::Messages { under_way, .. } => under_way.front().map_or(u64::MAX, |&(end, _)| end),
+            _ => u64::MAX,
+        }
+    }
+
+    /// `delivered` bytes of its stream have been delivered in order. Returns the next position that it waits for.
+    pub(crate) fn on_delivered(&mut self, now: Timestamp, delivered: u64, messages: &mut Messages) -> u64 {
+        if let App::Messages { under_way, .. } = self {
+            while let Some(&(end, created)) = under_way.front()
+                && end <= delivered
+            {
+                messages.add(now - created);
+                under_way.pop_front();
+            }
+        }
+        self.next_watch()
+    }
+
+    /// A transfer marked `tag` has been delivered. Returns when the application wants to be polled.
+    pub(crate) fn on_transfer_done(&mut self, now: Timestamp, tag: u32, stream: &mut Stream) -> Timestamp {
+        match self {
+            App::Transfer { pause, next, .. } => {
+                *next = now + *pause;
+                *next
+            }
+            App::Web(sessions) => sessions.on_done(now, tag, stream),
+            _ => Timestamp::NEVER,
+        }
+    }
+
+    /// Whether it will never ask for anything again.
+    pub(crate) fn is_through(&self) -> bool {
+        match self {
+            App::Stopped => true,
+            App::Transfer { left, next, .. } => *left == 0 && !next.is_set(),
+            App::Log { entries, next, .. } => *next == entries.len(),
+            _ => false,
+        }
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn stop(&mut self) {
+        // Messages under way are still measured; everything else has nothing left to do.
+        match self {
+            App::Messages { next, .. } => *next = Some(Timestamp::NEVER),
+            app => *app = App::Stopped,
+        }
+    }
+}
+
+impl Bursts {
+    fn draw(&self, mean: f64, stream: &mut Stream) -> TimeDelta {
+        TimeDelta::from_secs_f64(stream.pareto(mean, self.shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpline_core::Streams;
+
+    fn actions(app: &mut App, until: Timestamp) -> Vec<(Timestamp, Action)> {
+        let mut stream = Streams::new(1).stream("test");
+        let (mut now, mut actions) = (Timestamp::ZERO, Vec::new());
+        while now < until {
+            match app.poll(now, &mut stream) {
+                Action::Wait(next) => now = next,
+                action => actions.push((now, action)),
+            }
+        }
+        actions
+    }
+
+    fn rate(bps: u64, bursts: Option<Bursts>) -> App {
+        App::Rate { carrier: Carrier::Udp, bytes: 1500, rate: Rate::from_bps(bps), beat: None, bursts }
+    }
+
+    #[test]
+    fn a_constant_rate_is_exact_in_the_long_run() {
+        // 7 Mbit/s does not divide: 12000 bits take 1714285.714... ns.
+        let sent = actions(&mut rate(7_000_000, None), Timestamp::from_secs(12));
+        assert_eq!(sent.len(), 7_000);
+        assert_eq!(sent[6_999].0.as_nanos(), 6_999 * 12_000 * 1_000 / 7);
+    }
+
+    #[test]
+    fn bursts_are_on_half_of_the_time_when_both_means_are_equal() {
+        let bursts = Bursts { mean_on: 0.25, mean_off: 0.25, shape: 2.5, until: Timestamp::ZERO };
+        let sent = actions(&mut rate(1_200_000, Some(bursts)), Timestamp::from_secs(1000)).len() as f64;
+        assert!((sent / 100_000.0 - 0.5).abs() < 0.05, "{sent}");
+    }
+
+    #[test]
+    fn messages_come_at_their_mean_rate_and_are_told_apart() {
+        let mut app = App::Messages {
+            carrier: Carrier::Tcp { open: false },
+            bytes: 512,
+            mean: 0.01,
+            next: None,
+            written: 0,
+            under_way: VecDeque::new(),
+        };
+        let sent = actions(&mut app, Timestamp::from_secs(100));
+        assert!(matches!(sent[0].1, Action::Open { .. }));
+        assert!((sent.len() as f64 / 10_000.0 - 1.0).abs() < 0.05, "{}", sent.len());
+        let mut messages = Messages::default();
+        assert_eq!(app.next_watch(), 512);
+        assert_eq!(app.on_delivered(Timestamp::from_secs(200), 1500, &mut messages), 1536);
+        assert_eq!(messages.delays.count, 2);
+    }
+
+    #[test]
+    fn transfers_follow_each_other_after_their_pause() {
+        let mut stream = Streams::new(1).stream("test");
+        let mut app =
+            App::Transfer { size: 9, left: 2, pause: TimeDelta::from_secs(1), next: Timestamp::ZERO };
+        assert!(matches!(app.poll(Timestamp::ZERO, &mut stream), Action::Open { .. }));
+        assert!(matches!(app.poll(Timestamp::ZERO, &mut stream), Action::Wait(t) if !t.is_set()));
+        let next = app.on_transfer_done(Timestamp::from_secs(5), 0, &mut stream);
+        assert_eq!(next, Timestamp::from_secs(6));
+        assert!(matches!(app.poll(next, &mut stream), Action::Open { .. }));
+        assert_eq!(app.on_transfer_done(Timestamp::from_secs(7), 0, &mut stream), Timestamp::from_secs(8));
+        assert!(matches!(app.poll(Timestamp::from_secs(9), &mut stream), Action::Wait(t) if !t.is_set()));
+    }
+}

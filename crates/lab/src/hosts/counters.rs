@@ -1,0 +1,170 @@
+//! What a flow has done: sums over its connections, and delays with their extremes and, where asked for, distribution.
+
+use hdrhistogram::Histogram;
+use warpline_core::TimeDelta;
+use warpline_transport::tcp::Stats;
+
+/// Count, sum and largest of a kind of delay, with the distribution if one is kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delays {
+    pub(crate) count: u64,
+    /// Sum in nanoseconds: 64 bits hold 1e9 packets of 18 s each.
+    pub(crate) sum: u64,
+    pub(crate) max: TimeDelta,
+}
+
+impl Delays {
+    #[inline]
+    pub(crate) fn add(&mut self, delay: TimeDelta) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(delay.as_nanos());
+        self.max = self.max.max(delay);
+    }
+    pub(crate) fn merge(&mut self, other: &Delays) {
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+    pub(crate) fn reset_extremes(&mut self) {
+        self.max = TimeDelta::ZERO;
+    }
+    /// Mean in milliseconds of what came after `before`.
+    pub(crate) fn mean_ms_since(&self, before: &Delays) -> Option<f64> {
+        let count = self.count - before.count;
+        (count > 0).then(|| self.sum.saturating_sub(before.sum) as f64 / count as f64 / 1e6)
+    }
+}
+
+/// A distribution of delays, to 1 % (two significant digits), from a microsecond up; a histogram grows with what it holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distribution {
+    histogram: Option<Histogram<u32>>,
+}
+
+impl Distribution {
+    pub(crate) fn record(&mut self, delay: TimeDelta) {
+        if self.histogram.is_none() {
+            self.histogram = Histogram::new(2).ok();
+        }
+        if let Some(histogram) = &mut self.histogram {
+            histogram.auto(true);
+            histogram.saturating_record(delay.as_micros().max(1));
+        }
+    }
+    pub(crate) fn merge(&mut self, other: &Distribution) {
+        let Some(theirs) = &other.histogram else { return };
+        match &mut self.histogram {
+            // Both have the same precision and resize, so adding cannot fail.
+            Some(ours) => drop(ours.add(theirs)),
+            ours => *ours = Some(theirs.clone()),
+        }
+    }
+    /// The delay that a share `q` of all stays below, in milliseconds.
+    pub(crate) fn quantile_ms(&self, q: f64) -> Option<f64> {
+        let histogram = self.histogram.as_ref()?;
+        (!histogram.is_empty()).then(|| histogram.value_at_quantile(q) as f64 / 1e3)
+    }
+}
+
+/// Delays with their distribution.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Messages {
+    pub(crate) delays: Delays,
+    pub(crate) distribution: Distribution,
+}
+
+impl Messages {
+    pub(crate) fn add(&mut self, delay: TimeDelta) {
+        self.delays.add(delay);
+        self.distribution.record(delay);
+    }
+}
+
+/// Sums over the connections of a flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowTotals {
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) retransmitted_packets: u64,
+    pub(crate) delivered_bytes: u64,
+    pub(crate) lost_packets: u64,
+    pub(crate) rtos: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) undos: u64,
+    pub(crate) ce_marks: u64,
+    pub(crate) rtt: Delays,
+    pub(crate) rtt_min: Option<TimeDelta>,
+    pub(crate) latency: Delays,
+    pub(crate) latencies: Distribution,
+}
+
+impl FlowTotals {
+    /// Adds what the data's sender counted.
+    pub(crate) fn add_sender(&mut self, stats: &Stats) {
+        self.sent_packets += stats.segments_sent;
+        self.sent_bytes += stats.bytes_sent;
+        self.retransmitted_packets += stats.retransmitted_segments;
+        self.lost_packets += stats.lost_segments;
+        self.rtos += stats.rtos;
+        self.recoveries += stats.recoveries;
+        self.undos += stats.undos;
+        self.rtt.merge(&Delays {
+            count: stats.rtt_count,
+            sum: stats.rtt_sum_ns,
+            max: TimeDelta::from_nanos(stats.rtt_max_ns),
+        });
+        if stats.rtt_count > 0 {
+            let min = TimeDelta::from_nanos(stats.rtt_min_ns);
+            self.rtt_min = Some(self.rtt_min.map_or(min, |known| known.min(min)));
+        }
+        self.latency.merge(&Delays {
+            count: stats.latency_count,
+            sum: stats.latency_sum_ns,
+            max: TimeDelta::from_nanos(stats.latency_max_ns),
+        });
+    }
+    /// Adds what the data's receiver counted.
+    pub(crate) fn add_receiver(&mut self, stats: &Stats, delivered: u64) {
+        self.delivered_bytes += delivered;
+        self.ce_marks += stats.ce_marks;
+    }
+    pub(crate) fn reset_extremes(&mut self) {
+        self.rtt.reset_extremes();
+        self.latency.reset_extremes();
+        self.rtt_min = None;
+        self.latencies = Distribution::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_the_measured_part_only() {
+        let mut delays = Delays::default();
+        delays.add(TimeDelta::from_millis(100));
+        let before = delays.clone();
+        delays.add(TimeDelta::from_millis(10));
+        delays.add(TimeDelta::from_millis(20));
+        assert_eq!(delays.mean_ms_since(&before), Some(15.0));
+        assert_eq!(before.mean_ms_since(&before), None);
+    }
+
+    #[test]
+    fn quantiles_are_right_to_a_hundredth_and_merge() {
+        let (mut a, mut b) = (Distribution::default(), Distribution::default());
+        for ms in 1..=500 {
+            a.record(TimeDelta::from_millis(ms));
+            b.record(TimeDelta::from_millis(500 + ms));
+        }
+        a.merge(&b);
+        let close = |q: f64, expected: f64| {
+            let found = a.quantile_ms(q).unwrap();
+            assert!((found / expected - 1.0).abs() < 0.02, "{q}: {found} instead of {expected}");
+        };
+        close(0.5, 500.0);
+        close(0.95, 950.0);
+        assert_eq!(Distribution::default().quantile_ms(0.5), None);
+    }
+}

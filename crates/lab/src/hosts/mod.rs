@@ -1,0 +1,460 @@
+//! What runs on the simulated hosts: TCP and UDP endpoints, the applications that drive them, and their counters.
+//!
+//! [`World`] is the [`Hosts`] of the network. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
+//! application. Endpoints are never reused: a packet that comes late for a connection long closed finds nobody.
+
+pub mod access_log;
+pub(crate) mod app;
+pub(crate) mod counters;
+pub(crate) mod tcp;
+pub(crate) mod udp;
+pub(crate) mod web;
+
+use warpline_core::record::TcpRecord;
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, Timestamp};
+use warpline_net::{Hosts, Port, RouteId};
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, TcpConfig};
+
+use app::{App, Exchange};
+use counters::FlowTotals;
+use tcp::{Event, TcpEndpoint};
+use udp::UdpSink;
+
+/// Everything about a flow that does not change.
+pub(crate) struct FlowSpec {
+    /// Name of the instance, "bulk.0".
+    pub(crate) name: String,
+    /// Name of the scenario's entry.
+    pub(crate) group: String,
+    /// Word for the application.
+    pub(crate) app: &'static str,
+    /// Whether it goes over TCP.
+    pub(crate) tcp: bool,
+    /// Name of the congestion control; empty for UDP.
+    pub(crate) cc: String,
+    /// Sender of the data and its node's name.
+    pub(crate) from: (NodeId, String),
+    /// Receiver of the data and its node's name.
+    pub(crate) to: (NodeId, String),
+    /// Way of the data and way back.
+    pub(crate) routes: (RouteId, RouteId),
+    /// TCP of the data's sender and of its receiver.
+    pub(crate) config: (TcpConfig, TcpConfig),
+    /// Makes a controller for a connection's end.
+    pub(crate) controller: Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>,
+    /// Traffic class for priority queues.
+    pub(crate) class: u8,
+    /// When it begins.
+    pub(crate) start: Timestamp,
+    /// When it stops sending.
+    pub(crate) stop: Timestamp,
+    /// Whether its TCP endpoints are recorded.
+    pub(crate) record_tcp: bool,
+    /// Whether the distribution of its packets' latency is kept.
+    pub(crate) record_latency: bool,
+}
+
+impl std::fmt::Debug for FlowSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlowSpec").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A flow and what it has done so far.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) spec: FlowSpec,
+    app: App,
+    /// Random numbers of its application.
+    stream: Stream,
+    /// The endpoint of its application's timer.
+    timer: EndpointId,
+    /// Sums over connections that are gone.
+    closed: FlowTotals,
+    /// Live connections: data's sender and receiver.
+    live: Vec<(EndpointId, EndpointId)>,
+    /// For UDP: where its datagrams go.
+    sink: Option<EndpointId>,
+    /// For UDP: what has been sent.
+    datagrams: udp::Sent,
+    /// When the last of its transfers ended, or it stopped.
+    pub(crate) ended: Option<Timestamp>,
+    /// Time from a message's creation to its delivery.
+    pub(crate) messages: counters::Messages,
+}
+
+impl Flow {
+    /// Whether the flow has nothing more to do at `now`.
+    pub(crate) fn is_over(&self, now: &Timestamp) -> bool {
+        *now >= self.spec.stop || (self.app.is_through() && self.live.is_empty())
+    }
+}
+
+/// A transfer of a known size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) flow: FlowId,
+    pub(crate) bytes: u64,
+    pub(crate) start: Timestamp,
+    pub(crate) end: Option<Timestamp>,
+}
+
+/// One end of something.
+#[derive(Debug)]
+enum Endpoint {
+    /// The connection is over.
+    Gone,
+    /// The timer of a flow's application.
+    App(FlowId),
+    Tcp(Box<TcpEndpoint>),
+    Udp(Box<UdpSink>),
+}
+
+/// A connection that was opened, for those who assign addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    pub(crate) flow: FlowId,
+    pub(crate) opener: (EndpointId, NodeId),
+    pub(crate) other: (EndpointId, NodeId),
+}
+
+/// All hosts.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    endpoints: Vec<Endpoint>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) transfers: Vec<Transfer>,
+    opened: Vec<Opened>,
+    /// Endpoints whose connections are recorded.
+    traced: Vec<EndpointId>,
+    records: Vec<TcpRecord>,
+}
+
+impl World {
+    /// Adds a flow; its application starts by itself at `spec.start`.
+    pub(crate) fn add_flow(&mut self, spec: FlowSpec, app: App, stream: Stream) -> FlowId {
+        let id = FlowId(self.flows.len() as u32);
+        let timer = self.add_endpoint(Endpoint::App(id));
+        let sink = (!spec.tcp).then(|| self.add_endpoint(Endpoint::Udp(Box::default())));
+        if let Some(sink) = sink {
+            let (opener, other) = ((timer, spec.from.0), (sink, spec.to.0));
+            self.opened.push(Opened { flow: id, opener, other });
+        }
+        self.flows.push(Flow {
+            spec,
+            app,
+            stream,
+            timer,
+            closed: FlowTotals::default(),
+            live: Vec::new(),
+            sink,
+            datagrams: udp::Sent::default(),
+            ended: None,
+            messages: counters::Messages::default(),
+        });
+        id
+    }
+
+    /// Sets the timers that start every flow.
+    pub(crate) fn start(&self, port: &mut Port<'_>) {
+        for flow in &self.flows {
+            port.set_timer(flow.timer, flow.spec.start);
+        }
+    }
+
+    fn add_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
+        self.endpoints.push(endpoint);
+        EndpointId(self.endpoints.len() as u32 - 1)
+    }
+
+    /// Connections opened since the last call.
+    pub(crate) fn take_opened(&mut self) -> Vec<Opened> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Opens a connection for an exchange.
+    fn connect(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange, port: &mut Port<'_>) {
+        let next = self.endpoints.len() as u32;
+        let (sender, receiver) = (EndpointId(next), EndpointId(next + 1));
+        let state = &mut self.flows[flow.index()];
+        let spec = &state.spec;
+        // The data's receiver opens if it has a request to make.
+        let asks = exchange.request > 0;
+        let end = |sends: bool| {
+            let config = if sends { &spec.config.0 } else { &spec.config.1 };
+            let controller = (spec.controller)(config);
+            let mut connection = if sends == asks {
+                Connection::server(config.clone(), controller)
+            } else {
+                Connection::client(config.clone(), controller)
+            };
+            connection.set_recording(spec.record_tcp);
+            connection.set_latency_recording(sends && spec.record_latency);
+            let way = if sends { (spec.routes.0, receiver) } else { (spec.routes.1, sender) };
+            Box::new(TcpEndpoint::new(connection, way, (flow, spec.class), sends, exchange))
+        };
+        let (mut from, mut to) = (end(true), end(false));
+        if exchange.transfer.is_some() {
+            to.watch = exchange.response.unwrap_or(u64::MAX);
+        }
+        let ends = ((sender, spec.from.0), (receiver, spec.to.0));
+        let (opener, other) = if asks { (ends.1, ends.0) } else { ends };
+        if asks {
+            to.connection.open(now);
+            to.write(exchange.request);
+            from.watch = exchange.request;
+        } else {
+            from.connection.open(now);
+            from.begin_sending();
+        }
+        self.opened.push(Opened { flow, opener, other });
+        if spec.record_tcp {
+            self.traced.extend([sender, receiver]);
+        }
+        state.live.push((sender, receiver));
+        self.endpoints.push(Endpoint::Tcp(from));
+        self.endpoints.push(Endpoint::Tcp(to));
+        self.serve(now, opener.0, port);
+    }
+
+    /// Lets an endpoint send what it may, tells its application what happened, and sets its timer.
+    #[inline]
+    fn serve(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) {
+        let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
+        let event = endpoint.pump(now, id, port);
+        if event != Event::Nothing {
+            self.tell(now, id, event, port);
+        }
+    }
+
+    /// Something happened at an endpoint that its application wants to know.
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, now: Timestamp, id: EndpointId, event: Event, port: &mut Port<'_>) {
+        let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
+        let (flow, peer) = (endpoint.flow, endpoint.peer);
+        match event {
+            Event::Nothing => {}
+            Event::Delivered => {
+                endpoint.watch = u64::MAX;
+                let exchange = endpoint.exchange;
+                if endpoint.sends {
+                    // The request is here: answer it.
+                    endpoint.begin_sending();
+                } else {
+                    let delivered = endpoint.connection.bytes_delivered();
+                    let state = &mut self.flows[flow.index()];
+                    endpoint.watch = state.app.on_delivered(now, delivered, &mut state.messages);
+                    if let Some(transfer) = exchange.transfer {
+                        // The receiver of a transfer has nothing more to say.
+                        endpoint.close();
+                        self.finish_transfer(now, transfer, exchange.tag, port);
+                    }
+                }
+                self.serve(now, id, port);
+            }
+            Event::Closed => {
+                // The other end is looked at too: when both are through, the connection is forgotten.
+                let over = match self.endpoints.get(peer.index()) {
+                    Some(Endpoint::Tcp(other)) => other.connection.is_closed(),
+                    _ => true,
+                };
+                if over {
+                    self.forget(now, flow, id, peer);
+                }
+            }
+        }
+    }
+
+    /// A transfer has been delivered in full.
+    fn finish_transfer(&mut self, now: Timestamp, transfer: u32, tag: u32, port: &mut Port<'_>) {
+        let Some(done) = self.transfers.get_mut(transfer as usize) else { return };
+        done.end = Some(now);
+        let state = &mut self.flows[done.flow.index()];
+        state.ended = Some(now);
+        let next = state.app.on_transfer_done(now, tag, &mut state.stream);
+        if next.is_set() {
+            port.set_timer(state.timer, next);
+        }
+    }
+
+    /// Both ends are closed: their counters go to the flow, their memory back.
+    fn forget(&mut self, now: Timestamp, flow: FlowId, a: EndpointId, b: EndpointId) {
+        for id in [a, b] {
+            if let Endpoint::Tcp(mut endpoint) =
+                std::mem::replace(&mut self.endpoints[id.index()], Endpoint::Gone)
+            {
+                let state = &mut self.flows[flow.index()];
+                endpoint.add_to(&mut state.closed);
+                endpoint.drain_records(id, &mut self.records);
+                if endpoint.sends {
+                    state.ended = state.ended.max(Some(now));
+                }
+            }
+        }
+        self.flows[flow.index()].live.retain(|&(sender, receiver)| ![sender, receiver].contains(&a));
+        self.traced.retain(|id| *id != a && *id != b);
+    }
+
+    /// A flow's application timer has fired.
+    fn run_app(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
+        loop {
+            let state = &mut self.flows[flow.index()];
+            if now >= state.spec.stop {
+                if state.ended.is_none() {
+                    state.ended = Some(now);
+                }
+                state.app.stop();
+                let live: Vec<_> = state.live.iter().map(|&(sender, _)| sender).collect();
+                for sender in live {
+                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index()) {
+                        endpoint.close();
+                        self.serve(now, sender, port);
+                    }
+                }
+                return;
+            }
+            match state.app.poll(now, &mut state.stream) {
+                app::Action::Wait(until) => {
+                    let until = until.min(state.spec.stop);
+                    if until.is_set() {
+                        port.set_timer(state.timer, until);
+                    }
+                    return;
+                }
+                app::Action::Datagram { bytes } => {
+                    let Some(sink) = state.sink else { continue };
+                    let len = bytes.saturating_sub(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
+                    let datagram = Datagram { seq: state.datagrams.packets, created: now, len };
+                    state.datagrams.packets += 1;
+                    state.datagrams.bytes += u64::from(bytes);
+                    let packet = Packet {
+                        flow,
+                        to: sink,
+                        size: bytes,
+                        ecn: Ecn::NotEct,
+                        class: state.spec.class,
+                        id: 0,
+                        body: Body::Udp(datagram),
+                    };
+                    port.send(state.spec.routes.0, packet);
+                }
+                app::Action::Open { mut exchange } => {
+                    if exchange.transfer.is_some() {
+                        exchange.transfer = Some(self.transfers.len() as u32);
+                        let bytes = exchange.response.unwrap_or(0);
+                        self.transfers.push(Transfer { flow, bytes, start: now, end: None });
+                    }
+                    self.connect(now, flow, exchange, port);
+                }
+                app::Action::Write { bytes } => {
+                    let Some(&(sender, receiver)) = state.live.first() else { continue };
+                    let watch = state.app.next_watch();
+                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index()) {
+                        endpoint.watch = endpoint.watch.min(watch);
+                    }
+                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index()) {
+                        endpoint.write(bytes);
+                    }
+                    self.serve(now, sender, port);
+                }
+            }
+        }
+    }
+
+    /// The live connections of a flow: data's sender and receiver.
+    pub(crate) fn connections(&self, flow: &Flow) -> impl Iterator<Item = (&TcpEndpoint, &TcpEndpoint)> {
+        flow.live.iter().filter_map(|&(sender, receiver)| {
+            match (&self.endpoints[sender.index()], &self.endpoints[receiver.index()]) {
+                (Endpoint::Tcp(sender), Endpoint::Tcp(receiver)) => Some((&**sender, &**receiver)),
+                _ => None,
+            }
+        })
+    }
+
+    /// Everything that a flow has done so far.
+    pub(crate) fn totals(&self, flow: &Flow) -> FlowTotals {
+        let mut totals = flow.closed.clone();
+        for (sender, receiver) in self.connections(flow) {
+            sender.add_to(&mut totals);
+            receiver.add_to(&mut totals);
+        }
+        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
+            sink.add_to(&flow.datagrams, &mut totals);
+        }
+        totals
+    }
+
+    /// Starts the measured part of the run: extremes are forgotten, as sums are by difference.
+    pub(crate) fn end_warmup(&mut self) {
+        for endpoint in &mut self.endpoints {
+            match endpoint {
+                Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),
+                Endpoint::Udp(sink) => sink.reset_extremes(),
+                Endpoint::Gone | Endpoint::App(_) => {}
+            }
+        }
+        for flow in &mut self.flows {
+            flow.closed.reset_extremes();
+            flow.messages = counters::Messages::default();
+        }
+    }
+
+    /// Moves the latencies that connections kept to their flows' distributions.
+    pub(crate) fn drain_latencies(&mut self) {
+        for flow in &mut self.flows {
+            if !flow.spec.record_latency {
+                continue;
+            }
+            for &(sender, _) in &flow.live {
+                if let Endpoint::Tcp(endpoint) = &mut self.endpoints[sender.index()] {
+                    endpoint.drain_latencies(&mut flow.closed);
+                }
+            }
+        }
+    }
+
+    /// The records made since the last call, in order of time and, within an instant, of endpoint.
+    pub(crate) fn take_records(&mut self) -> Vec<TcpRecord> {
+        for &id in &self.traced {
+            if let Endpoint::Tcp(endpoint) = &mut self.endpoints[id.index()] {
+                endpoint.drain_records(id, &mut self.records);
+            }
+        }
+        self.records.sort_by_key(|record| (record.time, record.endpoint));
+        std::mem::take(&mut self.records)
+    }
+}
+
+impl Hosts for World {
+    #[inline]
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        match (self.endpoints.get_mut(packet.to.index()), &packet.body) {
+            (Some(Endpoint::Tcp(endpoint)), Body::Tcp(segment)) => {
+                endpoint.connection.handle_segment(now, segment, packet.ecn == Ecn::Ce);
+                self.serve(now, packet.to, port);
+            }
+            (Some(Endpoint::Udp(sink)), Body::Udp(datagram)) => {
+                sink.handle_datagram(now, datagram, packet.ecn == Ecn::Ce);
+            }
+            // A packet for a connection that is over: a host would answer with RST, which nobody would be there to hear.
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) {
+        match self.endpoints.get_mut(id.index()) {
+            Some(Endpoint::Tcp(endpoint)) => {
+                endpoint.connection.handle_timeout(now);
+                self.serve(now, id, port);
+            }
+            Some(Endpoint::App(flow)) => {
+                let flow = *flow;
+                self.run_app(now, flow, port);
+            }
+            _ => {}
+        }
+    }
+}

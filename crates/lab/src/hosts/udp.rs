@@ -1,0 +1,49 @@
+//! The receiving end of a datagram flow: what came, what is missing, how long it took.
+
+use warpline_core::{Datagram, Timestamp};
+
+use super::counters::{Delays, FlowTotals};
+
+/// What a datagram flow has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) packets: u64,
+    /// On the wire, from the IP header on.
+    pub(crate) bytes: u64,
+}
+
+/// A datagram sink.
+#[derive(Debug, Default)]
+pub(crate) struct UdpSink {
+    packets: u64,
+    payload: u64,
+    ce: u64,
+    /// One past the highest sequence number seen.
+    next: u64,
+    delays: Delays,
+}
+
+impl UdpSink {
+    #[inline]
+    pub(crate) fn handle_datagram(&mut self, now: Timestamp, datagram: &Datagram, ce: bool) {
+        self.packets += 1;
+        self.payload += u64::from(datagram.len);
+        self.ce += u64::from(ce);
+        self.next = self.next.max(datagram.seq + 1);
+        self.delays.add(now - datagram.created);
+    }
+
+    pub(crate) fn reset_extremes(&mut self) {
+        self.delays.reset_extremes();
+    }
+
+    /// Adds the sink's counters to its flow's. Gaps in the numbers that came are losses (RFC 7680), whoever lost them.
+    pub(crate) fn add_to(&self, sent: &Sent, totals: &mut FlowTotals) {
+        totals.sent_packets += sent.packets;
+        totals.sent_bytes += sent.bytes;
+        totals.delivered_bytes += self.payload;
+        totals.lost_packets += self.next.saturating_sub(self.packets);
+        totals.ce_marks += self.ce;
+        totals.latency.merge(&self.delays);
+    }
+}

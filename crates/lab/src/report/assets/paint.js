@@ -1,0 +1,150 @@
+// What is drawn on a plot beside its lines: warm-up, ticks, marks in sequence space, bands, units of the axes.
+(() => {
+  "use strict";
+  const clipped = (u, draw) => {
+    const { ctx, bbox } = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    draw(ctx, bbox, devicePixelRatio || 1);
+    ctx.restore();
+  };
+
+  // From values to canvas pixels without a function call per point.
+  const mapping = (u) => {
+    const { bbox, scales: { x, y } } = u;
+    const kx = bbox.width / (x.max - x.min), ky = bbox.height / (y.max - y.min);
+    return {
+      x: (v) => bbox.left + (v - x.min) * kx,
+      y: (v) => bbox.top + bbox.height - (v - y.min) * ky,
+    };
+  };
+
+  // The part of the run that the figures leave out.
+  W.paintWarmup = (u, seconds) => {
+    if (!(seconds > 0)) return;
+    clipped(u, (ctx, bbox, ratio) => {
+      const right = Math.min(mapping(u).x(seconds), bbox.left + bbox.width);
+      if (right <= bbox.left) return;
+      ctx.globalAlpha = 0.1;
+      ctx.fillStyle = W.colour("warm");
+      ctx.fillRect(bbox.left, bbox.top, right - bbox.left, bbox.height);
+      ctx.globalAlpha = 0.9;
+      ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
+      if (right - bbox.left > ctx.measureText("warm-up").width + 8 * ratio) {
+        ctx.textAlign = "left";
+        ctx.textBaseline = "bottom";
+        ctx.fillText("warm-up", bbox.left + 4 * ratio, bbox.top + bbox.height - 3 * ratio);
+      }
+    });
+  };
+
+  // Short lines at the upper edge, at most one per pixel. `row` keeps several kinds apart.
+  W.paintTicks = (u, times, colour, row) => clipped(u, (ctx, bbox, ratio) => {
+    const { x } = mapping(u);
+    const to = u.scales.x.max;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.beginPath();
+    let before = -1;
+    for (let i = W.lowerBound(times, u.scales.x.min); i < times.length && times[i] <= to; i++) {
+      const at = Math.round(x(times[i]));
+      if (at === before) continue;
+      before = at;
+      ctx.moveTo(at + 0.5, bbox.top + row * 9 * ratio);
+      ctx.lineTo(at + 0.5, bbox.top + (row * 9 + 7) * ratio);
+    }
+    ctx.stroke();
+  });
+
+  // The indices of marks that a time range shows. A mark may begin before the range: the longest span bounds how far.
+  W.visibleMarks = (marks, from, to) => {
+    marks.longest ??= Math.max(0, W.maximum(marks.span));
+    return [W.lowerBound(marks.start, from - marks.longest), W.lowerBound(marks.start, to)];
+  };
+
+  // Bars from `seq` to `seq + len`; marks that fall on one pixel column and touch are drawn as one.
+  W.paintBars = (u, marks, colour, width) => clipped(u, (ctx, bbox, ratio) => {
+    const { x, y } = mapping(u);
+    const [first, end] = W.visibleMarks(marks, u.scales.x.min, u.scales.x.max);
+    const least = 2 * ratio;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width * ratio;
+    ctx.beginPath();
+    let px = NaN, low = 0, high = 0;
+    const flush = () => {
+      if (px !== px) return;
+      const grow = Math.max(0, least - (low - high)) / 2;
+      ctx.moveTo(px, low + grow);
+      ctx.lineTo(px, high - grow);
+    };
+    for (let i = first; i < end; i++) {
+      const x0 = Math.round(x(marks.start[i])) + 0.5;
+      const x1 = Math.round(x(marks.start[i] + marks.span[i])) + 0.5;
+      const y0 = y(marks.seq[i]), y1 = y(marks.seq[i] + marks.len[i]);
+      if (x1 > x0) {
+        flush();
+        px = NaN;
+        ctx.moveTo(x0, y0);
+        ctx.lineTo(x1, y1);
+      } else if (x0 === px && y0 >= high - ratio && y1 <= low + ratio) {
+        low = Math.max(low, y0);
+        high = Math.min(high, y1);
+      } else {
+        flush();
+        px = x0; low = y0; high = y1;
+      }
+    }
+    flush();
+    ctx.stroke();
+  });
+
+  // Crosses at the marks' lower ends.
+  W.paintCrosses = (u, marks, colour) => clipped(u, (ctx, bbox, ratio) => {
+    const { x, y } = mapping(u);
+    const [first, end] = W.visibleMarks(marks, u.scales.x.min, u.scales.x.max);
+    const arm = 3.5 * ratio;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 1.25 * ratio;
+    ctx.beginPath();
+    let beforeX = NaN, beforeY = NaN;
+    for (let i = first; i < end; i++) {
+      const px = x(marks.start[i]), py = y(marks.seq[i] + marks.len[i] / 2);
+      if (Math.abs(px - beforeX) < 1 && Math.abs(py - beforeY) < 1) continue;
+      beforeX = px; beforeY = py;
+      ctx.moveTo(px - arm, py - arm);
+      ctx.lineTo(px + arm, py + arm);
+      ctx.moveTo(px - arm, py + arm);
+      ctx.lineTo(px + arm, py - arm);
+    }
+    ctx.stroke();
+  });
+
+  // Bands over time: [from, to, colour].
+  W.paintBands = (u, bands) => clipped(u, (ctx, bbox, ratio) => {
+    const { x } = mapping(u);
+    ctx.globalAlpha = 0.13;
+    for (const [from, to, colour] of bands) {
+      if (to < u.scales.x.min || from > u.scales.x.max) continue;
+      const left = x(from);
+      ctx.fillStyle = colour;
+      ctx.fillRect(left, bbox.top, Math.max(x(to) - left, ratio), bbox.height);
+    }
+  });
+
+  // The units above the vertical axis and at the end of the horizontal one.
+  W.paintUnits = (u, yText, xText) => {
+    const { ctx, bbox } = u, ratio = devicePixelRatio || 1;
+    ctx.save();
+    ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
+    ctx.fillStyle = W.colour("muted");
+    ctx.textBaseline = "bottom";
+    ctx.textAlign = "left";
+    ctx.fillText(yText, 2 * ratio, bbox.top - 6 * ratio);
+    ctx.textAlign = "right";
+    ctx.textBaseline = "top";
+    ctx.fillText(xText, bbox.left + bbox.width, bbox.top + bbox.height + 24 * ratio);
+    ctx.restore();
+  };
+})();

@@ -1,0 +1,49 @@
+// The head of the page: what ran, how it went, what to know before reading on.
+(() => {
+  "use strict";
+  const fact = (label, ...value) => (value[0] === null ? null : W.el("div", null, W.el("dt", null, label), W.el("dd", null, ...value)));
+  const given = (value, text) => (value === undefined || value === null ? null : text ?? String(value));
+
+  W.facts = (s) => {
+    const hash = given(s.scenario_hash);
+    return W.el("dl", { class: "facts" },
+      fact("Seed", given(s.seed)),
+      fact("Duration", given(s.duration_s, W.human("s", s.duration_s))),
+      fact("Warm-up", s.warmup_s > 0 ? W.human("s", s.warmup_s) : given(s.warmup_s, "none")),
+      fact("Clock", given(s.clock)),
+      fact("Packet hops", given(s.packet_hops, W.human("count", s.packet_hops))),
+      fact("Events", given(s.events, W.human("count", s.events))),
+      fact("Scenario hash", hash === null ? null : W.el("code", { title: hash }, hash.length > 22 ? hash.slice(0, 19) + "…" : hash)),
+      fact("Warpline", given(s.warpline)));
+  };
+
+  W.figures = (s) => {
+    const t = s.totals ?? {};
+    const figures = [["Goodput", "bps", t.goodput_bps], ["Throughput", "bps", t.throughput_bps], ["Drops", "count", t.drops],
+      ["Marks", "count", t.marks], ["Jain’s index", "number", t.jain]].filter(([, , v]) => v !== undefined && v !== null);
+    if (!figures.length) return null;
+    return W.el("div", { class: "figures" }, ...figures.map(([label, kind, v]) => W.el("div", { class: "figure" },
+      W.el("span", null, label), W.el("b", { title: W.exact(kind, v) }, W.human(kind, v)))));
+  };
+
+  W.notes = (run) => {
+    const info = run.notes.filter((n) => n.level === "info");
+    return [
+      ...run.notes.filter((n) => n.level === "warning").map((n) => W.el("p", { class: "note warning", role: "alert" }, n.text)),
+      info.length ? W.el("details", { class: "notes" }, W.el("summary", null, `How this page shows the data (${info.length})`), ...info.map((n) => W.el("p", null, n.text))) : null,
+    ].filter(Boolean);
+  };
+
+  W.pageHead = () => {
+    const one = W.runs.length === 1;
+    const s = W.runs[0].summary;
+    const title = one ? s.scenario ?? W.runs[0].label : `${W.runs.length} runs compared`;
+    document.getElementById("top").append(
+      W.el("div", { class: "head-row" },
+        W.el("div", null, W.el("p", { class: "brand" }, "Warpline report"), W.el("h1", null, title)),
+        W.themeButton()),
+      ...(one ? [W.facts(s), ...W.notes(W.runs[0]), W.figures(s)].filter(Boolean) : []));
+    document.querySelector(".page-foot").append("Figures exclude the warm-up, which the plots shade. Times are seconds of the run. ",
+      "The Parquet tables beside this page hold all values.");
+  };
+})();

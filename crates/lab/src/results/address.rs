@@ -1,0 +1,126 @@
+//! Addresses: which IPv4 address, port and initial sequence number each endpoint has where wire bytes are made.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use warpline_core::Streams;
+use warpline_core::packet::{EndpointId, FlowId, NodeId};
+
+/// First port of the openers: the start of the dynamic range (RFC 6335 section 6).
+const OPENER_PORTS: u32 = 49_152;
+/// How many openers' ports there are.
+const OPENER_PORT_COUNT: u32 = 16_384;
+/// Port of the other side; one up for every full round of the openers' ports. No well-known protocol lives here, so that
+/// no analyser takes the zero payload for something else.
+const OTHER_PORT: u32 = 46_000;
+
+/// One end of a flow as it appears on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndpointAddress {
+    /// The flow.
+    pub flow: FlowId,
+    /// 0 for the opener, 1 for the other end.
+    pub side: u8,
+    /// Its own address and port.
+    pub local: SocketAddrV4,
+    /// The other end's.
+    pub peer: EndpointId,
+    /// Initial sequence number: the wire's number of stream position 0, the SYN.
+    pub isn: u32,
+    /// Shift by which its window field is scaled once the handshake is over (RFC 7323 section 2), where the caller knows it.
+    pub window_scale: Option<u8>,
+}
+
+/// The addresses of all endpoints of a run.
+///
+/// Hosts get 10.x.y.z from their node number (node 0 is 10.0.0.1), flows get ports from theirs: no two flows share a
+/// pair of sockets.
+#[derive(Clone, Debug, Default)]
+pub struct AddressBook {
+    endpoints: BTreeMap<EndpointId, EndpointAddress>,
+}
+
+impl AddressBook {
+    /// An empty book.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The address of a host.
+    pub fn host(node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::from_bits((10 << 24) | (node.0.wrapping_add(1) & 0x00ff_ffff))
+    }
+
+    /// Adds the flow between the opener and the other end.
+    pub fn add_flow(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
+        let ports = [
+            (OPENER_PORTS + flow.0 % OPENER_PORT_COUNT) as u16,
+            (OTHER_PORT + flow.0 / OPENER_PORT_COUNT % 3_000) as u16,
+        ];
+        for (side, (own, peer)) in [(opener, other), (other, opener)].into_iter().enumerate() {
+            let address = EndpointAddress {
+                flow,
+                side: side as u8,
+                local: SocketAddrV4::new(Self::host(own.1), ports[side]),
+                peer: peer.0,
+                isn: initial_sequence_number(own.0),
+                window_scale: None,
+            };
+            self.endpoints.insert(own.0, address);
+        }
+    }
+
+    /// States the window scale shift that an endpoint's window fields carry after the handshake (0 where window scaling was
+    /// not agreed). Where it is not stated, captures learn it from the SYNs that they see.
+    pub fn set_window_scale(&mut self, endpoint: EndpointId, shift: u8) {
+        if let Some(address) = self.endpoints.get_mut(&endpoint) {
+            address.window_scale = Some(shift.min(14));
+        }
+    }
+
+    /// The address of an endpoint, if it was added.
+    pub fn endpoint(&self, endpoint: EndpointId) -> Option<&EndpointAddress> {
+        self.endpoints.get(&endpoint)
+    }
+
+    /// 0 for the opener of a flow, 1 for the other end; 0 for an endpoint that was not added.
+    pub fn side(&self, endpoint: EndpointId) -> u8 {
+        self.endpoints.get(&endpoint).map_or(0, |address| address.side)
+    }
+}
+
+/// The initial sequence number of an endpoint: fixed, so that a capture is the same every time, and spread over the
+/// 32 bits so that captures exercise wrapping.
+fn initial_sequence_number(endpoint: EndpointId) -> u32 {
+    Streams::new(0).stream(&format!("capture.isn.{}", endpoint.0)).next_u64() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn hosts_and_flows_have_their_own_addresses() {
+        assert_eq!(AddressBook::host(NodeId(0)), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(AddressBook::host(NodeId(0x01_02_03)), Ipv4Addr::new(10, 1, 2, 4));
+        let mut book = AddressBook::new();
+        let mut pairs = BTreeSet::new();
+        for flow in 0..40_000 {
+            let (a, b) = (EndpointId(2 * flow), EndpointId(2 * flow + 1));
+            book.add_flow(FlowId(flow), (a, NodeId(0)), (b, NodeId(1)));
+            let (a, b) = (book.endpoint(a).unwrap(), book.endpoint(b).unwrap());
+            assert_eq!((a.side, b.side), (0, 1));
+            assert_eq!((a.peer, b.peer), (EndpointId(2 * flow + 1), EndpointId(2 * flow)));
+            assert!(pairs.insert((a.local, b.local)), "flow {flow}");
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_start_all_over_the_place() {
+        let numbers: Vec<u32> = (0..1000).map(|i| initial_sequence_number(EndpointId(i))).collect();
+        let upper = numbers.iter().filter(|&&n| n > u32::MAX / 2).count();
+        assert!((400..600).contains(&upper), "{upper}");
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 1000);
+    }
+}

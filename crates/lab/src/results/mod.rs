@@ -1,0 +1,50 @@
+//! Results: rows, tables, the run directory, captures and qlog, the summary, and what is computed from several runs.
+//!
+//! A run hands its records and samples to a [`Recorder`] ([`RunWriter`] for a directory, [`MemoryRecorder`] for tables in
+//! memory) and finishes it with a [`Summary`]. [`Run::open`] reads a directory back.
+
+pub mod address;
+pub(crate) mod column;
+pub mod compare;
+pub(crate) mod directory;
+pub mod error;
+pub mod events;
+pub mod measures;
+pub mod metrics;
+pub mod pcapng;
+pub mod qlog;
+pub mod render;
+pub mod replicate;
+pub mod rows;
+pub mod run;
+pub mod summary;
+pub mod tables;
+pub mod units;
+pub mod wire;
+pub mod writer;
+
+pub use address::{AddressBook, EndpointAddress};
+pub use column::{Row, Word};
+pub use compare::{Change, Comparison, compare};
+pub use error::ResultError;
+pub use events::{PacketRow, TcpRow};
+pub use measures::{Measure, Subject, measures};
+pub use metrics::{Estimate, SpanStats};
+pub use pcapng::{CaptureOptions, CaptureWriter};
+pub use qlog::QlogWriter;
+pub use render::render;
+pub use replicate::{Replicated, Replications};
+pub use rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
+pub use run::Run;
+pub use summary::{GroupSummary, RunInfo, Summary, Totals};
+pub use tables::{Table, Tables};
+pub use units::Unit;
+pub use wire::{WireBytes, WireFormat};
+pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun};
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod wire_tests;

@@ -1,0 +1,126 @@
+//! Reading a run back: its summary and its tables.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::results::column::Row;
+use crate::results::error::ResultError;
+use crate::results::events::{PacketRow, TcpRow};
+use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
+use crate::results::summary::{FORMAT, SUMMARY_FILE, Summary};
+use crate::results::tables::{Table, Tables};
+
+/// A run directory, opened.
+#[derive(Clone, Debug)]
+pub struct Run {
+    path: PathBuf,
+    summary: Summary,
+}
+
+/// Whether the directory holds a run: a summary that says it is ours. Its version does not matter.
+pub(crate) fn is_run(directory: &Path) -> bool {
+    fs::read_to_string(directory.join(SUMMARY_FILE))
+        .ok()
+        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+        .is_some_and(|value| value["warpline"].is_string() && value["format"].is_u64())
+}
+
+impl Run {
+    /// Opens a run directory.
+    ///
+    /// # Errors
+    /// If it is not a run directory, or in a newer format than this version reads, or cannot be read.
+    pub fn open(directory: &Path) -> Result<Run, ResultError> {
+        let not_a_run = |why: &str| ResultError::NotARun { path: directory.to_owned(), why: why.to_owned() };
+        if !directory.exists() {
+            return Err(not_a_run("it does not exist"));
+        }
+        if !directory.is_dir() {
+            return Err(not_a_run("it is a file; name the directory that holds it"));
+        }
+        let path = directory.join(SUMMARY_FILE);
+        if !path.exists() {
+            return Err(not_a_run("it has no summary.json"));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| ResultError::io("read", &path, error))?;
+        let damaged =
+            |error: serde_json::Error| ResultError::Damaged { path: path.clone(), why: error.to_string() };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        let (Some(writer), Some(format)) = (value["warpline"].as_str(), value["format"].as_u64()) else {
+            return Err(not_a_run("its summary.json was not written by Warpline"));
+        };
+        if format > FORMAT {
+            return Err(ResultError::NewerFormat {
+                path: directory.to_owned(),
+                found: format,
+                known: FORMAT,
+                writer: writer.to_owned(),
+            });
+        }
+        let summary = serde_json::from_value(value).map_err(damaged)?;
+        Ok(Run { path: directory.to_owned(), summary })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Its summary.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The table of a row type; empty where nothing of it was recorded.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn table<R: Row>(&self) -> Result<Table, ResultError> {
+        let path = self.path.join(format!("{}.parquet", R::TABLE));
+        if path.exists() {
+            Table::read(&path)
+        } else {
+            Ok(Table { schema: R::schema(), batches: Vec::new() })
+        }
+    }
+
+    /// The rows of a table.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or lacks a column.
+    pub fn rows<R: Row>(&self) -> Result<Vec<R>, ResultError> {
+        self.table::<R>()?.rows().map_err(|why| ResultError::Damaged {
+            path: self.path.join(format!("{}.parquet", R::TABLE)),
+            why,
+        })
+    }
+
+    /// All tables, read into memory.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn tables(&self) -> Result<Tables, ResultError> {
+        Ok(Tables {
+            flows: self.table::<FlowRow>()?,
+            transfers: self.table::<TransferRow>()?,
+            links: self.table::<LinkRow>()?,
+            series_flows: self.table::<FlowSample>()?,
+            series_links: self.table::<LinkSample>()?,
+            tcp: self.table::<TcpRow>()?,
+            packets: self.table::<PacketRow>()?,
+        })
+    }
+
+    /// Captures (`.pcapng`) and qlog files (`.sqlog`) of the run, by name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn recordings(&self) -> Result<Vec<PathBuf>, ResultError> {
+        let entries = fs::read_dir(&self.path).map_err(|error| ResultError::io("read", &self.path, error))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|end| end == "pcapng" || end == "sqlog"))
+            .collect();
+        paths.sort();
+        Ok(paths)
+    }
+}

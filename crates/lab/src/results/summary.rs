@@ -1,0 +1,222 @@
+//! The summary of a run (`summary.json`): what ran, and its metrics in total, per group, per flow and per link.
+//!
+//! Nothing in it depends on wall-clock time: the same scenario and seed give the same bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::column::Row;
+use crate::results::metrics::{jain, mean, weighted_mean};
+use crate::results::rows::{FlowRow, LinkRow};
+
+/// Version of the run directory's format. A reader refuses a newer one.
+pub const FORMAT: u64 = 1;
+/// Name of the summary's file in a run directory.
+pub const SUMMARY_FILE: &str = "summary.json";
+
+/// What ran, without its results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Hash of the scenario's canonical text: "sha256:" and 64 hexadecimal digits.
+    pub scenario_hash: String,
+    /// Seed of the random streams.
+    pub seed: u64,
+    /// Clock: virtual, real or dilated.
+    pub clock: String,
+    /// Duration that the scenario asked for, in seconds.
+    pub duration_s: f64,
+    /// Warm-up that is cut off, in seconds.
+    pub warmup_s: f64,
+    /// Duration that was in fact run, in seconds.
+    pub simulated_s: f64,
+    /// Whether the run came to its end.
+    pub complete: bool,
+    /// Why it did not: "interrupted" and so on.
+    pub stopped: Option<String>,
+    /// Packets handed on by links.
+    pub packet_hops: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// Metrics of the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Sum of the flows' goodput, in bit/s.
+    pub goodput_bps: f64,
+    /// Sum of the flows' throughput, in bit/s.
+    pub throughput_bps: f64,
+    /// Packets lost on all links.
+    pub drops: u64,
+    /// Packets marked congestion-experienced on all links.
+    pub marks: u64,
+    /// Jain's fairness index of the flows' goodput; absent without flows or goodput.
+    pub jain: Option<f64>,
+}
+
+/// Metrics of the flows of one scenario entry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupSummary {
+    /// Name of the group.
+    pub group: String,
+    /// Application.
+    pub app: String,
+    /// Congestion control, or the transport where there is none.
+    pub cc: String,
+    /// Number of flows.
+    pub flows: u64,
+    /// Sum of the flows' goodput, in bit/s.
+    pub goodput_bps: f64,
+    /// Mean of the flows' goodput, in bit/s.
+    pub goodput_mean_bps: f64,
+    /// Sum of the flows' throughput, in bit/s.
+    pub throughput_bps: f64,
+    /// Jain's fairness index of the flows' goodput.
+    pub jain: Option<f64>,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets retransmitted.
+    pub retransmitted_packets: u64,
+    /// Retransmitted share of the packets sent, 0 to 1.
+    pub retransmit_ratio: f64,
+    /// Packets lost.
+    pub lost_packets: u64,
+    /// Retransmission time-outs.
+    pub rtos: u64,
+    /// Mean round-trip time in milliseconds: the flows' means, weighted by packets sent.
+    pub rtt_mean_ms: Option<f64>,
+    /// Mean per-packet latency in milliseconds: the flows' means, weighted by packets sent for the first time.
+    pub latency_mean_ms: Option<f64>,
+    /// Largest of the flows' 95th percentiles of the latency, in milliseconds.
+    pub latency_p95_max_ms: Option<f64>,
+    /// Largest latency, in milliseconds.
+    pub latency_max_ms: Option<f64>,
+    /// Mean of the flows' mean message latencies, in milliseconds.
+    pub message_latency_mean_ms: Option<f64>,
+    /// Transfers begun.
+    pub transfers: u64,
+    /// Transfers completed.
+    pub transfers_completed: u64,
+    /// Mean completion time in seconds, over all completed transfers.
+    pub completion_mean_s: Option<f64>,
+}
+
+/// The summary of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Version of Warpline that wrote it.
+    pub warpline: String,
+    /// Version of the run directory's format.
+    pub format: u64,
+    /// What ran.
+    #[serde(flatten)]
+    pub info: RunInfo,
+    /// The whole run.
+    pub totals: Totals,
+    /// Per group of flows, in the order of their first flow.
+    pub groups: Vec<GroupSummary>,
+    /// Per flow.
+    pub flows: Vec<FlowRow>,
+    /// Per link direction.
+    pub links: Vec<LinkRow>,
+}
+
+impl Summary {
+    /// Computes totals and groups from the rows. Floats that are not finite are replaced: zero, or absent where allowed.
+    pub fn new(mut info: RunInfo, mut flows: Vec<FlowRow>, mut links: Vec<LinkRow>) -> Summary {
+        flows.iter_mut().for_each(Row::make_finite);
+        links.iter_mut().for_each(Row::make_finite);
+        for value in [&mut info.duration_s, &mut info.warmup_s, &mut info.simulated_s] {
+            *value = if value.is_finite() { *value } else { 0.0 };
+        }
+        let totals = Totals {
+            goodput_bps: flows.iter().map(|flow| flow.goodput_bps).sum(),
+            throughput_bps: flows.iter().map(|flow| flow.throughput_bps).sum(),
+            drops: links.iter().map(LinkRow::drops).sum(),
+            marks: links.iter().map(|link| link.marks).sum(),
+            jain: jain(flows.iter().map(|flow| flow.goodput_bps)),
+        };
+        let mut names: Vec<&str> = Vec::new();
+        let mut members: Vec<Vec<&FlowRow>> = Vec::new();
+        for flow in &flows {
+            match names.iter().position(|name| *name == flow.group) {
+                Some(index) => members[index].push(flow),
+                None => {
+                    names.push(&flow.group);
+                    members.push(vec![flow]);
+                }
+            }
+        }
+        let groups = members.iter().map(|flows| GroupSummary::new(flows)).collect();
+        Summary {
+            warpline: env!("CARGO_PKG_VERSION").to_owned(),
+            format: FORMAT,
+            info,
+            totals,
+            groups,
+            flows,
+            links,
+        }
+    }
+
+    /// The text of `summary.json`: indented, floats in their shortest form that reads back as the same number.
+    pub fn to_json(&self) -> String {
+        // Strings, numbers and sequences only: there is nothing that could fail to be written.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+impl GroupSummary {
+    /// Aggregates the flows of one group.
+    pub fn new(flows: &[&FlowRow]) -> GroupSummary {
+        let sum = |field: fn(&FlowRow) -> u64| flows.iter().map(|flow| field(flow)).sum::<u64>();
+        let sum_f = |field: fn(&FlowRow) -> f64| flows.iter().map(|flow| field(flow)).sum::<f64>();
+        let max =
+            |field: fn(&FlowRow) -> Option<f64>| flows.iter().filter_map(|flow| field(flow)).reduce(f64::max);
+        let first_sent = |flow: &FlowRow| flow.sent_packets.saturating_sub(flow.retransmitted_packets) as f64;
+        let (sent_packets, retransmitted_packets) =
+            (sum(|f| f.sent_packets), sum(|f| f.retransmitted_packets));
+        let goodput_bps = sum_f(|f| f.goodput_bps);
+        let one_of = |field: fn(&FlowRow) -> &str| {
+            let mut words: Vec<&str> = flows.iter().map(|flow| field(flow)).collect();
+            words.sort_unstable();
+            words.dedup();
+            words.join("+")
+        };
+        GroupSummary {
+            group: flows.first().map(|flow| flow.group.clone()).unwrap_or_default(),
+            app: one_of(|f| &f.app),
+            cc: one_of(|f| f.cc.as_deref().unwrap_or(&f.transport)),
+            flows: flows.len() as u64,
+            goodput_bps,
+            goodput_mean_bps: goodput_bps / flows.len().max(1) as f64,
+            throughput_bps: sum_f(|f| f.throughput_bps),
+            jain: jain(flows.iter().map(|flow| flow.goodput_bps)),
+            sent_packets,
+            retransmitted_packets,
+            retransmit_ratio: retransmitted_packets as f64 / sent_packets.max(1) as f64,
+            lost_packets: sum(|f| f.lost_packets),
+            rtos: sum(|f| f.rtos),
+            rtt_mean_ms: weighted_mean(
+                flows.iter().filter_map(|flow| flow.rtt_mean_ms.map(|rtt| (rtt, flow.sent_packets as f64))),
+            ),
+            latency_mean_ms: weighted_mean(
+                flows
+                    .iter()
+                    .filter_map(|flow| flow.latency_mean_ms.map(|latency| (latency, first_sent(flow)))),
+            ),
+            latency_p95_max_ms: max(|f| f.latency_p95_ms),
+            latency_max_ms: max(|f| f.latency_max_ms),
+            message_latency_mean_ms: mean(flows.iter().filter_map(|flow| flow.message_latency_mean_ms)),
+            transfers: sum(|f| f.transfers),
+            transfers_completed: sum(|f| f.transfers_completed),
+            completion_mean_s: weighted_mean(flows.iter().filter_map(|flow| {
+                flow.completion_mean_s.map(|completion| (completion, flow.transfers_completed as f64))
+            })),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Tables in memory and as Parquet files: the same schemas, the same rows.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use crate::results::column::Row;
+use crate::results::error::ResultError;
+use crate::results::events::{PacketRow, TcpRow};
+use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
+
+/// Rows in a Parquet row group: what a reader decodes at once, and what a writer holds (encoded) at most.
+pub const ROW_GROUP_ROWS: usize = 1 << 16;
+/// Rows gathered before they are turned into a record batch.
+const BATCH_ROWS: usize = 1 << 13;
+
+/// A table: record batches of one schema.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The columns.
+    pub schema: SchemaRef,
+    /// The rows, in order.
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Table {
+    /// The table of these rows.
+    ///
+    /// # Errors
+    /// Passes on Arrow's own checks, which hold for every row type here.
+    pub fn of<R: Row>(rows: &[R]) -> Result<Table, ResultError> {
+        let batches = rows
+            .chunks(ROW_GROUP_ROWS)
+            .map(R::batch)
+            .collect::<Result<_, _>>()
+            .map_err(|error| encode_error(Path::new(R::TABLE), &error))?;
+        Ok(Table { schema: R::schema(), batches })
+    }
+
+    /// How many rows there are.
+    pub fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// All rows, typed.
+    ///
+    /// # Errors
+    /// Says which column is missing or of another type.
+    pub fn rows<R: Row>(&self) -> Result<Vec<R>, String> {
+        let mut rows = Vec::with_capacity(self.num_rows());
+        for batch in &self.batches {
+            rows.extend(R::read(batch)?);
+        }
+        Ok(rows)
+    }
+
+    /// Reads a Parquet file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is not Parquet.
+    pub fn read(path: &Path) -> Result<Table, ResultError> {
+        let file = File::open(path).map_err(|error| ResultError::io("read", path, error))?;
+        let damaged = |why: String| ResultError::Damaged { path: path.to_owned(), why };
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+            .map_err(|error| damaged(error.to_string()))?
+            .with_batch_size(ROW_GROUP_ROWS);
+        let schema = Arc::clone(builder.schema());
+        let batches = builder
+            .build()
+            .map_err(|error| damaged(error.to_string()))?
+            .collect::<Result<_, _>>()
+            .map_err(|error| damaged(error.to_string()))?;
+        Ok(Table { schema, batches })
+    }
+}
+
+/// All tables of a run, in memory.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// A row per flow ([`FlowRow`]).
+    pub flows: Table,
+    /// A row per transfer ([`TransferRow`]).
+    pub transfers: Table,
+    /// A row per link direction ([`LinkRow`]).
+    pub links: Table,
+    /// Flows over time ([`FlowSample`]).
+    pub series_flows: Table,
+    /// Links over time ([`LinkSample`]).
+    pub series_links: Table,
+    /// TCP events of the recorded flows ([`TcpRow`]).
+    pub tcp: Table,
+    /// Packet events of the recorded links ([`PacketRow`]).
+    pub packets: Table,
+}
+
+impl Tables {
+    /// The tables under their names, in the order of this struct.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Table)> {
+        [
+            (FlowRow::TABLE, &self.flows),
+            (TransferRow::TABLE, &self.transfers),
+            (LinkRow::TABLE, &self.links),
+            (FlowSample::TABLE, &self.series_flows),
+            (LinkSample::TABLE, &self.series_links),
+            (TcpRow::TABLE, &self.tcp),
+            (PacketRow::TABLE, &self.packets),
+        ]
+        .into_iter()
+    }
+}
+
+/// An error of Arrow or Parquet while writing `path`; a system error inside it is brought to light.
+fn encode_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> ResultError {
+    let mut source = Some(error);
+    while let Some(cause) = source {
+        let inner = match cause.downcast_ref::<ParquetError>() {
+            Some(ParquetError::External(inner)) => Some(&**inner as &(dyn std::error::Error + 'static)),
+            _ => None,
+        };
+        if let Some(system) = inner.unwrap_or(cause).downcast_ref::<io::Error>() {
+            let copy = system.raw_os_error().map_or_else(
+                || io::Error::new(system.kind(), system.to_string()),
+                io::Error::from_raw_os_error,
+            );
+            return ResultError::io("write", path, copy);
+        }
+        source = cause.source();
+    }
+    ResultError::Encode { path: path.to_owned(), why: error.to_string() }
+}
+
+/// Where rows of one table go while a run is under way: a Parquet file, or memory.
+#[derive(Debug)]
+pub(crate) struct TableSink<R: Row> {
+    pending: Vec<R>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Memory(Vec<RecordBatch>),
+    File { path: PathBuf, writer: Box<ArrowWriter<BufWriter<File>>> },
+}
+
+impl<R: Row> TableSink<R> {
+    /// Rows are kept.
+    pub(crate) fn memory() -> Self {
+        TableSink { pending: Vec::new(), target: Target::Memory(Vec::new()) }
+    }
+
+    /// Rows go to `TABLE.parquet` in the directory.
+    pub(crate) fn file(directory: &Path) -> Result<Self, ResultError> {
+        let path = directory.join(format!("{}.parquet", R::TABLE));
+        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+            .set_created_by(concat!("warpline ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let writer = ArrowWriter::try_new(BufWriter::new(file), R::schema(), Some(properties))
+            .map_err(|error| encode_error(&path, &error))?;
+        Ok(TableSink { pending: Vec::new(), target: Target::File { path, writer: Box::new(writer) } })
+    }
+
+    /// Appends a row.
+    pub(crate) fn push(&mut self, row: R) -> Result<(), ResultError> {
+        self.pending.push(row);
+        if self.pending.len() >= BATCH_ROWS { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), ResultError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let path = match &self.target {
+            Target::Memory(_) => Path::new(R::TABLE),
+            Target::File { path, .. } => path,
+        };
+        let batch = R::batch(&self.pending).map_err(|error| encode_error(path, &error))?;
+        self.pending.clear();
+        match &mut self.target {
+            Target::Memory(batches) => batches.push(batch),
+            Target::File { path, writer } => {
+                writer.write(&batch).map_err(|error| encode_error(path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending and brings the file safely to disk.
+    pub(crate) fn close(mut self) -> Result<Table, ResultError> {
+        self.flush()?;
+        match self.target {
+            Target::Memory(batches) => Ok(Table { schema: R::schema(), batches }),
+            Target::File { path, writer } => {
+                let buffered = (*writer).into_inner().map_err(|error| encode_error(&path, &error))?;
+                finish_file(&path, buffered)?;
+                Ok(Table { schema: R::schema(), batches: Vec::new() })
+            }
+        }
+    }
+}
+
+/// Flushes a file's buffer and brings the file to disk.
+pub(crate) fn finish_file(path: &Path, mut buffered: BufWriter<File>) -> Result<(), ResultError> {
+    buffered.flush().map_err(|error| ResultError::io("write", path, error))?;
+    buffered.get_ref().sync_all().map_err(|error| ResultError::io("write", path, error))
+}
+
+/// Writes a whole table to `TABLE.parquet` in the directory.
+pub(crate) fn write_table<R: Row + Clone>(directory: &Path, rows: &[R]) -> Result<(), ResultError> {
+    let mut sink = TableSink::file(directory)?;
+    for row in rows {
+        sink.push(row.clone())?;
+    }
+    sink.close().map(|_| ())
+}

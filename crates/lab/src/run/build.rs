@@ -1,0 +1,482 @@
+//! From a scenario spelt out to a network with hosts: every name has become a number, every default a value.
+
+use std::sync::Arc;
+
+use warpline_core::{Bytes, FlowId, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_net::jitter::{JitterConfig, JitterKind};
+use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::mahimahi::Trace;
+use warpline_net::qdisc::{
+    CodelConfig, FqCodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig,
+};
+use warpline_net::schedule::{RateSchedule, Steps};
+use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
+use warpline_transport::cc::{
+    Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, VegasParams,
+};
+use warpline_transport::tcp::{InitialWindow, LossRecovery, TcpConfig};
+
+use super::measure::LinkInfo;
+use super::{CustomCc, RunError};
+use crate::hosts::access_log;
+use crate::hosts::app::{App, Bursts, Carrier};
+use crate::hosts::web::Sessions;
+use crate::hosts::{FlowSpec, World};
+use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
+use crate::scenario::{
+    self, Application, Cc, CcKind, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
+    Scenario, TcpOptions, Transport,
+};
+
+/// Bytes of a full-sized packet, for limits relative to a rate.
+const PACKET: u64 = 1500;
+/// Bytes of a web request: a GET with its usual headers.
+const REQUEST: u64 = 350;
+
+/// A network ready to run.
+pub(super) struct Built {
+    pub(super) network: Network,
+    pub(super) world: World,
+    pub(super) links: Vec<LinkInfo>,
+    pub(super) flow_records: Vec<(FlowId, String, Vec<FlowRecordKind>)>,
+    pub(super) link_records: Vec<(LinkId, String, Vec<LinkRecordKind>)>,
+}
+
+/// What a link could carry.
+#[derive(Clone, Debug)]
+pub(super) enum Capacity {
+    Constant(Rate),
+    Scheduled(RateSchedule),
+    /// A trace's mean.
+    Mean(Rate),
+}
+
+impl Capacity {
+    /// Its mean rate between two instants.
+    pub(super) fn rate_between(&self, from: Timestamp, to: Timestamp) -> Rate {
+        match self {
+            Capacity::Constant(rate) | Capacity::Mean(rate) => *rate,
+            Capacity::Scheduled(schedule) => schedule.mean_rate(from, to),
+        }
+    }
+}
+
+/// Builds the network and hosts of a scenario.
+pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, RunError> {
+    let expanded = scenario.expand();
+    let streams = Streams::new(scenario.seed);
+    let mut network = Network::new();
+    let mut links = Vec::with_capacity(expanded.links.len());
+    let mut link_records = Vec::new();
+    for spec in &expanded.links {
+        let (rate, capacity) = speed(spec, scenario)?;
+        let config = LinkConfig {
+            name: spec.name.clone(),
+            from: NodeId(spec.from as u32),
+            to: NodeId(spec.to as u32),
+            rate,
+            delay: spec.delay,
+            qdisc: qdisc(spec, &capacity, scenario),
+            loss: loss(&spec.loss),
+            jitter: jitter(&spec.jitter),
+            outages: outages(spec),
+            framing: spec.framing as u32,
+            record: !spec.record.is_empty(),
+        };
+        let checked = config.qdisc.validate().and_then(|()| config.loss.validate());
+        let checked = checked.and_then(|()| config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate));
+        checked.map_err(|error| RunError::Build(format!("link {}: {error}", spec.name)))?;
+        let id = network.add_link(config, &streams);
+        if !spec.record.is_empty() {
+            link_records.push((id, spec.name.clone(), spec.record.clone()));
+        }
+        links.push(LinkInfo {
+            from: expanded.nodes[spec.from].clone(),
+            to: expanded.nodes[spec.to].clone(),
+            capacity,
+        });
+    }
+
+    let mut world = World::default();
+    let mut flow_records = Vec::new();
+    for flow in &expanded.flows {
+        let spec = flow_spec(flow, &expanded.nodes, scenario, custom, &streams, &mut network)?;
+        let app = application(&flow.application, flow, scenario)?;
+        let stream = streams.stream(&format!("flow.{}.app", flow.name));
+        let id = world.add_flow(spec, app, stream);
+        if !flow.record.is_empty() {
+            flow_records.push((id, flow.name.clone(), flow.record.clone()));
+        }
+    }
+    Ok(Built { network, world, links, flow_records, link_records })
+}
+
+/// How fast a link sends, and what that makes in all.
+fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity), RunError> {
+    let fail = |problem: String| RunError::Build(format!("link {}: {problem}", spec.name));
+    match &spec.speed {
+        Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate))),
+        Speed::Schedule { initial, steps, repeat } => {
+            let steps = Steps::new(*initial, steps, *repeat).map_err(|error| fail(error.to_string()))?;
+            let schedule = RateSchedule::new(steps);
+            Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(schedule)))
+        }
+        Speed::Trace(path) => {
+            // Relative to the scenario as its author sees it, whatever the directory that it is read from.
+            let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
+            let text = std::fs::read(path).map_err(|error| fail(format!("trace {shown}: {error}")))?;
+            let trace = Trace::parse(&text).map_err(|error| fail(format!("trace {shown}: {error}")))?;
+            let mean = trace.mean_rate();
+            Ok((RateConfig::Trace(Arc::new(trace)), Capacity::Mean(mean)))
+        }
+    }
+}
+
+fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
+    let mut outages: Vec<_> = spec
+        .down
+        .iter()
+        .map(|down| (Timestamp::ZERO + down.at.0, Timestamp::ZERO + down.at.0 + down.duration.0))
+        .filter(|(from, until)| from < until)
+        .collect();
+    outages.sort();
+    // Outages that touch are one.
+    outages.dedup_by(|later, earlier| {
+        let touch = later.0 <= earlier.1;
+        if touch {
+            earlier.1 = earlier.1.max(later.1);
+        }
+        touch
+    });
+    outages
+}
+
+fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConfig {
+    let end = Timestamp::ZERO + scenario.duration.0;
+    let rate = capacity.rate_between(Timestamp::ZERO, end);
+    let resolve = |limit: QueueLimit| match limit.resolve(rate, spec.base_rtt, PACKET + spec.framing) {
+        scenario::Limit::Packets(packets) => Limit::packets(packets),
+        scenario::Limit::Bytes(bytes) => Limit::bytes(bytes),
+        scenario::Limit::Unlimited => Limit::NONE,
+    };
+    let limit = resolve(spec.queue.limit());
+    match &spec.queue {
+        Queue::Droptail { .. } => QdiscConfig::DropTail { limit },
+        Queue::Priority { classes, .. } => QdiscConfig::Priority(PriorityConfig {
+            bands: classes.unwrap_or(2),
+            limit: PriorityLimit::Shared(limit),
+        }),
+        Queue::Red { min_threshold, max_threshold, max_probability, weight, gentle, ecn, .. } => {
+            let default = RedConfig::default();
+            // Thresholds are in the unit of the limit: packets, or bytes.
+            let in_packets = limit.packets != u32::MAX;
+            let amount = |limit: Limit| {
+                if in_packets {
+                    f64::from(limit.packets.min((limit.bytes / PACKET).min(u64::from(u32::MAX)) as u32))
+                } else if limit.bytes == u64::MAX {
+                    f64::from(limit.packets) * PACKET as f64
+                } else {
+                    limit.bytes as f64
+                }
+            };
+            let whole = amount(limit);
+            QdiscConfig::Red(RedConfig {
+                limit,
+                min_th: min_threshold.map_or(whole / 4.0, |limit| amount(resolve(limit))),
+                max_th: max_threshold.map_or(whole * 0.75, |limit| amount(resolve(limit))),
+                max_p: max_probability.unwrap_or(default.max_p),
+                weight: weight.unwrap_or(default.weight),
+                gentle: gentle.unwrap_or(default.gentle),
+                ecn: ecn.unwrap_or(false),
+                bytes: !in_packets,
+                ..default
+            })
+        }
+        Queue::Codel { target, interval, ecn, .. } => {
+            let default = CodelConfig::default();
+            QdiscConfig::Codel(CodelConfig {
+                limit,
+                target: target.map_or(default.target, |time| time.0),
+                interval: interval.map_or(default.interval, |time| time.0),
+                ecn: ecn.unwrap_or(false),
+                ..default
+            })
+        }
+        Queue::FqCodel { target, interval, quantum, flows, ecn, .. } => {
+            let default = FqCodelConfig::default();
+            QdiscConfig::FqCodel(FqCodelConfig {
+                limit,
+                target: target.map_or(default.target, |time| time.0),
+                interval: interval.map_or(default.interval, |time| time.0),
+                quantum: quantum.map_or(default.quantum, |size| size.0.0 as u32),
+                flows: flows.unwrap_or(default.flows),
+                ecn: ecn.unwrap_or(true),
+                ..default
+            })
+        }
+    }
+}
+
+fn loss(loss: &Loss) -> LossConfig {
+    let kind = match loss {
+        Loss::None {} => LossKind::None,
+        Loss::Bernoulli { probability } => LossKind::Bernoulli { p: *probability },
+        Loss::Every { n } => LossKind::Every { n: *n, offset: 0 },
+        Loss::List { packets } => {
+            let mut packets = packets.clone();
+            packets.sort_unstable();
+            packets.dedup();
+            LossKind::Listed { packets }
+        }
+        Loss::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => LossKind::GilbertElliott {
+            p: *good_to_bad,
+            r: *bad_to_good,
+            loss_good: loss_good.unwrap_or(0.0),
+            loss_bad: loss_bad.unwrap_or(1.0),
+        },
+    };
+    LossConfig { kind, data_only: false }
+}
+
+fn jitter(jitter: &Jitter) -> Option<JitterConfig> {
+    let (kind, reorder) = match jitter {
+        Jitter::None {} => return None,
+        Jitter::Uniform { min, max, reorder } => {
+            (JitterKind::Uniform { min: min.map_or(TimeDelta::ZERO, |time| time.0), max: max.0 }, reorder)
+        }
+        Jitter::Normal { mean, stddev, reorder } => {
+            (JitterKind::Normal { mean: mean.0, stddev: stddev.0 }, reorder)
+        }
+        Jitter::Exponential { mean, reorder } => (JitterKind::Exponential { mean: mean.0 }, reorder),
+        Jitter::Pareto { mean, shape, reorder } => {
+            (JitterKind::Pareto { mean: mean.0, shape: shape.unwrap_or(1.5) }, reorder)
+        }
+    };
+    Some(JitterConfig { kind, max: None, reorder: reorder.unwrap_or(false) })
+}
+
+/// Everything about a flow.
+fn flow_spec(
+    flow: &ExpandedFlow,
+    nodes: &[String],
+    scenario: &Scenario,
+    custom: &CustomCc,
+    streams: &Streams,
+    network: &mut Network,
+) -> Result<FlowSpec, RunError> {
+    let mut route = |links: &[usize]| -> RouteId {
+        network.add_route(&links.iter().map(|&link| LinkId(link as u32)).collect::<Vec<_>>())
+    };
+    let routes = (route(&flow.forward), route(&flow.reverse));
+    let cc = flow.cc.clone().unwrap_or_default();
+    let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
+    let end = Timestamp::ZERO + scenario.duration.0;
+    let controller = controller(&cc, custom, &flow.name)?;
+    let tcp = flow.transport == Transport::Tcp;
+    let configs = (tcp_config(&flow.tcp_from, &cc), tcp_config(&flow.tcp_to, &cc));
+    if tcp {
+        for config in [&configs.0, &configs.1] {
+            config.validate().map_err(|error| RunError::Build(format!("flow {}: {error}", flow.name)))?;
+        }
+    }
+    Ok(FlowSpec {
+        name: flow.name.clone(),
+        group: flow.group.clone(),
+        app: scenario.flow[flow.entry].app.name(),
+        tcp,
+        cc: cc.name().to_owned(),
+        from: (NodeId(flow.from as u32), nodes[flow.from].clone()),
+        to: (NodeId(flow.to as u32), nodes[flow.to].clone()),
+        routes,
+        config: configs,
+        controller,
+        class: flow.class,
+        start,
+        stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
+        record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
+        record_latency: flow.record.contains(&FlowRecordKind::Latency),
+    })
+}
+
+/// What makes the controllers of a flow's connections.
+fn controller(
+    cc: &Cc,
+    custom: &CustomCc,
+    flow: &str,
+) -> Result<Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>, RunError> {
+    if let CcKind::Custom { name } = &cc.0 {
+        let Some(factory) = custom.0.get(name).cloned() else {
+            let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
+            return Err(RunError::Build(format!(
+                "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
+                 to run() ({})",
+                if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
+            )));
+        };
+        return Ok(Box::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
+    }
+    let algorithm = algorithm(cc);
+    let invalid = algorithm.check();
+    if !invalid.is_empty() {
+        let problems: Vec<String> = invalid.iter().map(ToString::to_string).collect();
+        return Err(RunError::Build(format!("flow {flow}: {}", problems.join("; "))));
+    }
+    Ok(Box::new(move |config| algorithm.build(&config.cc_config())))
+}
+
+/// The algorithm that a scenario names, with its parameters.
+fn algorithm(cc: &Cc) -> Algorithm {
+    match &cc.0 {
+        CcKind::Reno {} | CcKind::Custom { .. } => Algorithm::Reno(Default::default()),
+        CcKind::Cubic { beta, c, fast_convergence, reno_friendly, hystart } => {
+            let mut params = CubicParams::default();
+            params.beta = beta.unwrap_or(params.beta);
+            params.c = c.unwrap_or(params.c);
+            params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
+            params.reno_friendly = reno_friendly.unwrap_or(params.reno_friendly);
+            params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
+            Algorithm::Cubic(params)
+        }
+        CcKind::Vegas { alpha, beta, gamma } => {
+            let mut params = VegasParams::default();
+            params.alpha = alpha.unwrap_or(params.alpha);
+            params.beta = beta.unwrap_or(params.beta);
+            params.gamma = gamma.unwrap_or(params.gamma);
+            Algorithm::Vegas(params)
+        }
+        CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence } => {
+            let mut params = BicParams::default();
+            params.max_increment = max_increment.unwrap_or(params.max_increment);
+            params.smooth_part = smooth_part.unwrap_or(params.smooth_part);
+            params.beta = beta.unwrap_or(params.beta);
+            params.low_window = low_window.unwrap_or(params.low_window);
+            params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
+            Algorithm::Bic(params)
+        }
+        CcKind::Westwood {} => Algorithm::Westwood(Default::default()),
+        CcKind::Ledbat { target, gain, allowed_increase, min_window, base_history } => {
+            let mut params = LedbatParams::default();
+            params.target = target.map_or(params.target, |time| time.0);
+            params.gain = gain.unwrap_or(params.gain);
+            params.allowed_increase = allowed_increase.unwrap_or(params.allowed_increase);
+            params.min_window = min_window.unwrap_or(params.min_window);
+            params.base_history = base_history.unwrap_or(params.base_history);
+            Algorithm::Ledbat(params)
+        }
+        CcKind::Nice { alpha, beta, threshold, fraction, decrease, min_window } => {
+            let mut params = NiceParams::default();
+            params.alpha = alpha.unwrap_or(params.alpha);
+            params.beta = beta.unwrap_or(params.beta);
+            params.threshold = threshold.unwrap_or(params.threshold);
+            params.fraction = fraction.unwrap_or(params.fraction);
+            params.decrease = decrease.unwrap_or(params.decrease);
+            params.floor = min_window.unwrap_or(params.floor);
+            Algorithm::Nice(params)
+        }
+    }
+}
+
+/// A TCP endpoint's options from the scenario's.
+fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
+    let default = TcpConfig::default();
+    let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
+    let bytes = |size: Option<scenario::Size>| {
+        size.map(|size| {
+            let Bytes(bytes) = size.0;
+            bytes
+        })
+    };
+    let mss = bytes(options.mss).unwrap_or(u64::from(default.mss));
+    let timestamps = options.timestamps.unwrap_or(default.timestamps);
+    let payload = mss.saturating_sub(if timestamps { 12 } else { 0 });
+    let delayed_ack = time(options.delayed_ack, default.delayed_ack.unwrap_or_default());
+    TcpConfig {
+        mss: mss.min(u64::from(u32::MAX)) as u32,
+        initial_window: options
+            .initial_window
+            .map_or(default.initial_window, |window| InitialWindow::Bytes(window.bytes(payload))),
+        initial_ssthresh: options.initial_ssthresh.map(|window| window.bytes(payload)),
+        recovery: match options.recovery {
+            Some(Recovery::Tahoe) => LossRecovery::Tahoe,
+            Some(Recovery::Reno) => LossRecovery::Reno,
+            Some(Recovery::Newreno) => LossRecovery::NewReno,
+            Some(Recovery::Sack) | None => LossRecovery::Sack,
+        },
+        sack: options.sack.unwrap_or(default.sack),
+        dsack: options.dsack.unwrap_or(default.dsack),
+        timestamps,
+        window_scaling: options.window_scaling.unwrap_or(default.window_scaling),
+        ecn: options.ecn.unwrap_or(default.ecn),
+        rack: options.rack.unwrap_or(default.rack),
+        tlp: options.tlp.unwrap_or(default.tlp),
+        prr: options.prr.unwrap_or(default.prr),
+        limited_transmit: options.limited_transmit.unwrap_or(default.limited_transmit),
+        undo: options.undo.unwrap_or(default.undo),
+        nagle: options.nagle.unwrap_or(default.nagle),
+        pacing: options.pacing.unwrap_or(default.pacing),
+        delayed_ack: (!delayed_ack.is_zero()).then_some(delayed_ack),
+        delayed_ack_segments: options.delayed_ack_segments.unwrap_or(default.delayed_ack_segments),
+        min_rto: time(options.min_rto, default.min_rto),
+        max_rto: time(options.max_rto, default.max_rto),
+        initial_rto: time(options.initial_rto, default.initial_rto),
+        rto_granularity: time(options.tick, default.rto_granularity),
+        receive_buffer: bytes(options.receive_buffer).unwrap_or(default.receive_buffer),
+        send_buffer: bytes(options.send_buffer),
+        idle_restart: options.idle_restart.unwrap_or(default.idle_restart),
+        dupack_threshold: options.dupack_threshold.unwrap_or(default.dupack_threshold),
+        max_window_clamp: options.max_window.map(|window| window.bytes(payload)),
+        max_rate: options.max_rate.map(|rate| rate.0),
+        // Nice sends pairs, so that a receiver that delays acknowledgements answers at once.
+        small_window_burst: if matches!(cc.0, CcKind::Nice { .. }) { 2 } else { 1 },
+        ..default
+    }
+}
+
+/// What a flow sends, ready to run.
+fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> Result<App, RunError> {
+    let carrier = match flow.transport {
+        Transport::Udp => Carrier::Udp,
+        Transport::Tcp => Carrier::Tcp { open: false },
+    };
+    Ok(match app {
+        Application::Bulk => App::Bulk { started: false },
+        Application::Transfer { size, transfers, pause } => App::Transfer {
+            size: *size,
+            left: transfers.unwrap_or(u32::MAX),
+            pause: *pause,
+            next: Timestamp::ZERO,
+        },
+        Application::Cbr { rate, packet_size } => {
+            App::Rate { carrier, bytes: *packet_size, rate: *rate, beat: None, bursts: None }
+        }
+        Application::OnOff { rate, packet_size, mean_on, mean_off, shape } => {
+            let bursts = Bursts {
+                mean_on: mean_on.as_secs_f64(),
+                mean_off: mean_off.as_secs_f64(),
+                shape: *shape,
+                until: Timestamp::ZERO,
+            };
+            App::Rate { carrier, bytes: *packet_size, rate: *rate, beat: None, bursts: Some(bursts) }
+        }
+        Application::Poisson { message_rate, message_size } => {
+            // A datagram carries its headers too.
+            let headers = u64::from(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
+            App::Messages {
+                carrier,
+                bytes: message_size + if carrier == Carrier::Udp { headers } else { 0 },
+                mean: 1.0 / message_rate,
+                next: None,
+                written: 0,
+                under_way: Default::default(),
+            }
+        }
+        Application::AccessLog(path) => {
+            let fail = |problem: String| RunError::Build(format!("flow {}: {path}: {problem}", flow.name));
+            let text = std::fs::read_to_string(scenario.directory.join(path))
+                .map_err(|error| fail(error.to_string()))?;
+            let entries = access_log::parse(&text).map_err(|error| fail(error.to_string()))?;
+            App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
+        }
+        Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),
+    })
+}

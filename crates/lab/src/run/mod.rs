@@ -1,0 +1,276 @@
+//! Running a scenario: build, drive, measure, record, sum up.
+//!
+//! [`run`] is what the command line, Python and the tests call. It knows nothing of terminals or wall-clock time: whoever
+//! calls it observes progress and may stop it; what was measured until then counts.
+
+pub(crate) mod build;
+mod measure;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use warpline_core::time::VirtualClock;
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_net::{Control, Driver, Network};
+use warpline_transport::cc::{CcConfig, CongestionControl};
+
+use crate::hosts::World;
+use crate::report::{ReportError, write_report};
+use crate::results::{
+    AddressBook, MemoryRecorder, Recorder, ResultError, RunInfo, RunWriter, Summary, Tables,
+};
+use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
+use build::{Built, build};
+use measure::Meter;
+
+/// Makes a congestion control of the caller's own for one end of a connection.
+pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
+
+/// The caller's own congestion controls: flows with `cc = { kind = "custom", name = "mine" }` take theirs from here.
+#[derive(Clone, Default)]
+pub struct CustomCc(pub BTreeMap<String, CcFactory>);
+
+impl std::fmt::Debug for CustomCc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What to do with a run's results.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The run directory to write; none writes nothing.
+    pub out: Option<PathBuf>,
+    /// Whether a run directory that is there already is replaced.
+    pub force: bool,
+    /// Whether the run directory gets a `report.html`.
+    pub report: bool,
+    /// Whether the tables are kept in memory and returned.
+    pub tables: bool,
+    /// The caller's own congestion controls.
+    pub custom_cc: CustomCc,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time that has passed in the run.
+    pub simulated: TimeDelta,
+    /// Duration of the whole run.
+    pub duration: TimeDelta,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// Its summary.
+    pub summary: Summary,
+    /// Its directory, if one was written.
+    pub directory: Option<PathBuf>,
+    /// Its tables, if they were asked for.
+    pub tables: Option<Tables>,
+    /// Whether it came to its end; if not, the results are those of the time until it was stopped.
+    pub complete: bool,
+    /// Links crossed by packets.
+    pub packet_hops: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// Why a run gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario cannot be built, though its text is right: a trace that cannot be read, a congestion control that nobody
+    /// brought.
+    #[error("{0}")]
+    Build(String),
+    /// The results could not be written.
+    #[error(transparent)]
+    Results(#[from] ResultError),
+    /// The report could not be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+/// Where results go while the run is under way.
+struct Sinks {
+    writer: Option<RunWriter>,
+    memory: Option<MemoryRecorder>,
+}
+
+impl Sinks {
+    fn each(
+        &mut self,
+        mut f: impl FnMut(&mut dyn Recorder) -> Result<(), ResultError>,
+    ) -> Result<(), ResultError> {
+        if let Some(writer) = &mut self.writer {
+            f(writer)?;
+        }
+        if let Some(memory) = &mut self.memory {
+            f(memory)?;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.writer.is_none() && self.memory.is_none()
+    }
+
+    /// Passes on everything recorded since the last time.
+    fn drain(&mut self, network: &mut Network, world: &mut World) -> Result<(), ResultError> {
+        for opened in world.take_opened() {
+            self.each(|sink| {
+                sink.connection_opened(opened.flow, opened.opener, opened.other);
+                Ok(())
+            })?;
+        }
+        let links = network.take_records();
+        let tcp = world.take_records();
+        world.drain_latencies();
+        self.each(|sink| {
+            sink.link_records(&links)?;
+            sink.tcp_records(&tcp)
+        })
+    }
+}
+
+/// Runs a scenario with its seed.
+///
+/// `observe` is called every few milliseconds of work and can stop the run.
+///
+/// # Errors
+/// If the scenario cannot be built or results cannot be written. Nothing is left half-written.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&Progress) -> Control,
+) -> Result<RunOutcome, RunError> {
+    let Built { mut network, mut world, links, flow_records, link_records } =
+        build(scenario, &options.custom_cc)?;
+    let mut sinks = Sinks {
+        writer: match &options.out {
+            Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
+            None => None,
+        },
+        memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
+    };
+    for (flow, name, kinds) in &flow_records {
+        for kind in kinds {
+            if let Some(memory) = &mut sinks.memory
+                && *kind == FlowRecordKind::Tcp
+            {
+                memory.record_tcp(*flow);
+            }
+            match (&mut sinks.writer, kind) {
+                (Some(writer), FlowRecordKind::Tcp) => writer.record_tcp(*flow),
+                (Some(writer), FlowRecordKind::Qlog) => writer.record_qlog(*flow, name)?,
+                _ => {}
+            }
+        }
+    }
+    for (link, name, kinds) in &link_records {
+        for kind in kinds {
+            let table = matches!(kind, LinkRecordKind::Packets | LinkRecordKind::Queue);
+            if let Some(memory) = &mut sinks.memory
+                && table
+            {
+                memory.record_packets(*link);
+            }
+            match (&mut sinks.writer, kind) {
+                (Some(writer), _) if table => writer.record_packets(*link),
+                (Some(writer), LinkRecordKind::Pcap) => writer.record_pcap(*link, name)?,
+                _ => {}
+            }
+        }
+    }
+
+    let duration = scenario.duration.0;
+    let end = Timestamp::ZERO + duration;
+    let warmup = Timestamp::ZERO + scenario.warmup.0;
+    let interval = scenario.sample_interval.0;
+    let mut meter = Meter::new();
+    let mut driver = Driver::new(VirtualClock::default());
+    let mut next_sample = Timestamp::ZERO + interval;
+    let mut failure: Option<ResultError> = None;
+    let mut stopped = false;
+    world.start(&mut network.port(Timestamp::ZERO));
+    if warmup == Timestamp::ZERO {
+        meter.end_warmup(&mut network, &mut world);
+    }
+    loop {
+        let mut until = end;
+        if network.now() < warmup {
+            until = until.min(warmup);
+        }
+        if !sinks.is_empty() {
+            until = until.min(next_sample);
+        }
+        let reached = driver.run(&mut network, &mut world, until, |network, world| {
+            if let Err(error) = sinks.drain(network, world) {
+                failure = Some(error);
+                return Control::Stop;
+            }
+            let simulated = network.now() - Timestamp::ZERO;
+            observe(&Progress { simulated, duration, events: network.events() })
+        });
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        if !reached {
+            stopped = true;
+            break;
+        }
+        if until == warmup {
+            meter.end_warmup(&mut network, &mut world);
+        }
+        if until == next_sample && !sinks.is_empty() {
+            next_sample += interval;
+            let (flows, links) = meter.sample(&mut network, &world);
+            sinks.each(|sink| {
+                sink.flow_samples(&flows)?;
+                sink.link_samples(&links)
+            })?;
+        }
+        if until == end {
+            break;
+        }
+    }
+    sinks.drain(&mut network, &mut world)?;
+
+    let (flows, transfers, link_rows) = meter.finish(&mut network, &world, &links);
+    let info = RunInfo {
+        scenario: scenario.name.clone(),
+        scenario_hash: scenario.scenario_hash(),
+        seed: scenario.seed,
+        clock: "virtual".to_owned(),
+        duration_s: duration.as_secs_f64(),
+        warmup_s: scenario.warmup.0.as_secs_f64(),
+        simulated_s: network.now().as_secs_f64(),
+        complete: !stopped,
+        stopped: stopped.then(|| "interrupted".to_owned()),
+        packet_hops: network.packet_hops(),
+        events: network.events(),
+    };
+    let (packet_hops, events) = (info.packet_hops, info.events);
+    let summary = Summary::new(info, flows, link_rows);
+    let directory = match sinks.writer {
+        Some(mut writer) => {
+            writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
+            let mut sealed = writer.seal(&summary, &transfers)?;
+            if options.report {
+                let report = sealed.path().join("report.html");
+                write_report(&[sealed.path()], &report)?;
+            }
+            Some(sealed.publish()?)
+        }
+        None => None,
+    };
+    let tables = match sinks.memory {
+        Some(memory) => Some(memory.finish(&summary, &transfers)?),
+        None => None,
+    };
+    Ok(RunOutcome { summary, directory, tables, complete: !stopped, packet_hops, events })
+}

@@ -1,0 +1,194 @@
+//! The congestion control of a flow: a name, or a table with parameters.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+use super::quantity::Time;
+
+/// A congestion control and its parameters. Written as a name, `cc = "vegas"`, or as a table,
+/// `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cc(pub CcKind);
+
+/// The algorithms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum CcKind {
+    /// Reno's window: slow start, one segment per RTT, half on loss (RFC 5681).
+    Reno {},
+    /// CUBIC (RFC 9438).
+    Cubic {
+        /// Multiplicative decrease factor, above 0 and below 1. Default 0.7.
+        beta: Option<f64>,
+        /// Aggressiveness in segments per second cubed. Default 0.4.
+        c: Option<f64>,
+        /// Whether to give up bandwidth to new flows faster. Default true.
+        fast_convergence: Option<bool>,
+        /// Whether to be at least as fast as Reno would be. Default true.
+        reno_friendly: Option<bool>,
+        /// Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's own.
+        hystart: Option<bool>,
+    },
+    /// TCP Vegas (Brakmo and Peterson 1995).
+    Vegas {
+        /// Segments in the queue below which the window grows. Default 2.
+        alpha: Option<f64>,
+        /// Segments in the queue above which it shrinks. Default 4.
+        beta: Option<f64>,
+        /// Segments in the queue at which slow start ends. Default 1.
+        gamma: Option<f64>,
+    },
+    /// BIC (Xu, Harfoush and Rhee 2004).
+    Bic {
+        /// Most segments of growth per RTT. Default 16.
+        #[schemars(range(min = 1))]
+        max_increment: Option<u32>,
+        /// RTTs that the last segments up to the old maximum take. Default 20.
+        #[schemars(range(min = 1))]
+        smooth_part: Option<u32>,
+        /// What remains of the window after a loss, above 0 and below 1. Default 819/1024.
+        beta: Option<f64>,
+        /// Window in segments up to which it acts as Reno. Default 14.
+        low_window: Option<u32>,
+        /// Whether a flow that lost before it regained its last maximum gives way. Default true.
+        fast_convergence: Option<bool>,
+    },
+    /// Westwood+ (Grieco and Mascolo 2004).
+    Westwood {},
+    /// LEDBAT (RFC 6817).
+    Ledbat {
+        /// Queueing delay aimed at, at most 100ms. Default 100ms.
+        target: Option<Time>,
+        /// Gain, above 0 to 1. Default 1.
+        gain: Option<f64>,
+        /// Segments by which the window may exceed what is in flight. Default 1.
+        allowed_increase: Option<f64>,
+        /// Smallest window in segments. Default 2.
+        min_window: Option<f64>,
+        /// One-minute minima kept of the base delay. Default 10.
+        base_history: Option<u32>,
+    },
+    /// TCP Nice (Venkataramani, Kokku and Dahlin 2002).
+    Nice {
+        /// Segments in the queue below which the window grows. Default 1.
+        alpha: Option<f64>,
+        /// Segments in the queue above which it shrinks. Default 3.
+        beta: Option<f64>,
+        /// Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default 0.2.
+        threshold: Option<f64>,
+        /// Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
+        fraction: Option<f64>,
+        /// What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        decrease: Option<f64>,
+        /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
+        min_window: Option<f64>,
+    },
+    /// An algorithm that the program which runs the scenario has registered under this name (a Python class).
+    Custom {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Names that may stand alone.
+pub const CC_NAMES: [&str; 7] = ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"];
+
+impl Cc {
+    /// The algorithm called `name` with its own defaults.
+    pub fn named(name: &str) -> Option<Cc> {
+        Some(Cc(match name {
+            "reno" => CcKind::Reno {},
+            "cubic" => CcKind::Cubic {
+                beta: None,
+                c: None,
+                fast_convergence: None,
+                reno_friendly: None,
+                hystart: None,
+            },
+            "vegas" => CcKind::Vegas { alpha: None, beta: None, gamma: None },
+            "bic" => CcKind::Bic {
+                max_increment: None,
+                smooth_part: None,
+                beta: None,
+                low_window: None,
+                fast_convergence: None,
+            },
+            "westwood" => CcKind::Westwood {},
+            "ledbat" => CcKind::Ledbat {
+                target: None,
+                gain: None,
+                allowed_increase: None,
+                min_window: None,
+                base_history: None,
+            },
+            "nice" => CcKind::Nice {
+                alpha: None,
+                beta: None,
+                threshold: None,
+                fraction: None,
+                decrease: None,
+                min_window: None,
+            },
+            _ => return None,
+        }))
+    }
+
+    /// The name, for tables and plots.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            CcKind::Reno {} => "reno",
+            CcKind::Cubic { .. } => "cubic",
+            CcKind::Vegas { .. } => "vegas",
+            CcKind::Bic { .. } => "bic",
+            CcKind::Westwood {} => "westwood",
+            CcKind::Ledbat { .. } => "ledbat",
+            CcKind::Nice { .. } => "nice",
+            CcKind::Custom { name } => name,
+        }
+    }
+}
+
+impl Default for Cc {
+    fn default() -> Self {
+        Cc(CcKind::Cubic { beta: None, c: None, fast_convergence: None, reno_friendly: None, hystart: None })
+    }
+}
+
+impl Serialize for Cc {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The short form where it says the same.
+        if Cc::named(self.name()).as_ref() == Some(self) {
+            serializer.serialize_str(self.name())
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Cc {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(name) => {
+                Cc::named(&name).ok_or_else(|| de::Error::unknown_variant(&name, &CC_NAMES))
+            }
+            table => CcKind::deserialize(table).map(Cc).map_err(de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for Cc {
+    fn schema_name() -> Cow<'static, str> {
+        "CongestionControl".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<CcKind>();
+        json_schema!({
+            "description": "A congestion control: its name, or a table with its kind and parameters.",
+            "examples": ["cubic", {"kind": "vegas", "alpha": 1, "beta": 3}],
+            "anyOf": [{"type": "string", "enum": CC_NAMES}, table],
+        })
+    }
+}

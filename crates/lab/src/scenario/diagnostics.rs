@@ -1,0 +1,262 @@
+//! What is wrong with a scenario: every error with its place, its key, what is allowed, and the nearest right spelling.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::document::{Node, Place, Step, path_text};
+
+/// More errors than this are counted, not shown.
+pub const MOST_SHOWN: usize = 50;
+
+/// Something wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong, on one line.
+    pub message: String,
+    /// Key path, "link.1.rate"; empty where the error is not about a key.
+    pub path: String,
+    /// Where it stands; `None` if it stands nowhere (JSON, a missing file).
+    pub location: Option<Location>,
+    /// What is allowed, and what to do.
+    pub help: Vec<String>,
+}
+
+/// A place in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file, or "--set".
+    pub source: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The line's text.
+    pub text: String,
+    /// Characters to underline, at least one.
+    pub width: usize,
+}
+
+/// All that is wrong with a scenario, in the order of the text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// The errors, at most [`MOST_SHOWN`].
+    pub errors: Vec<Diagnostic>,
+    /// How many more there are.
+    pub omitted: usize,
+}
+
+impl Diagnostics {
+    /// One error that has no place, such as a file that cannot be read.
+    pub fn single(message: impl Into<String>, help: impl Into<String>) -> Self {
+        let help = Some(help.into()).filter(|text| !text.is_empty());
+        let error = Diagnostic {
+            message: message.into(),
+            path: String::new(),
+            location: None,
+            help: help.into_iter().collect(),
+        };
+        Diagnostics { errors: vec![error], omitted: 0 }
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.errors.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            writeln!(f, "{error}")?;
+        }
+        let all = self.errors.len() + self.omitted;
+        match (all, self.omitted) {
+            (0 | 1, _) => Ok(()),
+            (_, 0) => write!(f, "\n{all} errors"),
+            (_, omitted) => write!(f, "\n{all} errors, {omitted} of them not shown"),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        let gutter = self.location.as_ref().map_or(1, |l| l.line.to_string().len());
+        if let Some(Location { source, line, column, text, width }) = &self.location {
+            let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            write!(f, "\n{:gutter$}--> {source}:{line}:{column}", "")?;
+            write!(f, "\n{:gutter$} |\n{line} | {text}", "")?;
+            write!(f, "\n{:gutter$} | {:indent$}{}", "", "", "^".repeat(*width), indent = column - 1)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "\n{:gutter$} = key: {}", "", self.path)?;
+        }
+        for help in &self.help {
+            write!(f, "\n{:gutter$} = help: {help}", "")?;
+        }
+        Ok(())
+    }
+}
+
+/// The texts that places point into.
+#[derive(Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) sets: &'a [String],
+}
+
+impl Sources<'_> {
+    /// Line, column and text of a place.
+    fn locate(&self, place: &Place) -> Option<Location> {
+        match place {
+            Place::File(span) => Some(locate(self.name, self.text, span)),
+            Place::Set(index, span) => self.sets.get(*index).map(|text| locate("--set", text, span)),
+            Place::Unknown => None,
+        }
+    }
+}
+
+fn locate(source: &str, text: &str, span: &Range<usize>) -> Location {
+    let floor = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (start, end) = (floor(span.start), floor(span.end));
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+    let stop = end.clamp(start, line_end);
+    Location {
+        source: source.to_owned(),
+        line: text[..start].matches('\n').count() + 1,
+        column: text[line_start..start].chars().count() + 1,
+        text: text[line_start..line_end].trim_end().to_owned(),
+        width: text[start..stop].chars().count().max(1),
+    }
+}
+
+/// Collects errors while a document is checked.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    found: Vec<(Place, Vec<Step>, Diagnostic)>,
+}
+
+impl Collector {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Notes an error at `place` about the key at `path`.
+    pub(crate) fn add(
+        &mut self,
+        place: &Place,
+        path: &[Step],
+        message: impl Into<String>,
+        help: Vec<String>,
+    ) {
+        let diagnostic = Diagnostic { message: message.into(), path: path_text(path), location: None, help };
+        self.found.push((place.clone(), path.to_vec(), diagnostic));
+    }
+
+    /// Notes an error about the value at `path`, or about the nearest thing around it that the document has.
+    pub(crate) fn about(
+        &mut self,
+        root: &Node,
+        path: &[Step],
+        message: impl Into<String>,
+        help: Vec<String>,
+    ) {
+        let place = (0..=path.len())
+            .rev()
+            .find_map(|n| root.at(&path[..n]))
+            .map_or(Place::Unknown, |node| node.place.clone());
+        self.add(&place, path, message, help);
+    }
+
+    /// The key paths of the errors so far.
+    pub(crate) fn paths(&self) -> Vec<Vec<Step>> {
+        self.found.iter().map(|(_, path, _)| path.clone()).collect()
+    }
+
+    /// Takes over the errors of `other`, but for those that may only follow from an error at one of `wrong`: those about the
+    /// same key, a key above or below it; and those about flows where the network or hosts were wrong.
+    pub(crate) fn append_unrelated(&mut self, other: Collector, wrong: &[Vec<Step>]) {
+        let network = wrong.iter().any(|path| match path.as_slice() {
+            [Step::Key(key)] | [Step::Key(key), Step::Index(_)] => key == "link" || key == "topology",
+            [Step::Key(key), _] => key == "topology",
+            [Step::Key(list), Step::Index(_), Step::Key(key), ..] => {
+                list == "link" && matches!(key.as_str(), "between" | "from" | "to")
+            }
+            _ => false,
+        });
+        self.found.extend(other.found.into_iter().filter(|(_, path, _)| {
+            let follows = wrong.iter().any(|w| w.starts_with(path) || (!w.is_empty() && path.starts_with(w)));
+            let about_nodes = match path.as_slice() {
+                [Step::Key(list), Step::Index(_), Step::Key(key)] => {
+                    matches!((list.as_str(), key.as_str()), ("flow", "from" | "to") | ("host", "name"))
+                }
+                _ => false,
+            };
+            !follows && !(network && about_nodes)
+        }));
+    }
+
+    /// The errors in the order of the text, those of `--set` last.
+    pub(crate) fn finish(self, sources: &Sources<'_>) -> Diagnostics {
+        let mut found = self.found;
+        found.sort_by_key(|(place, _, _)| match place {
+            Place::Unknown => (0, 0, 0),
+            Place::File(span) => (1, 0, span.start),
+            Place::Set(index, span) => (2, *index, span.start),
+        });
+        let omitted = found.len().saturating_sub(MOST_SHOWN);
+        let errors = found
+            .into_iter()
+            .take(MOST_SHOWN)
+            .map(|(place, _, diagnostic)| Diagnostic { location: sources.locate(&place), ..diagnostic })
+            .collect();
+        Diagnostics { errors, omitted }
+    }
+}
+
+/// The one of `known` that is most like `found`, if one is alike enough to be meant.
+pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+    let wanted = plain(found);
+    known
+        .into_iter()
+        .map(|name| {
+            let candidate = plain(name);
+            let likeness = if candidate == wanted { 2.0 } else { strsim::jaro_winkler(&wanted, &candidate) };
+            (name, likeness)
+        })
+        .filter(|(_, likeness)| *likeness > 0.8)
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(name, _)| name)
+}
+
+/// "a, b or c", each in backquotes.
+pub(crate) fn any_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// Help for a name that is not known: the nearest one, and all there are.
+pub(crate) fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
+    let mut help: Vec<String> = nearest(found, known.iter().copied())
+        .map(|name| format!("did you mean `{name}`?"))
+        .into_iter()
+        .collect();
+    const MANY: usize = 40;
+    let shown = known.iter().copied().take(MANY);
+    let more = if known.len() > MANY { format!(" and {} more", known.len() - MANY) } else { String::new() };
+    help.push(format!("allowed: {}{more}", shown.collect::<Vec<&'a str>>().join(", ")));
+    help
+}

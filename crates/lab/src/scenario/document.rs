@@ -1,0 +1,234 @@
+//! A scenario as a tree of values that know where in the text they stand.
+//!
+//! TOML files, `--set` texts and JSON values from Python all become this tree; it is checked against the schema and only
+//! then turned into the structs. Where a value came without text, its key path stands in for the place.
+
+use std::ops::Range;
+
+use serde_json::{Map, Number, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Where a value stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At these bytes of the file.
+    File(Range<usize>),
+    /// In the `--set` text of this index, at these bytes.
+    Set(usize, Range<usize>),
+    /// Nowhere in particular (JSON).
+    #[default]
+    Unknown,
+}
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) data: Data,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Data {
+    Text(String),
+    Integer(i128),
+    Float(f64),
+    Bool(bool),
+    /// A TOML date or time, which no key takes.
+    Date(String),
+    Null,
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+/// A table, in the order of the text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table(pub(crate) Vec<Entry>);
+
+/// A key, its place and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) place: Place,
+    pub(crate) value: Node,
+}
+
+impl Table {
+    pub(crate) fn find(&self, key: &str) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn value(&self, key: &str) -> Option<&Node> {
+        self.find(key).map(|entry| &entry.value)
+    }
+
+    pub(crate) fn value_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.0.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
+    }
+}
+
+impl Node {
+    /// Reads TOML, going on after syntax errors; they are returned with their places.
+    pub(crate) fn from_toml(text: &str) -> (Node, Vec<(String, Option<Range<usize>>)>) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let place = Place::File(table.span());
+        let node = Node { place, data: Data::Table(table_from(table.into_inner(), &Place::File)) };
+        let errors = errors.iter().map(|e| (e.message().to_owned(), e.span())).collect();
+        (node, errors)
+    }
+
+    /// Reads one TOML value, as `--set` number `index` has it after the `offset` bytes of its path.
+    pub(crate) fn from_toml_value(text: &str, index: usize, offset: usize) -> Option<Node> {
+        let value = DeValue::parse(text).ok()?;
+        Some(value_from(value, &|span: Range<usize>| {
+            Place::Set(index, span.start + offset..span.end + offset)
+        }))
+    }
+
+    /// Takes over a JSON value.
+    pub(crate) fn from_json(value: Value) -> Node {
+        let data = match value {
+            Value::Null => Data::Null,
+            Value::Bool(b) => Data::Bool(b),
+            Value::Number(n) => number_from(&n),
+            Value::String(s) => Data::Text(s),
+            Value::Array(items) => Data::Array(items.into_iter().map(Node::from_json).collect()),
+            Value::Object(map) => Data::Table(Table(
+                map.into_iter()
+                    .map(|(key, value)| Entry { key, place: Place::Unknown, value: Node::from_json(value) })
+                    .collect(),
+            )),
+        };
+        Node { place: Place::Unknown, data }
+    }
+
+    /// The value without places. Nulls in tables are left out: they mean the same as no key.
+    pub(crate) fn to_json(&self) -> Value {
+        match &self.data {
+            Data::Text(text) | Data::Date(text) => Value::String(text.clone()),
+            Data::Integer(n) => match (u64::try_from(*n), i64::try_from(*n)) {
+                (Ok(n), _) => Value::from(n),
+                (_, Ok(n)) => Value::from(n),
+                _ => Value::from(*n as f64),
+            },
+            Data::Float(x) => Number::from_f64(*x).map_or(Value::Null, Value::Number),
+            Data::Bool(b) => Value::Bool(*b),
+            Data::Null => Value::Null,
+            Data::Array(items) => Value::Array(items.iter().map(Node::to_json).collect()),
+            Data::Table(table) => Value::Object(
+                table
+                    .0
+                    .iter()
+                    .filter(|entry| entry.value.data != Data::Null)
+                    .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                    .collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match &self.data {
+            Data::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.data {
+            Data::Array(items) => items,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The node at `path`, keys of tables and indices of arrays.
+    pub(crate) fn at<'a>(&'a self, path: &[Step]) -> Option<&'a Node> {
+        path.iter().try_fold(self, |node, step| match step {
+            Step::Key(key) => node.table()?.value(key),
+            Step::Index(index) => node.items().get(*index),
+        })
+    }
+
+    /// What people call this kind of value, and the value itself if it is short.
+    pub(crate) fn describe(&self) -> String {
+        match &self.data {
+            Data::Text(text) if text.chars().count() <= 40 => format!("the string {text:?}"),
+            Data::Text(_) => "a string".to_owned(),
+            Data::Integer(n) => format!("the number {n}"),
+            Data::Float(x) => format!("the number {x}"),
+            Data::Bool(b) => format!("{b}"),
+            Data::Date(text) => format!("the date {text}"),
+            Data::Null => "null".to_owned(),
+            Data::Array(_) => "an array".to_owned(),
+            Data::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+/// One step of a key path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A key of a table.
+    Key(String),
+    /// An index of an array, from 0.
+    Index(usize),
+}
+
+/// The path as people write it: `link.1.rate`.
+pub(crate) fn path_text(path: &[Step]) -> String {
+    let steps: Vec<String> = path
+        .iter()
+        .map(|step| match step {
+            Step::Key(key) => key.clone(),
+            Step::Index(index) => index.to_string(),
+        })
+        .collect();
+    steps.join(".")
+}
+
+fn number_from(number: &Number) -> Data {
+    match (number.as_i128(), number.as_f64()) {
+        (Some(n), _) => Data::Integer(n),
+        (None, x) => Data::Float(x.unwrap_or(f64::NAN)),
+    }
+}
+
+fn table_from(table: DeTable<'_>, place: &dyn Fn(Range<usize>) -> Place) -> Table {
+    let mut entries: Vec<(usize, Entry)> = table
+        .into_iter()
+        .map(|(key, value)| {
+            let span = key.span();
+            let entry = Entry {
+                key: key.into_inner().into_owned(),
+                place: place(span.clone()),
+                value: value_from(value, place),
+            };
+            (span.start, entry)
+        })
+        .collect();
+    entries.sort_by_key(|(start, _)| *start);
+    Table(entries.into_iter().map(|(_, entry)| entry).collect())
+}
+
+fn value_from(value: Spanned<DeValue<'_>>, place: &dyn Fn(Range<usize>) -> Place) -> Node {
+    let here = place(value.span());
+    let data = match value.into_inner() {
+        DeValue::String(text) => Data::Text(text.into_owned()),
+        DeValue::Integer(n) => {
+            i128::from_str_radix(n.as_str(), n.radix()).map_or(Data::Float(f64::NAN), Data::Integer)
+        }
+        DeValue::Float(x) => Data::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(b) => Data::Bool(b),
+        DeValue::Datetime(date) => Data::Date(date.to_string()),
+        DeValue::Array(items) => Data::Array(items.into_iter().map(|item| value_from(item, place)).collect()),
+        DeValue::Table(table) => Data::Table(table_from(table, place)),
+    };
+    Node { place: here, data }
+}

@@ -1,0 +1,338 @@
+//! Links of a scenario: rate, delay, queue, loss, jitter, down times, records.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::quantity::{BitRate, QueueLimit, Size, Time};
+
+/// A link between two nodes, written `[[link]]`. Nodes exist by being named.
+///
+/// `between` makes a duplex link, two one-way links named "a>b" and "b>a" with the same options unless `reverse` says
+/// otherwise; `from` and `to` make a single one.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Name for `--set link[NAME].rate=...`; default: the two nodes with a dash, "r1-r2".
+    #[schemars(example = &"bottleneck")]
+    pub name: Option<String>,
+    /// The two ends of a duplex link. The first is where the forward direction starts.
+    #[schemars(example = &serde_json::json!(["r1", "r2"]))]
+    pub between: Option<[String; 2]>,
+    /// Where a one-way link starts; goes with `to`, not with `between`.
+    #[schemars(example = &"r1")]
+    pub from: Option<String>,
+    /// Where a one-way link ends.
+    #[schemars(example = &"r2")]
+    pub to: Option<String>,
+    /// What the forward direction is like.
+    #[serde(flatten)]
+    pub options: LinkOptions,
+    /// What differs in the reverse direction of a duplex link. Giving `rate`, `schedule` or `trace` here replaces all three.
+    #[schemars(example = &serde_json::json!({"rate": "1Mbit/s"}))]
+    pub reverse: Option<LinkOptions>,
+}
+
+/// A duplex link that a topology builds: the options of a `[[link]]` without its ends.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DuplexOptions {
+    /// What the forward direction is like.
+    #[serde(flatten)]
+    pub options: LinkOptions,
+    /// What differs in the reverse direction. Giving `rate`, `schedule` or `trace` here replaces all three.
+    #[schemars(example = &serde_json::json!({"rate": "1Mbit/s"}))]
+    pub reverse: Option<LinkOptions>,
+}
+
+/// What one direction of a link is like.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkOptions {
+    /// Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule this is the
+    /// rate before its first step.
+    #[schemars(example = &"10Mbit/s")]
+    pub rate: Option<BitRate>,
+    /// Rates that come into force at given times, in order. A packet in transmission finishes at the rate it began with.
+    #[schemars(example = &serde_json::json!([{"at": "10s", "rate": "5Mbit/s"}, {"at": "20s", "rate": "10Mbit/s"}]))]
+    pub schedule: Option<Vec<RateStep>>,
+    /// Period after which the schedule starts again; without it the last rate stays.
+    #[schemars(example = &"30s")]
+    pub repeat: Option<Time>,
+    /// A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the start, repeated
+    /// for ever. The path is relative to the scenario file.
+    #[schemars(example = &"traces/cellular.down")]
+    pub trace: Option<String>,
+    /// Propagation delay, one way. Default 0s.
+    #[schemars(example = &"20ms")]
+    pub delay: Option<Time>,
+    /// What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
+    #[schemars(example = &serde_json::json!({"kind": "droptail", "limit": "1BDP"}))]
+    pub queue: Option<Queue>,
+    /// Packets lost on the link after they were sent. Default none.
+    #[schemars(example = &serde_json::json!({"kind": "bernoulli", "probability": 0.001}))]
+    pub loss: Option<Loss>,
+    /// Random delay that each packet takes in addition to `delay`. Default none.
+    #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}))]
+    pub jitter: Option<Jitter>,
+    /// When the link is down: nothing is sent, and packets on it are lost. Default never.
+    #[schemars(example = &serde_json::json!([{"at": "10s", "for": "2s"}]))]
+    pub down: Option<Vec<Down>>,
+    /// Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the scenario's `framing`.
+    #[schemars(example = &"38B")]
+    pub framing: Option<Size>,
+    /// What to record of this link. Default nothing (totals and time series are always kept).
+    #[schemars(example = &serde_json::json!(["pcap", "queue"]))]
+    pub record: Option<Vec<LinkRecordKind>>,
+}
+
+/// A step of a rate schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateStep {
+    /// When the rate comes into force, from the run's start (or from the period's).
+    #[schemars(example = &"10s")]
+    pub at: Time,
+    /// The rate from then on; 0 stops the link, packets wait.
+    #[schemars(example = &"5Mbit/s")]
+    pub rate: BitRate,
+}
+
+/// A time during which a link is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Down {
+    /// When it goes down.
+    #[schemars(example = &"10s")]
+    pub at: Time,
+    /// How long it stays down.
+    #[serde(rename = "for")]
+    #[schemars(example = &"2s")]
+    pub duration: Time,
+}
+
+/// What a link can record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkRecordKind {
+    /// Every packet event, in packets.parquet.
+    Packets,
+    /// A capture of what was sent, NAME.pcapng, for Wireshark.
+    Pcap,
+    /// The backlog at every change, for the queue plot.
+    Queue,
+}
+
+/// A queueing discipline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Queue {
+    /// First in, first out; arrivals at a full queue are dropped.
+    Droptail {
+        /// How much may wait. Default 1000p.
+        limit: Option<QueueLimit>,
+    },
+    /// Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last packet.
+    Priority {
+        /// How much may wait in all classes together. Default 1000p.
+        limit: Option<QueueLimit>,
+        /// Number of classes, 2 to 16. Default 2. Flows of a higher class than there is use the last.
+        #[schemars(range(min = 2, max = 16))]
+        classes: Option<u8>,
+    },
+    /// Random early detection (Floyd and Jacobson 1993).
+    Red {
+        /// How much may wait. Default 1000p.
+        limit: Option<QueueLimit>,
+        /// Average queue at which dropping begins. Default a quarter of `limit`.
+        min_threshold: Option<QueueLimit>,
+        /// Average queue at which the drop probability reaches `max_probability`. Default three quarters of `limit`.
+        max_threshold: Option<QueueLimit>,
+        /// Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
+        #[schemars(range(min = 0.0, max = 1.0))]
+        max_probability: Option<f64>,
+        /// Weight of the newest sample in the average, above 0 to 1. Default 0.002.
+        #[schemars(range(min = 0.0, max = 1.0))]
+        weight: Option<f64>,
+        /// Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
+        gentle: Option<bool>,
+        /// Whether ECN-capable packets are marked instead of dropped. Default false.
+        ecn: Option<bool>,
+    },
+    /// Controlled delay (RFC 8289).
+    Codel {
+        /// How much may wait. Default 1000p.
+        limit: Option<QueueLimit>,
+        /// Acceptable standing delay. Default 5ms.
+        target: Option<Time>,
+        /// How long the delay must stay above the target, about the largest RTT. Default 100ms.
+        interval: Option<Time>,
+        /// Whether ECN-capable packets are marked instead of dropped. Default false.
+        ecn: Option<bool>,
+    },
+    /// Fair queueing with CoDel in each flow's queue (RFC 8290).
+    FqCodel {
+        /// How much may wait in all queues together. Default 10240p.
+        limit: Option<QueueLimit>,
+        /// Acceptable standing delay. Default 5ms.
+        target: Option<Time>,
+        /// How long the delay must stay above the target. Default 100ms.
+        interval: Option<Time>,
+        /// Bytes a queue may send per round. Default 1514B.
+        quantum: Option<Size>,
+        /// Number of queues that flows are hashed to. Default 1024.
+        #[schemars(range(min = 1, max = 65536))]
+        flows: Option<u32>,
+        /// Whether ECN-capable packets are marked instead of dropped. Default true.
+        ecn: Option<bool>,
+    },
+}
+
+impl Queue {
+    /// The limit, with its default.
+    pub fn limit(&self) -> QueueLimit {
+        match self {
+            Queue::Droptail { limit }
+            | Queue::Priority { limit, .. }
+            | Queue::Red { limit, .. }
+            | Queue::Codel { limit, .. } => limit.unwrap_or(QueueLimit::Packets(1000)),
+            Queue::FqCodel { limit, .. } => limit.unwrap_or(QueueLimit::Packets(10_240)),
+        }
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue::Droptail { limit: None }
+    }
+}
+
+/// A loss model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Loss {
+    /// No loss; for `reverse`, to switch off what the forward direction has.
+    None {},
+    /// Each packet is lost with the same probability, independently.
+    Bernoulli {
+        /// Loss probability, 0 to 1.
+        #[schemars(range(min = 0.0, max = 1.0), example = 0.001)]
+        probability: f64,
+    },
+    /// Every n-th packet is lost: the n-th, the 2n-th, and so on.
+    Every {
+        /// How many packets from one loss to the next.
+        #[schemars(range(min = 1), example = 1000)]
+        n: u64,
+    },
+    /// Listed packets are lost, counted from 1 in the order in which they are sent on the link.
+    List {
+        /// Numbers of the packets lost.
+        #[schemars(example = &serde_json::json!([17, 18, 40]))]
+        packets: Vec<u64>,
+    },
+    /// Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
+    GilbertElliott {
+        /// Probability per packet of going from good to bad, 0 to 1.
+        #[schemars(range(min = 0.0, max = 1.0), example = 0.002)]
+        good_to_bad: f64,
+        /// Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its inverse.
+        #[schemars(range(min = 0.0, max = 1.0), example = 0.2)]
+        bad_to_good: f64,
+        /// Loss probability in the good state. Default 0.
+        #[schemars(range(min = 0.0, max = 1.0))]
+        loss_good: Option<f64>,
+        /// Loss probability in the bad state. Default 1.
+        #[schemars(range(min = 0.0, max = 1.0))]
+        loss_bad: Option<f64>,
+    },
+}
+
+/// A distribution of random extra delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Jitter {
+    /// No jitter; for `reverse`, to switch off what the forward direction has.
+    None {},
+    /// Uniform between two delays.
+    Uniform {
+        /// Smallest extra delay. Default 0s.
+        min: Option<Time>,
+        /// Largest extra delay.
+        #[schemars(example = &"5ms")]
+        max: Time,
+        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+        reorder: Option<bool>,
+    },
+    /// Normal, cut off at zero.
+    Normal {
+        /// Mean.
+        #[schemars(example = &"5ms")]
+        mean: Time,
+        /// Standard deviation.
+        #[schemars(example = &"1ms")]
+        stddev: Time,
+        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+        reorder: Option<bool>,
+    },
+    /// Exponential.
+    Exponential {
+        /// Mean.
+        #[schemars(example = &"2ms")]
+        mean: Time,
+        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+        reorder: Option<bool>,
+    },
+    /// Pareto (heavy-tailed), shifted to start at zero (Lomax).
+    Pareto {
+        /// Mean.
+        #[schemars(example = &"2ms")]
+        mean: Time,
+        /// Tail index, above 1 so that the mean exists. Default 1.5.
+        #[schemars(example = 1.5)]
+        shape: Option<f64>,
+        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+        reorder: Option<bool>,
+    },
+}
+
+impl LinkOptions {
+    /// These options with `over`'s in place of them where `over` has some. A rate, schedule or trace in `over` replaces all
+    /// three, as they exclude each other.
+    pub fn overridden_by(&self, over: &LinkOptions) -> LinkOptions {
+        let own_rate = over.rate.is_some() || over.schedule.is_some() || over.trace.is_some();
+        let speed = if own_rate { over } else { self };
+        LinkOptions {
+            rate: speed.rate,
+            schedule: speed.schedule.clone(),
+            repeat: speed.repeat,
+            trace: speed.trace.clone(),
+            delay: over.delay.or(self.delay),
+            queue: over.queue.clone().or_else(|| self.queue.clone()),
+            loss: over.loss.clone().or_else(|| self.loss.clone()),
+            jitter: over.jitter.clone().or_else(|| self.jitter.clone()),
+            down: over.down.clone().or_else(|| self.down.clone()),
+            framing: over.framing.or(self.framing),
+            record: over.record.clone().or_else(|| self.record.clone()),
+        }
+    }
+}
+
+impl Link {
+    /// The two ends, forward direction first; `None` where the scenario does not say them (it does not load then).
+    pub fn ends(&self) -> Option<(&str, &str)> {
+        match (&self.between, &self.from, &self.to) {
+            (Some([a, b]), None, None) => Some((a, b)),
+            (None, Some(a), Some(b)) => Some((a, b)),
+            _ => None,
+        }
+    }
+
+    /// The name, given or made of the ends.
+    pub fn label(&self) -> String {
+        match (&self.name, self.ends()) {
+            (Some(name), _) => name.clone(),
+            (None, Some((a, b))) => format!("{a}-{b}"),
+            (None, None) => String::new(),
+        }
+    }
+}

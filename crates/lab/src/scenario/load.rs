@@ -1,0 +1,243 @@
+//! Scenarios from files, texts and JSON values, and back into TOML and a hash.
+
+use std::path::Path;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::diagnostics::{Collector, Diagnostics, Sources};
+use super::document::{Data, Entry, Node, Place, Step, Table};
+use super::schema::json_schema;
+use super::{Scenario, check, semantics, set};
+
+impl Scenario {
+    /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, Diagnostics> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..valid].iter().filter(|b| **b == b'\n').count() + 1;
+            Diagnostics::single(
+                format!(
+                    "{name} is not UTF-8 text: the byte at offset {valid} (line {line}) does not belong there"
+                ),
+                "save the file as UTF-8",
+            )
+        })?;
+        Self::parse(&name, &text, sets, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads a scenario from TOML text. `name` is what errors call it; paths in it are relative to the current directory.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn from_toml(name: &str, text: &str, sets: &[String]) -> Result<Scenario, Diagnostics> {
+        Self::parse(name, text, sets, Path::new(""))
+    }
+
+    /// Reads a scenario from a JSON value with the structure of the TOML file, as Python makes it; paths in it are relative to
+    /// `directory`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once, by key path.
+    pub fn from_json(value: Value, sets: &[String], directory: &Path) -> Result<Scenario, Diagnostics> {
+        let sources = Sources { name: "scenario", text: "", sets };
+        finish(Node::from_json(value), Collector::default(), &sources, directory)
+    }
+
+    fn parse(name: &str, text: &str, sets: &[String], directory: &Path) -> Result<Scenario, Diagnostics> {
+        let sources = Sources { name, text, sets };
+        // A byte-order mark is no part of the text.
+        let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let sources = Sources { text: plain, ..sources };
+        let (node, syntax) = Node::from_toml(plain);
+        let mut errors = Collector::default();
+        if !syntax.is_empty() {
+            // What was read around a syntax error is not what was meant: no further checks.
+            for (message, span) in syntax {
+                let place = Place::File(span.unwrap_or(0..0));
+                errors.add(&place, &[], format!("not TOML: {message}"), Vec::new());
+            }
+            return Err(errors.finish(&sources));
+        }
+        finish(node, errors, &sources, directory)
+    }
+
+    /// Checks a scenario that was made or changed in code.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once, by key path.
+    pub fn check(&self) -> Result<(), Diagnostics> {
+        Self::from_json(self.to_json(), &[], &self.directory).map(drop)
+    }
+
+    /// The scenario as a JSON value: defaults that are constants filled in, nothing that is not set.
+    pub fn to_json(&self) -> Value {
+        // Maps with string keys and finite numbers only: this cannot fail.
+        without_nulls(serde_json::to_value(self).unwrap_or_default())
+    }
+
+    /// The scenario as TOML, normalised: without comments, with defaults filled in. Reading it gives the same scenario.
+    pub fn to_toml(&self) -> String {
+        let mut document = toml_edit::ser::to_document(&self.to_json()).unwrap_or_default();
+        for (_, item) in document.as_table_mut().iter_mut() {
+            let value = std::mem::take(item);
+            *item = match value {
+                toml_edit::Item::Value(toml_edit::Value::Array(array))
+                    if !array.is_empty() && array.iter().all(toml_edit::Value::is_inline_table) =>
+                {
+                    let tables = array.into_iter().filter_map(|value| match value {
+                        toml_edit::Value::InlineTable(table) => Some(table.into_table()),
+                        _ => None,
+                    });
+                    toml_edit::Item::ArrayOfTables(tables.collect())
+                }
+                toml_edit::Item::Value(toml_edit::Value::InlineTable(table)) => {
+                    toml_edit::Item::Table(table.into_table())
+                }
+                other => other,
+            };
+        }
+        document.to_string()
+    }
+
+    /// "sha256:..." over the canonical JSON: keys sorted, no white space, nothing that is not set. Trace files count by name.
+    pub fn scenario_hash(&self) -> String {
+        let text = sorted(self.to_json()).to_string();
+        let digest = Sha256::digest(text.as_bytes());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostics {
+    let name = path.display();
+    let mut help = String::new();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut others: Vec<String> = std::fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.ends_with(".toml"))
+            .collect();
+        others.sort();
+        let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+        let near = super::diagnostics::nearest(&wanted, others.iter().map(String::as_str));
+        if let Some(near) = near {
+            help = format!("did you mean {}?", directory.join(near).display());
+        } else if !others.is_empty() {
+            others.truncate(10);
+            help = format!("scenario files in {}: {}", directory.display(), others.join(", "));
+        }
+    }
+    Diagnostics::single(format!("cannot read {name}: {error}"), help)
+}
+
+/// From document to scenario: `--set`, schema, structs, meaning.
+fn finish(
+    mut node: Node,
+    mut errors: Collector,
+    sources: &Sources<'_>,
+    directory: &Path,
+) -> Result<Scenario, Diagnostics> {
+    set::apply(&mut node, sources.sets, &mut errors);
+    name_after_file(&mut node, sources.name);
+    check::check(&json_schema(), &node, &mut errors);
+    let wrong = errors.paths();
+    let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
+    match read {
+        Ok(mut scenario) => {
+            scenario.directory = directory.to_path_buf();
+            let mut meaning = Collector::default();
+            semantics::check(&scenario, &node, &mut meaning);
+            // What follows from an error already told is not told again.
+            errors.append_unrelated(meaning, &wrong);
+            if errors.is_empty() { Ok(scenario) } else { Err(errors.finish(sources)) }
+        }
+        Err(error) => {
+            if errors.is_empty() {
+                errors.about(&node, &[], error.to_string(), Vec::new());
+            }
+            Err(errors.finish(sources))
+        }
+    }
+}
+
+/// Fills in a missing name: the file's, without its extension.
+fn name_after_file(node: &mut Node, file: &str) {
+    if let Data::Table(table) = &mut node.data
+        && table.value("name").is_none_or(|value| value.data == Data::Null)
+    {
+        let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+        let plain: String = stem
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+            .collect();
+        let name = if plain.is_empty() { "scenario".to_owned() } else { plain };
+        let value = Node { place: Place::Unknown, data: Data::Text(name) };
+        table.0.retain(|entry| entry.key != "name");
+        table.0.push(Entry { key: "name".to_owned(), place: Place::Unknown, value });
+    }
+}
+
+/// The document without what is wrong, so that the rest can be checked for its meaning too. A missing duration becomes a long
+/// one.
+fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
+    let mut pruned = node.clone();
+    for path in wrong {
+        let Some((Step::Key(last), parents)) = path.split_last() else { continue };
+        if let Some(table) = table_at(&mut pruned, parents) {
+            table.0.retain(|entry| entry.key != *last);
+        }
+    }
+    if !wrong.is_empty()
+        && let Data::Table(table) = &mut pruned.data
+        && table.value("duration").is_none()
+    {
+        let value = Node { place: Place::Unknown, data: Data::Text("100000h".to_owned()) };
+        table.0.push(Entry { key: "duration".to_owned(), place: Place::Unknown, value });
+    }
+    pruned
+}
+
+fn table_at<'a>(node: &'a mut Node, path: &[Step]) -> Option<&'a mut Table> {
+    let mut node = node;
+    for step in path {
+        node = match (step, &mut node.data) {
+            (Step::Key(key), Data::Table(table)) => table.value_mut(key)?,
+            (Step::Index(index), Data::Array(items)) => items.get_mut(*index)?,
+            _ => return None,
+        };
+    }
+    match &mut node.data {
+        Data::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(
+            map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v))).collect(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}

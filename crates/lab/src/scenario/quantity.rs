@@ -1,0 +1,542 @@
+//! Quantities as scenarios write them: times, rates, sizes, queue limits, windows, start times.
+//!
+//! Each is a type of its own that reads and writes the text people use ("10Mbit/s") and that describes itself in the JSON
+//! Schema. Text that is printed is read back as the same value.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use warpline_core::{Bytes, Rate, TimeDelta, Timestamp};
+
+/// A span of time, written "50ms", "1.5s", "2min"; units ns, us, ms, s, min, h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time(pub TimeDelta);
+
+/// A rate, written "10Mbit/s", "1.5Gbit/s", or with a capital B for bytes, "2MB/s".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct BitRate(pub Rate);
+
+/// A number of bytes, written "1500B", "100kB" (1000 bytes), "2MiB" (1024 kibibytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Size(pub Bytes);
+
+/// How much a queue holds, or where one of its thresholds lies.
+///
+/// Packets in transmission are not counted. What is relative ("BDP", time) is resolved when the network is built, see
+/// [`QueueLimit::resolve`].
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum QueueLimit {
+    /// Packets of any size: "100p".
+    Packets(u32),
+    /// Bytes on the wire: "150kB".
+    Bytes(u64),
+    /// Multiples of the bandwidth-delay product: "1BDP", "2.5BDP".
+    Bdp(f64),
+    /// What the link's rate serves in this time: "50ms".
+    Time(TimeDelta),
+    /// Never full: "unlimited".
+    Unlimited,
+}
+
+/// A resolved queue limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most this many packets wait.
+    Packets(u32),
+    /// At most this many bytes wait.
+    Bytes(u64),
+    /// No limit.
+    Unlimited,
+}
+
+/// A TCP window, in full segments ("10p", or the plain number 10) or in bytes ("64kB").
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum Window {
+    /// Full segments; a fraction is allowed.
+    Segments(f64),
+    /// Bytes of payload.
+    Bytes(u64),
+}
+
+/// When something starts: a time ("5s") or a range from which each instance draws its own, uniformly ("0s..1s").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct StartTime {
+    /// The earliest start.
+    pub earliest: TimeDelta,
+    /// The latest start; equal to the earliest where there is nothing to draw.
+    pub latest: TimeDelta,
+}
+
+/// How much slower than real time the hosts' clocks run: a number, or "auto".
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tdf {
+    /// This factor.
+    Factor(f64),
+    /// As slow as the machine needs.
+    Auto,
+}
+
+impl QueueLimit {
+    /// The limit in packets or bytes.
+    ///
+    /// `rate` is the link's rate (the mean over the period for a schedule or a trace). `base_rtt` is the largest
+    /// round-trip time without queueing of the flows that cross the link in this direction (see
+    /// [`Expanded`](super::expand::Expanded)); a link that no flow crosses takes the largest of all flows. A BDP and a
+    /// time become bytes, rounded up to whole `packet` bytes (a full-sized packet) and at least one: 1BDP of 10 Mbit/s
+    /// and 50 ms with 1500-byte packets is 42 packets, 63000 bytes.
+    pub fn resolve(self, rate: Rate, base_rtt: TimeDelta, packet: u64) -> Limit {
+        let whole = |bytes: f64| {
+            let packets = (bytes / packet.max(1) as f64 - 1e-9).ceil().max(1.0);
+            Limit::Bytes((packets as u64).saturating_mul(packet.max(1)))
+        };
+        let bits = rate.as_bps() as f64 / 8.0;
+        match self {
+            QueueLimit::Packets(n) => Limit::Packets(n),
+            QueueLimit::Bytes(n) => Limit::Bytes(n),
+            QueueLimit::Bdp(factor) => whole(factor * bits * base_rtt.as_secs_f64()),
+            QueueLimit::Time(span) => whole(bits * span.as_secs_f64()),
+            QueueLimit::Unlimited => Limit::Unlimited,
+        }
+    }
+}
+
+impl Window {
+    /// The window in bytes with segments of `mss` bytes, at least one byte.
+    pub fn bytes(self, mss: u64) -> u64 {
+        match self {
+            Window::Segments(n) => ((n * mss as f64).round() as u64).max(1),
+            Window::Bytes(n) => n.max(1),
+        }
+    }
+}
+
+impl StartTime {
+    /// The start of an instance that drew `unit` from [0, 1).
+    pub fn pick(self, unit: f64) -> Timestamp {
+        Timestamp::ZERO + self.earliest + self.latest.saturating_sub(self.earliest).mul_f64(unit)
+    }
+}
+
+/// "2.5" without its unit; `None` if it is not a finite number from zero up.
+fn factor(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0)
+}
+
+fn strip_unit<'a>(text: &'a str, units: &[&str]) -> Option<&'a str> {
+    let text = text.trim();
+    units.iter().find_map(|unit| {
+        let at = text.len().checked_sub(unit.len())?;
+        (text.is_char_boundary(at) && text[at..].eq_ignore_ascii_case(unit)).then(|| text[..at].trim_end())
+    })
+}
+
+impl FromStr for Time {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Time).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
+    }
+}
+impl FromStr for BitRate {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(BitRate).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
+    }
+}
+impl FromStr for Size {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Size).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
+    }
+}
+impl FromStr for QueueLimit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().eq_ignore_ascii_case("unlimited") {
+            return Ok(QueueLimit::Unlimited);
+        }
+        if let Some(number) = strip_unit(text, &["BDP"]) {
+            return factor(number).filter(|f| *f > 0.0 && *f <= 1e6).map(QueueLimit::Bdp).ok_or_else(|| {
+                format!("`{text}` is not a multiple of the BDP; write for example `1BDP` or `2.5BDP`")
+            });
+        }
+        if let Some(number) = strip_unit(text, &["packets", "packet", "pkts", "p"]) {
+            return number
+                .replace('_', "")
+                .parse()
+                .map(QueueLimit::Packets)
+                .map_err(|_| format!("`{text}` is not a whole number of packets; write for example `100p`"));
+        }
+        let size = text.parse::<Bytes>();
+        if let Ok(bytes) = size {
+            return Ok(QueueLimit::Bytes(bytes.0));
+        }
+        text.parse::<TimeDelta>().map(QueueLimit::Time).map_err(|_| {
+            format!(
+                "`{text}` is not a queue limit; write packets (`100p`), bytes (`150kB`), a multiple of the \
+                 bandwidth-delay product (`1BDP`), a time at the link's rate (`50ms`) or `unlimited`"
+            )
+        })
+    }
+}
+impl FromStr for Window {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(number) = strip_unit(text, &["segments", "segment", "packets", "packet", "p"]) {
+            return factor(number)
+                .map(Window::Segments)
+                .ok_or_else(|| format!("`{text}` is not a number of segments; write for example `10p`"));
+        }
+        text.parse::<Bytes>()
+            .map(|b| Window::Bytes(b.0))
+            .map_err(|_| format!("`{text}` is not a window; write segments (`10p`) or bytes (`64kB`)"))
+    }
+}
+impl FromStr for StartTime {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (earliest, latest) = match text.split_once("..") {
+            Some((a, b)) => (a.parse::<Time>()?.0, b.parse::<Time>()?.0),
+            None => {
+                let at = text.parse::<Time>()?.0;
+                (at, at)
+            }
+        };
+        if latest < earliest {
+            return Err(format!(
+                "`{text}` ends before it begins; write the earlier time first, `{latest}..{earliest}`"
+            ));
+        }
+        Ok(StartTime { earliest, latest })
+    }
+}
+impl FromStr for Tdf {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            Ok(Tdf::Auto)
+        } else {
+            Err(format!("`{text}` is not a dilation factor; write a number such as 10, or \"auto\""))
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueLimit::Packets(n) => write!(f, "{n}p"),
+            QueueLimit::Bytes(n) => Bytes(*n).fmt(f),
+            QueueLimit::Bdp(x) => write!(f, "{x}BDP"),
+            QueueLimit::Time(t) => t.fmt(f),
+            QueueLimit::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Window::Segments(n) => write!(f, "{n}p"),
+            Window::Bytes(n) => Bytes(*n).fmt(f),
+        }
+    }
+}
+impl fmt::Display for StartTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.earliest == self.latest {
+            self.earliest.fmt(f)
+        } else {
+            write!(f, "{}..{}", self.earliest, self.latest)
+        }
+    }
+}
+
+/// Reads a quantity: text through `FromStr`, and numbers where `number` knows what they mean.
+struct QuantityVisitor<T> {
+    expecting: &'static str,
+    number: fn(f64) -> Option<T>,
+}
+
+impl<T: FromStr<Err = String>> de::Visitor<'_> for QuantityVisitor<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        (self.number)(number).ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
+    }
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        (self.number)(number as f64).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        (self.number)(number as f64).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+    }
+}
+
+const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?";
+
+/// What the schema says of a quantity; `format` names the parser that the checker calls.
+fn text_schema(format: &str, units: &str, description: &str, examples: &[&str]) -> Schema {
+    json_schema!({
+        "type": "string",
+        "format": format,
+        "pattern": format!(r"^\s*({units})\s*$"),
+        "description": description,
+        "examples": examples,
+    })
+}
+
+macro_rules! textual {
+    ($type:ident, $format:literal, $expecting:literal, $number:expr, $schema:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(QuantityVisitor { expecting: $expecting, number: $number })
+            }
+        }
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                concat!("warpline::", stringify!($type)).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+const TIME_UNIT: &str = "ns|us|µs|ms|s|sec|min|m|h";
+const RATE_UNIT: &str = "[kKmMgG]?B/s|[kKmMgGtT]?([bB]it(/s)?|bps|b/s)";
+const SIZE_UNIT: &str = "[kKmMgGtT]?i?[bB]|bytes?";
+
+textual!(
+    Time,
+    "time",
+    "a time such as \"50ms\"",
+    |_| None,
+    text_schema(
+        "time",
+        &format!("0|{NUMBER}\\s*({TIME_UNIT})"),
+        "A span of time with its unit: ns, us, ms, s, min, h.",
+        &["50ms", "1.5s", "2min"]
+    )
+);
+textual!(
+    BitRate,
+    "rate",
+    "a rate such as \"10Mbit/s\"",
+    |_| None,
+    text_schema(
+        "rate",
+        &format!("0|{NUMBER}\\s*({RATE_UNIT})"),
+        "A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s (powers of 1000), or B/s, kB/s, MB/s, GB/s for bytes.",
+        &["10Mbit/s", "1.5Gbit/s", "2MB/s"]
+    )
+);
+textual!(
+    Size,
+    "size",
+    "a size such as \"100kB\"",
+    |_| None,
+    text_schema(
+        "size",
+        &format!("0|{NUMBER}\\s*({SIZE_UNIT})"),
+        "A number of bytes with its unit: B, kB, MB, GB (powers of 1000), KiB, MiB, GiB (powers of 1024).",
+        &["1500B", "100kB", "2MiB"]
+    )
+);
+textual!(
+    QueueLimit,
+    "queue-limit",
+    "a queue limit such as \"100p\", \"150kB\", \"1BDP\" or \"50ms\"",
+    |_| None,
+    text_schema(
+        "queue-limit",
+        &format!(
+            "0|[0-9_]+\\s*([pP]|[pP]ackets?|pkts)|{NUMBER}\\s*([bB][dD][pP]|{SIZE_UNIT}|{TIME_UNIT})|unlimited"
+        ),
+        "How much may wait, without the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
+         the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
+         (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
+         and time are rounded up to whole full-sized packets, at least one.",
+        &["100p", "150kB", "1BDP", "2.5BDP", "50ms", "unlimited"]
+    )
+);
+textual!(
+    StartTime,
+    "start",
+    "a start such as \"5s\" or \"0s..1s\"",
+    |_| None,
+    text_schema(
+        "start",
+        &format!("(0|{NUMBER}\\s*({TIME_UNIT}))(\\s*\\.\\.\\s*(0|{NUMBER}\\s*({TIME_UNIT})))?"),
+        "A time from the run's start, or a range from which each instance draws its own start, uniformly.",
+        &["0s", "5s", "0s..1s"]
+    )
+);
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(QuantityVisitor {
+            expecting: "a window such as \"10p\" (segments) or \"64kB\"",
+            number: |n| (n.is_finite() && n >= 0.0).then_some(Window::Segments(n)),
+        })
+    }
+}
+impl JsonSchema for Window {
+    fn schema_name() -> Cow<'static, str> {
+        "Window".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let text = text_schema(
+            "window",
+            &format!("0|{NUMBER}\\s*([pP]|[pP]ackets?|[sS]egments?|{SIZE_UNIT})"),
+            "Full segments (10p) or bytes of payload (64kB).",
+            &["10p", "64kB"],
+        );
+        json_schema!({
+            "description": "A TCP window: full segments (10p, or the plain number 10) or bytes of payload (64kB).",
+            "examples": ["10p", 10, "64kB"],
+            "anyOf": [text, {"type": "number", "minimum": 0, "description": "Full segments."}],
+        })
+    }
+}
+
+impl Serialize for Tdf {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Tdf::Factor(factor) => serializer.serialize_f64(*factor),
+            Tdf::Auto => serializer.serialize_str("auto"),
+        }
+    }
+}
+impl<'de> Deserialize<'de> for Tdf {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(QuantityVisitor {
+            expecting: "a dilation factor above zero or \"auto\"",
+            number: |n| (n.is_finite() && n > 0.0).then_some(Tdf::Factor(n)),
+        })
+    }
+}
+impl JsonSchema for Tdf {
+    fn schema_name() -> Cow<'static, str> {
+        "Tdf".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Time dilation factor: a number above zero, or \"auto\" for as slow as the machine needs.",
+            "examples": [10, "auto"],
+            "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "auto", "type": "string"}],
+        })
+    }
+}
+
+/// Checks `text` as the schema format named `format`; formats that are not ours are accepted.
+pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
+    match format {
+        "time" => text.parse::<Time>().map(drop),
+        "rate" => text.parse::<BitRate>().map(drop),
+        "size" => text.parse::<Size>().map(drop),
+        "queue-limit" => text.parse::<QueueLimit>().map(drop),
+        "start" => text.parse::<StartTime>().map(drop),
+        "window" => text.parse::<Window>().map(drop),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_are_told_apart_by_their_unit() {
+        for (text, limit) in [
+            ("100p", QueueLimit::Packets(100)),
+            ("100 packets", QueueLimit::Packets(100)),
+            ("150kB", QueueLimit::Bytes(150_000)),
+            ("1BDP", QueueLimit::Bdp(1.0)),
+            ("2.5bdp", QueueLimit::Bdp(2.5)),
+            ("50ms", QueueLimit::Time(TimeDelta::from_millis(50))),
+            ("unlimited", QueueLimit::Unlimited),
+        ] {
+            assert_eq!(text.parse::<QueueLimit>().unwrap(), limit, "{text}");
+        }
+        for bad in ["", "p", "1.5p", "-1p", "xBDP", "0BDP", "10", "100 parsec", "ÄBDP"] {
+            assert!(bad.parse::<QueueLimit>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bdp_is_whole_packets() {
+        let rate = Rate::from_bps(10_000_000);
+        let rtt = TimeDelta::from_millis(50);
+        assert_eq!(QueueLimit::Bdp(1.0).resolve(rate, rtt, 1500), Limit::Bytes(63_000));
+        assert_eq!(QueueLimit::Bdp(0.001).resolve(rate, rtt, 1500), Limit::Bytes(1500));
+        // 12 ms at 10 Mbit/s are ten packets exactly: no eleventh from rounding.
+        assert_eq!(
+            QueueLimit::Time(TimeDelta::from_millis(12)).resolve(rate, rtt, 1500),
+            Limit::Bytes(15_000)
+        );
+    }
+
+    #[test]
+    fn a_start_range_that_ends_before_it_begins_is_turned_round_for_the_reader() {
+        let error = "3s..1s".parse::<StartTime>().unwrap_err();
+        assert!(error.contains("`1s..3s`"), "{error}");
+        let start: StartTime = "1s..3s".parse().unwrap();
+        assert_eq!(start.pick(0.5), Timestamp::from_secs(2));
+    }
+
+    proptest! {
+        #[test]
+        fn printed_quantities_are_read_back(n in 0u64..1_000_000_000_000, x in 0.001f64..1000.0) {
+            for limit in [QueueLimit::Packets(n as u32), QueueLimit::Bytes(n), QueueLimit::Bdp(x)] {
+                prop_assert_eq!(limit.to_string().parse::<QueueLimit>().unwrap(), limit);
+            }
+            for window in [Window::Segments(x), Window::Bytes(n)] {
+                prop_assert_eq!(window.to_string().parse::<Window>().unwrap(), window);
+            }
+            let start = StartTime { earliest: TimeDelta::from_nanos(n), latest: TimeDelta::from_nanos(n + 17) };
+            prop_assert_eq!(start.to_string().parse::<StartTime>().unwrap(), start);
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            for format in ["time", "rate", "size", "queue-limit", "start", "window", "none"] {
+                let _ = check_format(format, &text);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The JSON Schema of a scenario, made from the structs.
+//!
+//! `docs/scenario.schema.json` is a copy for editors. A test fails when it is stale; running the tests with
+//! `WARPLINE_WRITE_SCHEMA=1` in the environment writes it.
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::Scenario;
+
+/// The JSON Schema (draft 2020-12) of a scenario.
+pub fn json_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<Scenario>().to_value()
+}
+
+/// The schema as the committed file has it.
+pub fn json_schema_text() -> String {
+    format!("{:#}\n", json_schema())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
+        if std::env::var_os("WARPLINE_WRITE_SCHEMA").is_some() {
+            std::fs::write(path, json_schema_text()).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default().replace("\r\n", "\n");
+        assert!(
+            committed == json_schema_text(),
+            "docs/scenario.schema.json is stale: run the tests of warpline-lab with WARPLINE_WRITE_SCHEMA=1"
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! `--set path=value`: changes to a document before it is checked.
+//!
+//! A path names keys with dots between them; an entry of a list is named by its number from 0 (`link.1.rate`) or by its name
+//! (`link[r1-r2].rate`, `flow.bulk.cc`). The value is read as TOML, and as a plain string where it is not TOML.
+
+use super::diagnostics::{Collector, nearest};
+use super::document::{Data, Entry, Node, Place, Table};
+
+/// Applies `sets` to `root`; what cannot be applied becomes an error.
+pub(crate) fn apply(root: &mut Node, sets: &[String], errors: &mut Collector) {
+    for (index, text) in sets.iter().enumerate() {
+        if let Err((span, message, help)) = apply_one(root, index, text) {
+            errors.add(&Place::Set(index, span), &[], message, help);
+        }
+    }
+}
+
+type Failure = (std::ops::Range<usize>, String, Vec<String>);
+
+/// A step of a path with its bytes in the text.
+struct Segment {
+    text: String,
+    start: usize,
+    end: usize,
+}
+
+fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
+    let malformed = |span, message: &str| {
+        let help =
+            "write `--set path=value`, for example `--set duration=10s` or `--set link[r1-r2].rate=5Mbit/s`";
+        (span, message.to_owned(), vec![help.to_owned()])
+    };
+    let segments = segments(text).map_err(|(span, message)| malformed(span, message))?;
+    let end = segments.last().map_or(0, |s| s.end);
+    let Some(equals) = text[end..].find('=').map(|i| end + i) else {
+        return Err(malformed(0..text.len(), "`--set` without `=`"));
+    };
+    if segments.is_empty() {
+        return Err(malformed(0..equals.max(1), "`--set` without a path"));
+    }
+    let raw = text[equals + 1..].trim();
+    let offset = text.len() - text[equals + 1..].trim_start().len();
+    let place = Place::Set(index, offset..text.len().max(offset));
+    let value = Node::from_toml_value(raw, index, offset)
+        .filter(|node| !matches!(node.data, Data::Date(_)))
+        .unwrap_or_else(|| Node { place: place.clone(), data: Data::Text(raw.to_owned()) });
+    insert(root, &segments, value, &Place::Set(index, segments[0].start..end))
+}
+
+/// Splits the path, up to the `=`, into its steps.
+fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, &'static str)> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    loop {
+        let rest = &text[start..];
+        let length = rest.find(['.', '=', '[']).unwrap_or(rest.len());
+        let step = rest[..length].trim();
+        if !step.is_empty() {
+            found.push(Segment { text: step.to_owned(), start, end: start + length });
+        } else if rest[length..].starts_with('.') {
+            return Err((start..start + 1, "an empty step in the path"));
+        }
+        let mut at = start + length;
+        if text[at..].starts_with('[') {
+            let Some(close) = text[at..].find(']').map(|i| at + i) else {
+                return Err((at..text.len(), "`[` without `]`"));
+            };
+            let name = text[at + 1..close].trim().trim_matches(['"', '\'']);
+            found.push(Segment { text: name.to_owned(), start: at, end: close + 1 });
+            at = close + 1;
+        }
+        if !text[at..].starts_with('.') {
+            return Ok(found);
+        }
+        start = at + 1;
+    }
+}
+
+fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Result<(), Failure> {
+    let [step, rest @ ..] = path else {
+        *node = value;
+        return Ok(());
+    };
+    match &mut node.data {
+        Data::Table(table) => {
+            if let Some(child) = table.value_mut(&step.text) {
+                return insert(child, rest, value, place);
+            }
+            // A key that is not there yet; whether it may be is checked afterwards like everything else.
+            let mut child = Node { place: place.clone(), data: Data::Table(Table::default()) };
+            insert(&mut child, rest, value, place)?;
+            let key_place = match place {
+                Place::Set(index, _) => Place::Set(*index, step.start..step.end),
+                other => other.clone(),
+            };
+            table.0.push(Entry { key: step.text.clone(), place: key_place, value: child });
+            Ok(())
+        }
+        Data::Array(items) => {
+            let names: Vec<String> = items.iter().map(entry_name).collect();
+            let position = match step.text.parse::<usize>() {
+                Ok(number) if number < items.len() => Some(number),
+                _ => names.iter().position(|name| !name.is_empty() && *name == step.text),
+            };
+            match position {
+                Some(position) => insert(&mut items[position], rest, value, place),
+                None => Err(no_entry(step, &names)),
+            }
+        }
+        // "reno" becomes { kind = "reno" } when one of its parameters is set.
+        Data::Text(name) if !rest.is_empty() || step.text != "kind" => {
+            let kind = Node { place: node.place.clone(), data: Data::Text(name.clone()) };
+            let entry = Entry { key: "kind".to_owned(), place: node.place.clone(), value: kind };
+            node.data = Data::Table(Table(vec![entry]));
+            insert(node, path, value, place)
+        }
+        _ => {
+            let message = format!("`{}` leads into {}, which has no keys", step.text, node.describe());
+            Err((step.start..step.end, message, Vec::new()))
+        }
+    }
+}
+
+/// By which name an entry of a list may be called: its `name`, or the ends of a link, or the app of a flow.
+fn entry_name(node: &Node) -> String {
+    let Some(table) = node.table() else { return String::new() };
+    let text = |key: &str| table.value(key).and_then(Node::text).unwrap_or_default().to_owned();
+    let between: Vec<&str> =
+        table.value("between").map(Node::items).unwrap_or_default().iter().filter_map(Node::text).collect();
+    let (name, from, to) = (text("name"), text("from"), text("to"));
+    if !name.is_empty() {
+        name
+    } else if !between.is_empty() {
+        between.join("-")
+    } else if !text("app").is_empty() {
+        text("app")
+    } else if !from.is_empty() && !to.is_empty() {
+        format!("{from}-{to}")
+    } else {
+        String::new()
+    }
+}
+
+fn no_entry(step: &Segment, names: &[String]) -> Failure {
+    let mut help: Vec<String> =
+        nearest(&step.text, names.iter().map(String::as_str).filter(|n| !n.is_empty()))
+            .map(|name| format!("did you mean `{name}`?"))
+            .into_iter()
+            .collect();
+    let entries: Vec<String> = names
+        .iter()
+        .take(20)
+        .enumerate()
+        .map(|(i, name)| if name.is_empty() { i.to_string() } else { format!("{i} ({name})") })
+        .collect();
+    help.push(match entries.as_slice() {
+        [] => "the list is empty".to_owned(),
+        _ => format!("entries: {}", entries.join(", ")),
+    });
+    (step.start..step.end, format!("there is no entry `{}` here", step.text), help)
+}
+
+/// The steps as a path.
+#[cfg(test)]
+fn steps(path: &str) -> Vec<String> {
+    segments(path).map(|s| s.into_iter().map(|s| s.text).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_apart() {
+        assert_eq!(steps("duration=10s"), ["duration"]);
+        assert_eq!(steps("link.1.rate=5Mbit/s"), ["link", "1", "rate"]);
+        assert_eq!(steps("link[r1-r2].queue.limit=1BDP"), ["link", "r1-r2", "queue", "limit"]);
+        assert_eq!(steps("flow[\"web.x\"].cc=a"), ["flow", "web.x", "cc"]);
+        assert!(segments("a..b=1").is_err());
+        assert!(segments("a[b=1").is_err());
+    }
+
+    #[test]
+    fn values_land_where_the_path_says() {
+        let text = "[[flow]]\nname = \"bulk\"\ncc = \"vegas\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+        let (mut root, _) = Node::from_toml(text);
+        let mut errors = Collector::default();
+        let sets = ["seed=7", "flow.bulk.cc.alpha=1", "link[a-b].rate=5Mbit/s", "clock.mode=real"];
+        apply(&mut root, &sets.map(str::to_owned), &mut errors);
+        assert!(errors.is_empty());
+        assert_eq!(
+            root.to_json(),
+            serde_json::json!({
+                "flow": [{"name": "bulk", "cc": {"kind": "vegas", "alpha": 1}}],
+                "link": [{"between": ["a", "b"], "rate": "5Mbit/s"}],
+                "seed": 7,
+                "clock": {"mode": "real"},
+            })
+        );
+    }
+}

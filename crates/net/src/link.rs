@@ -1,0 +1,264 @@
+//! One direction of a link: a queue, a transmitter, a wire with delay.
+//!
+//! There are two ways through it, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant
+//! delay, which is most of them, knows when a packet will have left at the moment it arrives ([`Link::offer`]): no event
+//! for the departure, and no queue but a [`Ledger`]. Everything else (active queue management, priorities, rate schedules,
+//! traces, jitter, outages, or somebody recording) takes the general way in `general`, with an event per departure.
+
+use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
+use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
+
+use crate::arena::{Arena, NIL};
+use crate::general::General;
+use crate::ledger::{Entry, Ledger};
+use crate::loss::LossModel;
+use crate::qdisc::Limit;
+use crate::serialise::ConstantRate;
+
+/// What a link has carried and lost since the run's start. Counters only grow: differences of two readings give intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets offered to the link.
+    pub arrivals: u64,
+    /// Packets whose transmission was completed.
+    pub sent_packets: u64,
+    /// Their bytes on the wire, framing included.
+    pub sent_bytes: u64,
+    /// Packets that did not fit into the queue.
+    pub drops_overflow: u64,
+    /// Packets dropped by active queue management.
+    pub drops_aqm: u64,
+    /// Packets lost on the wire; they count as sent.
+    pub drops_loss: u64,
+    /// Packets that met the link down.
+    pub drops_down: u64,
+    /// Packets marked congestion-experienced.
+    pub marks: u64,
+    /// Packets whose time in the queue is known.
+    pub queued_packets: u64,
+    /// Sum of their times in the queue, transmission excluded.
+    pub queued_time: TimeDelta,
+    /// Longest time in the queue since the last call of `Network::reset_queued_max`.
+    pub queued_max: TimeDelta,
+    /// Packets waiting now, without the one in transmission.
+    pub backlog_packets: u32,
+    /// Bytes waiting now.
+    pub backlog_bytes: u64,
+}
+
+impl LinkStats {
+    /// All packets that this link lost.
+    pub fn drops(&self) -> u64 {
+        self.drops_overflow + self.drops_aqm + self.drops_loss + self.drops_down
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Link {
+    /// When the transmitter will be free.
+    busy_until: Timestamp,
+    /// On the fast way: none stands for no limit.
+    rate: Option<ConstantRate>,
+    delay: TimeDelta,
+    framing: u32,
+    /// The wire: packets that will arrive at the far end, oldest first, linked through their slots.
+    head: u32,
+    tail: u32,
+    ledger: Ledger,
+    limit: Limit,
+    pub(crate) loss: Option<Box<LossModel>>,
+    pub(crate) general: Option<Box<General>>,
+    ends: (NodeId, NodeId),
+    name: Box<str>,
+}
+
+/// Everything that a link is made from.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) ends: (NodeId, NodeId),
+    pub(crate) rate: Option<Rate>,
+    pub(crate) delay: TimeDelta,
+    pub(crate) framing: u32,
+    pub(crate) limit: Limit,
+    pub(crate) loss: Option<LossModel>,
+    pub(crate) general: Option<General>,
+}
+
+/// A packet that a link on the fast way has taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// When its last bit arrives at the far end.
+    pub(crate) arrival: Timestamp,
+    /// Whether it will be lost on the wire.
+    pub(crate) lost: bool,
+}
+
+impl Link {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Link {
+            busy_until: Timestamp::ZERO,
+            rate: parts.rate.map(ConstantRate::new),
+            delay: parts.delay,
+            framing: parts.framing,
+            head: NIL,
+            tail: NIL,
+            ledger: Ledger::default(),
+            // Without serialisation nothing ever waits.
+            limit: if parts.rate.is_some() { parts.limit } else { Limit::NONE },
+            loss: parts.loss.map(Box::new),
+            general: parts.general.map(Box::new),
+            ends: parts.ends,
+            name: parts.name.into_boxed_str(),
+        }
+    }
+
+    /// Its name, "from>to".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Where it starts.
+    pub fn from(&self) -> NodeId {
+        self.ends.0
+    }
+    /// Where it ends.
+    pub fn to(&self) -> NodeId {
+        self.ends.1
+    }
+    /// Constant rate; none if it has no limit or follows a schedule.
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate.as_ref().map(ConstantRate::rate)
+    }
+    /// Propagation delay, without jitter.
+    pub fn delay(&self) -> TimeDelta {
+        self.delay
+    }
+
+    /// Offers a packet that arrives at `at` to a link on the fast way; `now` is the present. None when the queue is full.
+    ///
+    /// Offers must come in the order of their arrival, which may lie ahead of the present.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        now: Timestamp,
+        at: Timestamp,
+        slot: u32,
+        arena: &Arena,
+    ) -> Option<Accepted> {
+        debug_assert!(self.general.is_none());
+        let packet = &arena[slot].packet;
+        let size = packet.size + self.framing;
+        let (held, held_bytes) = self.ledger.held();
+        let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
+        if !roomy && self.is_full(now, at, size) {
+            self.ledger.enter_overflow(at);
+            return None;
+        }
+        let (start, departure) = self.serialise(at, size);
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.lose(packet));
+        self.ledger.enter(now, Entry { arrival: at, start, departure, size, lost });
+        Some(Accepted { arrival: departure + self.delay, lost })
+    }
+
+    /// When the transmission of `size` bytes begins, and when it is complete.
+    #[inline]
+    fn serialise(&mut self, at: Timestamp, size: u32) -> (Timestamp, Timestamp) {
+        let Some(rate) = &mut self.rate else { return (at, at) };
+        let start = at.max(self.busy_until);
+        self.busy_until = rate.finish_of(start, u64::from(size) * 8);
+        (start, self.busy_until)
+    }
+
+    #[inline(never)]
+    fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u32) -> bool {
+        !self.limit.admits(self.ledger.waiting(now, at), size)
+    }
+
+    /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
+    #[inline]
+    pub(crate) fn append(&mut self, slot: u32, arrival: Timestamp, arena: &mut Arena) -> bool {
+        let place = &mut arena[slot];
+        place.time = arrival;
+        place.next = NIL;
+        if self.tail == NIL {
+            self.head = slot;
+            self.tail = slot;
+            true
+        } else {
+            arena[self.tail].next = slot;
+            self.tail = slot;
+            false
+        }
+    }
+
+    /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
+    #[inline]
+    pub(crate) fn pop(&mut self, arena: &Arena) -> (u32, Option<Timestamp>) {
+        let slot = self.head;
+        let next = arena[slot].next;
+        self.head = next;
+        if next == NIL {
+            self.tail = NIL;
+            (slot, None)
+        } else {
+            (slot, Some(arena[next].time))
+        }
+    }
+
+    pub(crate) fn framing(&self) -> u32 {
+        self.framing
+    }
+
+    /// Arrival of the last packet on the wire, if there is one.
+    pub(crate) fn last_arrival(&self, arena: &Arena) -> Option<Timestamp> {
+        (self.tail != NIL).then(|| arena[self.tail].time)
+    }
+
+    /// The counters at `now`.
+    pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
+        if let Some(general) = &self.general {
+            return general.stats();
+        }
+        let (sums, backlog) = self.ledger.read(now);
+        LinkStats {
+            arrivals: sums.packets + sums.overflows + u64::from(backlog.packets) + u64::from(backlog.busy),
+            sent_packets: sums.packets,
+            sent_bytes: sums.bytes,
+            drops_overflow: sums.overflows,
+            drops_loss: sums.lost,
+            queued_packets: sums.packets,
+            queued_time: TimeDelta::from_nanos(sums.queued_time),
+            queued_max: TimeDelta::from_nanos(self.ledger.queued_max()),
+            backlog_packets: backlog.packets,
+            backlog_bytes: backlog.bytes,
+            ..LinkStats::default()
+        }
+    }
+
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self) {
+        match &mut self.general {
+            Some(general) => general.reset_queued_max(),
+            None => self.ledger.reset_queued_max(),
+        }
+    }
+
+    /// Counts, records and frees a packet that a link on the general way has lost.
+    pub(crate) fn drop_general(
+        &mut self,
+        id: LinkId,
+        now: Timestamp,
+        slot: u32,
+        reason: DropReason,
+        arena: &mut Arena,
+        records: &mut Vec<LinkRecord>,
+    ) {
+        if let Some(general) = &mut self.general {
+            general.count_drop(reason);
+            general.note(id, now, slot, LinkEvent::Drop(reason), arena, records);
+        }
+        arena.free(slot);
+    }
+}

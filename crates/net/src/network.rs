@@ -1,0 +1,508 @@
+//! The network at work: packets hop from link to link along their routes, hosts are called when something is for them.
+//!
+//! The network knows endpoints only by number. What runs there is behind [`Hosts`], which gets the network's [`Port`] to send
+//! packets and set timers with.
+
+use std::sync::Arc;
+
+use warpline_core::record::LinkRecord;
+use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
+
+use crate::arena::Arena;
+use crate::events::{Class, EventQueue, Key, MAX_INDEX};
+use crate::general::{Announce, General, Step};
+use crate::jitter::JitterConfig;
+use crate::link::{Link, LinkStats, Parts};
+use crate::loss::{LossConfig, LossKind};
+use crate::mahimahi::{Trace, TraceLink};
+use crate::qdisc::{Limit, Qdisc as _, QdiscConfig};
+use crate::schedule::RateSchedule;
+use crate::serialise::{ConstantRate, Serialiser};
+
+/// What runs on the hosts: called when a packet arrives or a timer fires.
+pub trait Hosts {
+    /// A packet has arrived at the endpoint it is addressed to.
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>);
+    /// The endpoint's timer has fired. It may be early: a deadline that moved later is not taken out of the queue, so the
+    /// endpoint looks at its own deadline and sets the timer again.
+    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>);
+}
+
+/// A sequence of links from one node to another. Made by [`Network::add_route`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteId(u32);
+
+/// Marks the end of a route in the table of hops.
+const END: u32 = u32::MAX;
+/// Marks a hop onto a link that only the link before it feeds.
+const EXPRESS: u32 = 1 << 31;
+
+/// How fast a link sends.
+#[derive(Clone, Debug)]
+pub enum RateConfig {
+    /// Serialisation takes no time.
+    Unlimited,
+    /// Always the same rate.
+    Constant(Rate),
+    /// A rate that changes at stated times.
+    Scheduled(RateSchedule),
+    /// The opportunities of a mahimahi trace.
+    Trace(Arc<Trace>),
+}
+
+impl RateConfig {
+    fn serialiser(&self) -> Option<Serialiser> {
+        match self {
+            RateConfig::Unlimited => None,
+            RateConfig::Constant(rate) => Some(Serialiser::Constant(ConstantRate::new(*rate))),
+            RateConfig::Scheduled(schedule) => Some(Serialiser::Scheduled(schedule.clone())),
+            RateConfig::Trace(trace) => Some(Serialiser::Trace(TraceLink::new(trace.clone()))),
+        }
+    }
+}
+
+/// How a link is made.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Its name, "from>to": also the name of its random streams.
+    pub name: String,
+    /// Where it starts.
+    pub from: NodeId,
+    /// Where it ends.
+    pub to: NodeId,
+    /// Rate: constant, scheduled, from a trace, or without limit.
+    pub rate: RateConfig,
+    /// Propagation delay.
+    pub delay: TimeDelta,
+    /// Queueing discipline.
+    pub qdisc: QdiscConfig,
+    /// Loss on the wire.
+    pub loss: LossConfig,
+    /// Extra delay per packet.
+    pub jitter: Option<JitterConfig>,
+    /// Outages as (from, until), in order and apart from each other.
+    pub outages: Vec<(Timestamp, Timestamp)>,
+    /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
+    pub framing: u32,
+    /// Whether every packet event is recorded.
+    pub record: bool,
+}
+
+impl LinkConfig {
+    /// A link without a limit, delay or loss.
+    pub fn new(name: impl Into<String>, from: NodeId, to: NodeId) -> Self {
+        LinkConfig {
+            name: name.into(),
+            from,
+            to,
+            rate: RateConfig::Unlimited,
+            delay: TimeDelta::ZERO,
+            qdisc: QdiscConfig::default(),
+            loss: LossConfig::default(),
+            jitter: None,
+            outages: Vec::new(),
+            framing: 0,
+            record: false,
+        }
+    }
+}
+
+/// Everything but the hosts: links, packets, events, timers.
+#[derive(Debug)]
+struct Core {
+    arena: Arena,
+    events: EventQueue,
+    links: Vec<Link>,
+    /// All routes, each a run of link numbers that [`END`] closes.
+    hops: Vec<u32>,
+    /// Earliest pending timer event of each endpoint.
+    timers: Vec<Timestamp>,
+    records: Vec<LinkRecord>,
+    next_packet: u64,
+    delivered: u64,
+}
+
+/// The network.
+#[derive(Debug)]
+pub struct Network {
+    core: Core,
+    now: Timestamp,
+    handled: u64,
+    /// How many hops the marking of express hops has seen.
+    express_marked: usize,
+}
+
+/// Why [`Network::run_until`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Everything up to the limit has been handled.
+    Reached,
+    /// The event budget is used up; there is more to do before the limit.
+    Budget,
+}
+
+/// What a host may do with the network while it is called.
+#[derive(Debug)]
+pub struct Port<'a> {
+    core: &'a mut Core,
+    now: Timestamp,
+}
+
+impl Port<'_> {
+    /// Sends a packet on its way now. The network numbers it.
+    #[inline]
+    pub fn send(&mut self, route: RouteId, packet: Packet) {
+        self.core.send(self.now, route, packet);
+    }
+
+    /// Asks for a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was asked for before.
+    #[inline]
+    pub fn set_timer(&mut self, endpoint: EndpointId, deadline: Timestamp) {
+        self.core.set_timer(self.now, endpoint, deadline);
+    }
+}
+
+impl Core {
+    #[inline]
+    fn send(&mut self, now: Timestamp, route: RouteId, mut packet: Packet) {
+        packet.id = self.next_packet;
+        self.next_packet += 1;
+        let slot = self.arena.insert(packet, route.0);
+        self.forward(now, slot);
+    }
+
+    #[inline]
+    fn set_timer(&mut self, now: Timestamp, endpoint: EndpointId, deadline: Timestamp) {
+        let index = endpoint.index();
+        if index >= self.timers.len() {
+            self.timers.resize(index + 1, Timestamp::NEVER);
+        }
+        if deadline < self.timers[index] {
+            let deadline = deadline.max(now);
+            self.timers[index] = deadline;
+            self.events.push(Key::new(deadline, Class::Timer, endpoint.0));
+        }
+    }
+
+    /// Moves a packet along its route, from the link at `place.hop` on, until it is on a wire whose arrival is an event.
+    ///
+    /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
+    /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
+    #[inline]
+    fn forward(&mut self, now: Timestamp, slot: u32) {
+        let mut at = now;
+        let mut hop = self.arena[slot].hop as usize;
+        loop {
+            let index = self.hops[hop] & !EXPRESS;
+            let link = &mut self.links[index as usize];
+            if link.general.is_some() {
+                self.arena[slot].hop = hop as u32 + 1;
+                return self.forward_general(now, slot, index);
+            }
+            let Some(accepted) = link.offer(now, at, slot, &self.arena) else {
+                return self.arena.free(slot);
+            };
+            hop += 1;
+            if accepted.lost {
+                return self.arena.free(slot);
+            }
+            let next = self.hops[hop];
+            if next & EXPRESS == 0 || next == END {
+                self.arena[slot].hop = hop as u32;
+                if link.append(slot, accepted.arrival, &mut self.arena) {
+                    self.events.push(Key::new(accepted.arrival, Class::Arrival, index));
+                }
+                return;
+            }
+            at = accepted.arrival;
+        }
+    }
+
+    #[inline(never)]
+    fn forward_general(&mut self, now: Timestamp, slot: u32, index: u32) {
+        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let announce = self.links[index as usize].offer_general(step, slot);
+        self.announce(announce, index);
+    }
+
+    fn announce(&mut self, announce: Announce, index: u32) {
+        let events = [
+            (announce.control, Class::Control),
+            (announce.departure, Class::Departure),
+            (announce.arrival, Class::Arrival),
+        ];
+        for (time, class) in events {
+            if let Some(time) = time {
+                self.events.push(Key::new(time, class, index));
+            }
+        }
+    }
+
+    /// The packet at the head of the link's wire has arrived: takes it out, announcing the one behind it.
+    #[inline]
+    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+        let link = &mut self.links[index as usize];
+        if link.general.is_some() {
+            return self.take_arrival_general(now, index);
+        }
+        let (slot, next) = link.pop(&self.arena);
+        match next {
+            Some(time) => self.events.replace_top(Key::new(time, Class::Arrival, index)),
+            None => self.events.vacate_top(),
+        }
+        Some(slot)
+    }
+
+    #[inline(never)]
+    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+        self.events.vacate_top();
+        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let (slot, next) = self.links[index as usize].take_general(step);
+        if let Some(time) = next {
+            self.events.push(Key::new(time, Class::Arrival, index));
+        }
+        slot
+    }
+
+    #[inline(never)]
+    fn general_event(&mut self, now: Timestamp, class: Class, index: u32) {
+        self.events.vacate_top();
+        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let link = &mut self.links[index as usize];
+        let announce = if class == Class::Departure { link.depart(step) } else { link.switch(step) };
+        self.announce(announce, index);
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Network::new()
+    }
+}
+
+impl Network {
+    /// An empty network at the run's start.
+    pub fn new() -> Self {
+        Network {
+            core: Core {
+                arena: Arena::new(),
+                events: EventQueue::default(),
+                links: Vec::new(),
+                hops: Vec::new(),
+                timers: Vec::new(),
+                records: Vec::new(),
+                next_packet: 0,
+                delivered: 0,
+            },
+            now: Timestamp::ZERO,
+            handled: 0,
+            express_marked: 0,
+        }
+    }
+
+    /// Adds a link; its random models draw from streams of `streams` named after it.
+    pub fn add_link(&mut self, config: LinkConfig, streams: &Streams) -> LinkId {
+        let id = self.core.links.len() as u32;
+        debug_assert!((id as usize) < MAX_INDEX);
+        let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
+        let (simple_rate, rate) = match &config.rate {
+            RateConfig::Unlimited => (true, None),
+            RateConfig::Constant(rate) => (true, Some(*rate)),
+            RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
+        };
+        let limit = match &config.qdisc {
+            QdiscConfig::DropTail { limit } => Some(*limit),
+            _ => None,
+        };
+        let simple = config.jitter.is_none() && config.outages.is_empty() && !config.record;
+        let general = (!(simple && simple_rate && limit.is_some())).then(|| {
+            let mut qdisc = config.qdisc.build(stream("qdisc"));
+            let serialiser = config.rate.serialiser();
+            if let Some(serialiser) = &serialiser {
+                qdisc.set_rate(serialiser.rate_at(Timestamp::ZERO));
+            }
+            let jitter = config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter")));
+            General::new(qdisc, serialiser, jitter, config.outages.clone(), config.record)
+        });
+        if let Some(&(from, _)) = config.outages.first() {
+            self.core.events.push(Key::new(from, Class::Control, id));
+        }
+        let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
+        self.core.links.push(Link::new(Parts {
+            rate,
+            delay: config.delay,
+            framing: config.framing,
+            limit: limit.unwrap_or(Limit::NONE),
+            loss,
+            general,
+            name: config.name,
+            ends: (config.from, config.to),
+        }));
+        LinkId(id)
+    }
+
+    /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must be there
+    /// before the first packet is sent: they tell where flows can meet.
+    pub fn add_route(&mut self, links: &[LinkId]) -> RouteId {
+        debug_assert!(!links.is_empty());
+        debug_assert!(links.windows(2).all(|w| self.link(w[0]).to() == self.link(w[1]).from()));
+        let route = RouteId(self.core.hops.len() as u32);
+        self.core.hops.extend(links.iter().map(|link| link.0));
+        self.core.hops.push(END);
+        route
+    }
+
+    #[inline]
+    fn prepare(&mut self) {
+        if self.express_marked != self.core.hops.len() {
+            debug_assert!(self.core.next_packet == 0, "a route was added after the first packet");
+            self.mark_express_hops();
+        }
+    }
+
+    /// Marks the hops that need no event (see `Core::forward`). Called before the first event is handled.
+    fn mark_express_hops(&mut self) {
+        const NOBODY: u32 = u32::MAX;
+        const MANY: u32 = u32::MAX - 1;
+        let core = &mut self.core;
+        let mut feeder = vec![NOBODY; core.links.len()];
+        let mut before = MANY; // a host feeds the first link of a route, whenever it likes
+        for &hop in &core.hops {
+            if hop == END {
+                before = MANY;
+                continue;
+            }
+            let known = &mut feeder[(hop & !EXPRESS) as usize];
+            *known = if *known == NOBODY || *known == before { before } else { MANY };
+            before = hop & !EXPRESS;
+        }
+        for index in 0..core.hops.len() {
+            let hop = core.hops[index];
+            if hop == END {
+                continue;
+            }
+            let link = hop & !EXPRESS;
+            let fed_by = feeder[link as usize];
+            let express = fed_by < MANY
+                && core.links[link as usize].general.is_none()
+                && core.links[fed_by as usize].general.is_none();
+            core.hops[index] = if express { link | EXPRESS } else { link };
+        }
+        self.express_marked = core.hops.len();
+    }
+
+    /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.
+    pub fn run_until<H: Hosts>(&mut self, limit: Timestamp, hosts: &mut H, budget: u64) -> Pause {
+        self.prepare();
+        let mut left = budget;
+        let pause = loop {
+            let Some(key) = self.core.events.peek() else { break Pause::Reached };
+            let now = key.time();
+            if now > limit {
+                break Pause::Reached;
+            }
+            if left == 0 {
+                break Pause::Budget;
+            }
+            left -= 1;
+            debug_assert!(now >= self.now, "an event in the past");
+            self.now = now;
+            match key.class() {
+                Class::Arrival => {
+                    let Some(slot) = self.core.take_arrival(now, key.index()) else { continue };
+                    let place = &self.core.arena[slot];
+                    if self.core.hops[place.hop as usize] != END {
+                        self.core.forward(now, slot);
+                    } else {
+                        // Copied out, as its slot is likely to be the first that the answer takes.
+                        let packet = place.packet;
+                        self.core.arena.free(slot);
+                        self.core.delivered += 1;
+                        hosts.handle_packet(now, &packet, &mut Port { core: &mut self.core, now });
+                    }
+                }
+                Class::Timer => {
+                    self.core.events.vacate_top();
+                    let endpoint = EndpointId(key.index());
+                    // A later event than the one that counts now: it was overtaken.
+                    if self.core.timers[endpoint.index()] != now {
+                        continue;
+                    }
+                    self.core.timers[endpoint.index()] = Timestamp::NEVER;
+                    hosts.handle_timeout(now, endpoint, &mut Port { core: &mut self.core, now });
+                }
+                class => self.core.general_event(now, class, key.index()),
+            }
+        };
+        self.handled += budget - left;
+        if pause == Pause::Reached {
+            self.now = self.now.max(limit);
+        }
+        pause
+    }
+
+    /// Time of the next event, if any.
+    pub fn next_event(&mut self) -> Option<Timestamp> {
+        self.core.events.peek().map(Key::time)
+    }
+
+    /// How far events have been handled.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// A port to send and set timers with from outside of a call, at time `now`, which must not lie before the events
+    /// handled so far.
+    pub fn port(&mut self, now: Timestamp) -> Port<'_> {
+        debug_assert!(now >= self.now);
+        self.prepare();
+        Port { core: &mut self.core, now }
+    }
+
+    /// The links, by number.
+    pub fn links(&self) -> &[Link] {
+        &self.core.links
+    }
+
+    /// One link.
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.core.links[id.index()]
+    }
+
+    /// A link's counters at the present.
+    pub fn link_stats(&mut self, id: LinkId) -> LinkStats {
+        let now = self.now;
+        self.core.links[id.index()].stats(now)
+    }
+
+    /// Starts a new interval for the longest queueing time of a link.
+    pub fn reset_queued_max(&mut self, id: LinkId) {
+        self.core.links[id.index()].reset_queued_max();
+    }
+
+    /// The records made since the last call, in order of time.
+    pub fn take_records(&mut self) -> Vec<LinkRecord> {
+        std::mem::take(&mut self.core.records)
+    }
+
+    /// Number of records that wait to be taken.
+    pub fn pending_records(&self) -> usize {
+        self.core.records.len()
+    }
+
+    /// Links crossed by packets so far: transmissions completed.
+    pub fn packet_hops(&mut self) -> u64 {
+        let now = self.now;
+        self.core.links.iter_mut().map(|link| link.stats(now).sent_packets).sum()
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.handled
+    }
+
+    /// Packets sent, delivered to an endpoint, and under way now. Together with the links' drops they balance.
+    pub fn packets(&self) -> (u64, u64, u64) {
+        (self.core.next_packet, self.core.delivered, u64::from(self.core.arena.live()))
+    }
+}

@@ -1,0 +1,346 @@
+//! What changes on a link at stated times: its rate, and whether it is up.
+
+use warpline_core::{Rate, TimeDelta, Timestamp};
+
+use crate::parameter::InvalidParameter;
+
+/// A value that changes in steps, optionally in a pattern that repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps<T> {
+    /// Offsets in nanoseconds from the start of the pattern, the first 0, rising; and the value from there on.
+    steps: Vec<(u64, T)>,
+    /// Nanoseconds after which the pattern begins again; `u64::MAX` if it does not.
+    period: u64,
+}
+
+impl<T: Copy + PartialEq> Steps<T> {
+    /// `initial` until the first of `steps` (time since the run's start, and the value from then on), and so on. With a
+    /// `period`, the pattern begins again, with `initial`, each time it has passed.
+    ///
+    /// # Errors
+    /// If times do not rise, or lie beyond the period, or the period is 0.
+    pub fn new(
+        initial: T,
+        steps: &[(TimeDelta, T)],
+        period: Option<TimeDelta>,
+    ) -> Result<Self, InvalidParameter> {
+        if period.is_some_and(TimeDelta::is_zero) {
+            return Err(InvalidParameter::new("period", "0s", "it must be longer than 0"));
+        }
+        let period = period.map_or(u64::MAX, TimeDelta::as_nanos);
+        let mut all = vec![(0, initial)];
+        for (index, &(at, value)) in steps.iter().enumerate() {
+            let nanos = at.as_nanos();
+            if index > 0 && steps[index - 1].0 >= at {
+                let allowed =
+                    format!("step {} must come after step {index} ({})", index + 1, steps[index - 1].0);
+                return Err(InvalidParameter::new("time", at, allowed));
+            }
+            if nanos >= period {
+                let allowed = format!(
+                    "step {} must come before the pattern repeats ({})",
+                    index + 1,
+                    TimeDelta::from_nanos(period)
+                );
+                return Err(InvalidParameter::new("time", at, allowed));
+            }
+            match nanos {
+                0 => all[0].1 = value,
+                // A step to the same value is none.
+                _ if all[all.len() - 1].1 == value => {}
+                _ => all.push((nanos, value)),
+            }
+        }
+        Ok(Steps { steps: all, period })
+    }
+
+    /// The index of the step in force at `at`, and the start of the pattern's turn it belongs to.
+    fn locate(&self, at: Timestamp) -> (usize, u64) {
+        let offset = at.as_nanos() % self.period;
+        let index = self.steps.partition_point(|&(time, _)| time <= offset) - 1;
+        (index, at.as_nanos() - offset)
+    }
+    /// Where the step `index` of the turn that began at `base` ends: `u64::MAX` if never.
+    fn end_of(&self, index: usize, base: u64) -> u64 {
+        match self.steps.get(index + 1) {
+            Some(&(time, _)) => base.saturating_add(time),
+            None => base.saturating_add(self.period),
+        }
+    }
+    /// The value in force at `at`.
+    pub fn at(&self, at: Timestamp) -> T {
+        self.steps[self.locate(at).0].1
+    }
+    /// The first instant after `at` at which the value changes; [`Timestamp::NEVER`] if it stays.
+    pub fn next_change(&self, at: Timestamp) -> Timestamp {
+        let (index, base) = self.locate(at);
+        let end = self.end_of(index, base);
+        let last = index + 1 == self.steps.len();
+        if last && end != u64::MAX && self.steps[0].1 == self.steps[index].1 {
+            // The pattern begins as it ended: the change is the second step's, if there is one.
+            return self
+                .steps
+                .get(1)
+                .map_or(Timestamp::NEVER, |&(time, _)| Timestamp::from_nanos(end.saturating_add(time)));
+        }
+        Timestamp::from_nanos(end)
+    }
+}
+
+/// Whether a link is up, as it changes.
+pub type UpSchedule = Steps<bool>;
+
+/// A link whose rate follows a schedule. Rate 0 stalls it: the packet in transmission waits and goes on later.
+#[derive(Clone, Debug)]
+pub struct RateSchedule {
+    steps: Steps<Rate>,
+    /// Bit-nanoseconds per second that one turn of the pattern carries; of no use if it does not repeat.
+    work_per_period: u128,
+    /// When the last packet ended, and the work (bits times 10^9) that rounding down left undone.
+    end: Timestamp,
+    remainder: u128,
+    /// The step in force at `end` and its turn, so that the next packet need not search.
+    cursor: (usize, u64),
+}
+
+impl RateSchedule {
+    /// A link that follows `steps`.
+    pub fn new(steps: Steps<Rate>) -> Self {
+        let mut link =
+            RateSchedule { steps, work_per_period: 0, end: Timestamp::ZERO, remainder: 0, cursor: (0, 0) };
+        if link.steps.period != u64::MAX {
+            link.work_per_period = link.work(0, link.steps.period);
+        }
+        link
+    }
+    /// The rate at `at`.
+    pub fn rate_at(&self, at: Timestamp) -> Rate {
+        self.steps.at(at)
+    }
+    /// The first instant after `at` at which the rate changes; [`Timestamp::NEVER`] if it stays.
+    pub fn next_change(&self, at: Timestamp) -> Timestamp {
+        self.steps.next_change(at)
+    }
+
+    /// The work (bits times 10^9) between two offsets of one turn.
+    fn work(&self, from: u64, to: u64) -> u128 {
+        self.steps
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(index, &(start, rate))| {
+                let end = self.steps.end_of(index, 0).min(to);
+                u128::from(end.saturating_sub(start.max(from))) * u128::from(rate.as_bps())
+            })
+            .sum()
+    }
+    /// The mean rate between two instants, rounded down; the rate at `from` if they are not in order.
+    pub fn mean_rate(&self, from: Timestamp, to: Timestamp) -> Rate {
+        if to <= from {
+            return self.rate_at(from);
+        }
+        let upto = |at: Timestamp| {
+            let (turns, offset) = (at.as_nanos() / self.steps.period, at.as_nanos() % self.steps.period);
+            u128::from(turns) * self.work_per_period + self.work(0, offset)
+        };
+        Rate::from_bps(((upto(to) - upto(from)) / u128::from((to - from).as_nanos())) as u64)
+    }
+
+    /// When a packet of `bits` bits, whose transmission starts at `start`, is finished: the exact instant, over all changes
+    /// of rate in between, rounded down to a nanosecond; [`Timestamp::NEVER`] if the rate stays 0 before that. Call once for
+    /// each packet, in the order of transmission. A start other than the last finish means that the link was idle.
+    pub fn finish_of(&mut self, start: Timestamp, bits: u64) -> Timestamp {
+        let mut work = u128::from(bits) * 1_000_000_000;
+        if start == self.end {
+            work += self.remainder;
+        } else {
+            self.cursor = self.steps.locate(start);
+        }
+        let (mut index, mut base) = self.cursor;
+        let mut now = start.as_nanos();
+        loop {
+            let rate = u128::from(self.steps.steps[index].1.as_bps());
+            let end = self.steps.end_of(index, base);
+            let room = u128::from(end.saturating_sub(now)) * rate;
+            if work < room || (work == 0 && room == 0) {
+                break;
+            }
+            if end == u64::MAX {
+                return self.never();
+            }
+            work -= room;
+            now = end;
+            index += 1;
+            if index < self.steps.steps.len() {
+                continue;
+            }
+            (index, base) = (0, end);
+            if self.work_per_period == 0 {
+                if work > 0 {
+                    return self.never();
+                }
+            } else if work > self.work_per_period {
+                // Whole turns at once; at least a little work is left, so that the end is found step by step.
+                let turns = (work - 1) / self.work_per_period;
+                let Some(then) = u64::try_from(turns)
+                    .ok()
+                    .and_then(|turns| turns.checked_mul(self.steps.period))
+                    .and_then(|skipped| now.checked_add(skipped))
+                else {
+                    return self.never();
+                };
+                work -= turns * self.work_per_period;
+                (now, base) = (then, then);
+            }
+            if now == u64::MAX {
+                return self.never();
+            }
+        }
+        // Here the rate is not 0 unless nothing is left to do.
+        let rate = u128::from(self.steps.steps[index].1.as_bps()).max(1);
+        self.end = Timestamp::from_nanos(now + (work / rate) as u64);
+        self.remainder = work % rate;
+        self.cursor = (index, base);
+        self.end
+    }
+
+    fn never(&mut self) -> Timestamp {
+        self.end = Timestamp::NEVER;
+        self.remainder = 0;
+        Timestamp::NEVER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serialise::ConstantRate;
+    use proptest::prelude::*;
+
+    const fn ms(millis: u64) -> TimeDelta {
+        TimeDelta::from_millis(millis)
+    }
+    const fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+    const fn mbit(rate: u64) -> Rate {
+        Rate::from_bps(rate * 1_000_000)
+    }
+
+    #[test]
+    fn values_follow_the_steps_and_repeat() {
+        let once = Steps::new(true, &[(ms(10), false), (ms(20), true)], None).unwrap();
+        assert_eq!([0, 10, 19, 20, 500].map(|t| once.at(at(t))), [true, false, false, true, true]);
+        assert_eq!(once.next_change(at(0)), at(10));
+        assert_eq!(once.next_change(at(10)), at(20));
+        assert_eq!(once.next_change(at(20)), Timestamp::NEVER);
+        let again = Steps::new(true, &[(ms(10), false), (ms(20), true)], Some(ms(50))).unwrap();
+        assert_eq!([49, 50, 60, 75, 110].map(|t| again.at(at(t))), [true, true, false, true, false]);
+        assert_eq!(again.next_change(at(20)), at(60)); // up at the end and up at the beginning: no change at 50
+        let constant = Steps::new(1, &[(ms(5), 1)], Some(ms(10))).unwrap();
+        assert_eq!(constant.next_change(at(7)), Timestamp::NEVER);
+    }
+
+    #[test]
+    fn transmission_spans_changes_and_stalls() {
+        let steps = [(ms(1), mbit(0)), (ms(5), mbit(24))];
+        let mut link = RateSchedule::new(Steps::new(mbit(8), &steps, None).unwrap());
+        // 1500 bytes = 12000 bits: 8000 in the first ms, nothing until 5 ms, 4000 at 24 Mbit/s in 166.666.. us.
+        let first = link.finish_of(Timestamp::ZERO, 12_000);
+        assert_eq!(first, Timestamp::from_nanos(5_166_666));
+        // The remaining two thirds of a nanosecond are carried: 5 ms + 1/6 ms + 1/2 ms.
+        assert_eq!(link.finish_of(first, 12_000), Timestamp::from_nanos(5_666_666));
+        assert_eq!(link.finish_of(Timestamp::from_nanos(5_666_666), 8_000), at(6));
+        // Done exactly when the stall begins; the next one waits it out.
+        let mut link = RateSchedule::new(Steps::new(mbit(8), &steps, None).unwrap());
+        assert_eq!(link.finish_of(Timestamp::ZERO, 8_000), at(1));
+        assert_eq!(link.finish_of(at(1), 24), Timestamp::from_nanos(5_001_000));
+    }
+
+    #[test]
+    fn a_link_that_stays_stalled_never_finishes() {
+        let mut dead = RateSchedule::new(Steps::new(mbit(8), &[(ms(1), mbit(0))], None).unwrap());
+        assert_eq!(dead.finish_of(Timestamp::ZERO, 8_001), Timestamp::NEVER);
+        let mut never = RateSchedule::new(Steps::new(mbit(0), &[], Some(ms(1))).unwrap());
+        assert_eq!(never.finish_of(at(3), 1), Timestamp::NEVER);
+    }
+
+    #[test]
+    fn whole_turns_are_skipped() {
+        let mut link = RateSchedule::new(Steps::new(mbit(0), &[(ms(9), mbit(1))], Some(ms(10))).unwrap());
+        // 1000 bits a turn of 10 ms; 1 Gbit takes a million turns, ending with the last one's end.
+        assert_eq!(link.finish_of(Timestamp::ZERO, 1_000_000_000), at(10_000_000));
+        assert_eq!(link.mean_rate(Timestamp::ZERO, at(1_000)), Rate::from_bps(100_000));
+        assert_eq!(link.mean_rate(at(9), at(10)), mbit(1));
+        assert_eq!(link.mean_rate(at(8), at(20)), Rate::from_bps(2000 * 1000 / 12));
+    }
+
+    #[test]
+    fn bad_schedules_are_refused() {
+        let error = Steps::new(1, &[(ms(5), 2), (ms(5), 3)], None).unwrap_err();
+        assert_eq!(error.to_string(), "`time` is 5ms: step 2 must come after step 1 (5ms)");
+        let error = Steps::new(1, &[(ms(5), 2)], Some(ms(5))).unwrap_err();
+        assert_eq!(error.to_string(), "`time` is 5ms: step 1 must come before the pattern repeats (5ms)");
+        assert!(Steps::new(1, &[], Some(ms(0))).is_err());
+    }
+
+    fn schedule() -> impl Strategy<Value = Steps<Rate>> {
+        (
+            0u64..50,
+            prop::collection::btree_map(1u64..2_000, prop_oneof![Just(0), 1u64..3_000_000_000], 0..6),
+            prop::option::of(1u64..3_000),
+        )
+            .prop_map(|(initial, steps, period)| {
+                let steps: Vec<_> = steps
+                    .into_iter()
+                    .filter(|&(time, _)| period.is_none_or(|period| time < period))
+                    .map(|(time, rate)| (TimeDelta::from_nanos(time), Rate::from_bps(rate)))
+                    .collect();
+                let period = period.map(TimeDelta::from_nanos);
+                Steps::new(Rate::from_bps(initial * 100_000_000), &steps, period).unwrap()
+            })
+    }
+
+    proptest! {
+        /// Against a reference that goes nanosecond by nanosecond.
+        #[test]
+        fn finishes_are_exact(steps in schedule(), start in 0u64..4_000, sizes in prop::collection::vec(1u64..3_000, 1..6)) {
+            let mut link = RateSchedule::new(steps.clone());
+            let horizon = 20_000;
+            let (mut begin, mut work_needed, mut done, mut clock) = (Timestamp::from_nanos(start), 0u128, 0u128, start);
+            for bits in sizes {
+                work_needed += u128::from(bits) * 1_000_000_000;
+                // The nanosecond within which the exact finish lies, or at whose start it is.
+                while clock < horizon {
+                    let rate = u128::from(steps.at(Timestamp::from_nanos(clock)).as_bps());
+                    if done + rate > work_needed || done == work_needed {
+                        break;
+                    }
+                    done += rate;
+                    clock += 1;
+                }
+                let finish = link.finish_of(begin, bits);
+                if clock == horizon {
+                    prop_assert!(finish.as_nanos() >= horizon);
+                    return Ok(());
+                }
+                prop_assert_eq!(finish.as_nanos(), clock);
+                begin = finish;
+            }
+        }
+
+        #[test]
+        fn a_constant_schedule_is_a_constant_rate(rate in 1u64..1_000_000_000_000, gaps in prop::collection::vec((0u64..3, 1u64..20_000), 1..100), period in prop::option::of(1u64..100_000)) {
+            let rate = Rate::from_bps(rate);
+            let mut scheduled = RateSchedule::new(Steps::new(rate, &[], period.map(TimeDelta::from_nanos)).unwrap());
+            let mut constant = ConstantRate::new(rate);
+            let mut now = Timestamp::ZERO;
+            for (gap, bits) in gaps {
+                now += TimeDelta::from_nanos(gap);
+                let finish = constant.finish_of(now, bits);
+                prop_assert_eq!(scheduled.finish_of(now, bits), finish);
+                now = finish;
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! BIC: binary search for the window at which losses begin.
+//!
+//! Sources: L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks" (INFOCOM
+//! 2004); the increments and constants follow Linux tcp_bic.c.
+//!
+//! Departures: growth counts bytes, so the kernel's estimate of the delayed-ACK ratio is not needed; undo restores the
+//! maximum as well; the initial threshold is the connection's, not the module's.
+
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::slow_start::{SlowStart, SlowStartParams};
+use super::window::{Window, within};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+
+/// In the binary search, the step goes a B-th of the way to the maximum (BICTCP_B).
+const B: u64 = 4;
+/// Without a known maximum the window grows by at least this part of itself per round trip (5 %).
+const BLIND_PART: u64 = 20;
+
+/// Parameters of [`Bic`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BicParams {
+    /// Slow start and byte counting.
+    pub slow_start: SlowStartParams,
+    /// What remains of the window after a loss, as a part of it. Default 819/1024.
+    pub beta: f64,
+    /// Whether a flow that lost before it regained its last maximum gives way. Default true.
+    pub fast_convergence: bool,
+    /// Most segments of growth per round trip (S_max). Default 16.
+    pub max_increment: u32,
+    /// Window in segments up to which it behaves as Reno. Default 14.
+    pub low_window: u32,
+    /// Round trips that the last B segments to the maximum take. Default 20.
+    pub smooth_part: u32,
+}
+
+impl Default for BicParams {
+    fn default() -> Self {
+        BicParams {
+            slow_start: SlowStartParams::default(),
+            beta: 819.0 / 1024.0,
+            fast_convergence: true,
+            max_increment: 16,
+            low_window: 14,
+            smooth_part: 20,
+        }
+    }
+}
+
+/// BIC's congestion control.
+#[derive(Clone, Debug)]
+pub struct Bic {
+    window: Window,
+    slow_start: SlowStart,
+    beta: f64,
+    fast_convergence: bool,
+    max_increment: u64,
+    low_window: u64,
+    smooth_part: u64,
+    /// Window before the last reduction in bytes, after fast convergence; 0 while unknown. And what it was before that.
+    last_max: u64,
+    prior_last_max: u64,
+    /// Bytes to acknowledge per segment of growth, and the window that this was computed for.
+    per: u64,
+    per_for: u64,
+}
+
+impl Bic {
+    /// A new connection's.
+    pub fn new(params: &BicParams, config: &CcConfig) -> Self {
+        Bic {
+            window: Window::new(config),
+            slow_start: SlowStart::new(&params.slow_start),
+            beta: within(params.beta, 0.0, 1.0),
+            fast_convergence: params.fast_convergence,
+            max_increment: u64::from(params.max_increment.max(1)),
+            low_window: u64::from(params.low_window),
+            smooth_part: u64::from(params.smooth_part.max(1)),
+            last_max: 0,
+            prior_last_max: 0,
+            per: u64::MAX,
+            per_for: 0,
+        }
+    }
+
+    /// Bytes to acknowledge per segment of growth at the present window.
+    fn bytes_per_segment(&self) -> u64 {
+        let cwnd = self.window.cwnd;
+        let segments = cwnd / self.window.mss;
+        if segments <= self.low_window {
+            return cwnd;
+        }
+        let max = self.last_max / self.window.mss;
+        let smooth = cwnd.saturating_mul(self.smooth_part) / B;
+        let linear = cwnd / self.max_increment;
+        let per = if segments < max {
+            match (max - segments) / B {
+                distance if distance > self.max_increment => linear,
+                0 | 1 => smooth,
+                distance => cwnd / distance,
+            }
+        } else if segments < max + B {
+            smooth
+        } else if segments < max + self.max_increment * (B - 1) {
+            cwnd * (B - 1) / (segments - max)
+        } else {
+            linear
+        };
+        let per = if self.last_max == 0 { per.min(BLIND_PART * self.window.mss) } else { per };
+        per.max(self.window.mss)
+    }
+
+    fn threshold(&self) -> u64 {
+        let low = self.window.cwnd / self.window.mss <= self.low_window;
+        self.window.share(self.window.cwnd, if low { 0.5 } else { self.beta })
+    }
+}
+
+impl CongestionControl for Bic {
+    #[inline]
+    fn on_ack(&mut self, ack: &AckSample) {
+        let counted = self.slow_start.counted(ack);
+        if counted == 0 {
+            return;
+        }
+        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        if rest > 0 {
+            if self.per_for != self.window.cwnd {
+                self.per = self.bytes_per_segment();
+                self.per_for = self.window.cwnd;
+            }
+            self.window.grow(rest, self.per);
+        }
+    }
+    fn on_congestion_event(&mut self, _event: &CongestionEvent) {
+        let cwnd = self.window.cwnd;
+        self.prior_last_max = self.last_max;
+        self.last_max = if self.fast_convergence && cwnd < self.last_max {
+            (cwnd as f64 * (1.0 + self.beta) / 2.0) as u64
+        } else {
+            cwnd
+        };
+        self.per_for = 0;
+        self.window.reduce(self.threshold());
+        self.slow_start.on_reduction();
+    }
+    fn on_rto(&mut self, _event: &CongestionEvent) {
+        self.prior_last_max = self.last_max;
+        self.last_max = 0;
+        self.per_for = 0;
+        self.window.collapse(self.threshold());
+        self.slow_start.on_rto();
+    }
+    fn undo(&mut self, _now: Timestamp) {
+        if self.window.undo() {
+            self.last_max = self.prior_last_max;
+            self.per_for = 0;
+        }
+    }
+    fn on_idle(&mut self, _now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        self.window.restart(idle, rto);
+    }
+    #[inline]
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+    #[inline]
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+    fn name(&self) -> &'static str {
+        "bic"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{config, event, sample};
+    use super::*;
+
+    /// Growth per round trip in segments at `segments`, with the maximum at `max`.
+    fn growth(segments: u64, max: u64) -> f64 {
+        let mut bic = Bic::new(&BicParams::default(), &config(segments));
+        bic.last_max = max * 1000;
+        (segments * 1000) as f64 / bic.bytes_per_segment() as f64
+    }
+
+    #[test]
+    fn the_increments_are_those_of_the_search() {
+        for (segments, max, expected) in [
+            (10, 200, 1.0),   // below low_window: Reno
+            (100, 200, 16.0), // a quarter of the way is 25: no more than S_max
+            (160, 200, 10.0), // a quarter of 40
+            (196, 200, 0.2),  // the last B segments take 20 round trips
+            (202, 200, 0.2),  // and so do the first beyond
+            (230, 200, 10.0), // then faster: 30 / 3
+            (300, 200, 16.0), // and linear
+            (1000, 0, 50.0),  // no maximum known: 5 % of the window
+            (100, 0, 16.0),   // or S_max, where that is more
+        ] {
+            let got = growth(segments, max);
+            assert!((got - expected).abs() < 0.01 * expected, "{segments} of {max}: {got}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn reductions_and_fast_convergence() {
+        let mut bic = Bic::new(&BicParams::default(), &config(100));
+        bic.on_congestion_event(&event(1, 0));
+        assert_eq!((bic.cwnd(), bic.last_max), (79_980, 100_000));
+        bic.on_congestion_event(&event(2, 0));
+        assert_eq!(bic.last_max, (79_980.0 * (1024.0 + 819.0) / 2048.0) as u64);
+        bic.undo(Timestamp::from_millis(3));
+        assert_eq!((bic.cwnd(), bic.last_max), (79_980, 100_000));
+        bic.on_rto(&event(4, 0));
+        assert_eq!((bic.cwnd(), bic.last_max), (1000, 0));
+        let mut small = Bic::new(&BicParams::default(), &config(12));
+        small.on_congestion_event(&event(1, 0));
+        assert_eq!(small.cwnd(), 6000);
+        small.on_ack(&sample(2, 6000));
+        assert_eq!(small.cwnd(), 7000);
+    }
+}

@@ -1,0 +1,353 @@
+//! CUBIC: the window is a cubic function of the time since the last reduction, at least as large as Reno's would be.
+//!
+//! Source: RFC 9438 (section numbers below are its), with HyStart++ (RFC 9406) in the first slow start, on by default as
+//! Linux's HyStart is and as RFC 9438 section 4.10 asks. Like Linux's bictcp_update, the function is evaluated when the
+//! window has grown by a segment, a window has been acknowledged or 1/32 s has passed, and a byte counter stands between.
+//!
+//! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux; the time
+//! in which the application was the limit is taken out of the epoch acknowledgement by acknowledgement (section 5.8);
+//! fast convergence compares the window with W_max in bytes, without Linux's rounding to segments.
+
+use warpline_core::record::LossTrigger;
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::slow_start::{SlowStart, SlowStartParams};
+use super::window::{Window, within};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+
+/// How long a growth rate is used at most (Linux: HZ/32).
+const REFRESH: TimeDelta = TimeDelta::from_micros(31_250);
+
+/// Parameters of [`Cubic`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CubicParams {
+    /// Slow start and byte counting. Default: bytes, no limit, HyStart++ on.
+    pub slow_start: SlowStartParams,
+    /// C: aggressiveness in segments per second cubed. Default 0.4.
+    pub c: f64,
+    /// What remains of the window after a loss, as a part of it. Default 0.7.
+    pub beta: f64,
+    /// What remains after an ECN echo (RFC 8511 recommends 0.85). Default 0.7.
+    pub beta_ecn: f64,
+    /// Whether a flow that lost before it regained its last maximum gives way to newer flows (section 4.7). Default true.
+    pub fast_convergence: bool,
+    /// Whether the window is at least what Reno's would be (section 4.3). Default true.
+    pub reno_friendly: bool,
+}
+
+impl Default for CubicParams {
+    fn default() -> Self {
+        CubicParams {
+            slow_start: SlowStartParams { hystart: true, ..SlowStartParams::default() },
+            c: 0.4,
+            beta: 0.7,
+            beta_ecn: 0.7,
+            fast_convergence: true,
+            reno_friendly: true,
+        }
+    }
+}
+
+/// What belongs to one stage of congestion avoidance. Windows in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// When it began; [`Timestamp::NEVER`] before.
+    start: Timestamp,
+    /// Seconds from its start until the function reaches `w_max`.
+    k: f64,
+    /// Window before the last reduction, after fast convergence; 0 while there was none.
+    w_max: f64,
+    /// Window that Reno would have.
+    w_est: f64,
+    /// Window before the last reduction.
+    cwnd_prior: f64,
+}
+
+/// RFC 9438's congestion control.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    window: Window,
+    slow_start: SlowStart,
+    c: f64,
+    beta: f64,
+    beta_ecn: f64,
+    fast_convergence: bool,
+    reno_friendly: bool,
+    epoch: Epoch,
+    /// The epoch before the last reduction, for undo; allocated at the first one.
+    prior_epoch: Option<Box<Epoch>>,
+    /// Bytes acknowledged per segment of growth, until `refresh`.
+    per: u64,
+    refresh: Timestamp,
+    /// Bytes acknowledged since the last evaluation.
+    counted: u64,
+    last_ack: Timestamp,
+}
+
+/// Cube root of a non-negative number from additions, multiplications and divisions only, which every machine rounds
+/// alike: the C library's differ in the last place, and runs must not.
+fn cube_root(x: f64) -> f64 {
+    if x.is_nan() || x <= 0.0 {
+        return 0.0;
+    }
+    // A third of the exponent is within a factor of two; Newton's steps then double the digits.
+    let mut root = f64::from_bits(x.to_bits() / 3 + 0x2a9f_7893_0000_0000);
+    for _ in 0..5 {
+        root -= (root - x / (root * root)) / 3.0;
+    }
+    root
+}
+
+impl Cubic {
+    /// A new connection's.
+    pub fn new(params: &CubicParams, config: &CcConfig) -> Self {
+        Cubic {
+            window: Window::new(config),
+            slow_start: SlowStart::new(&params.slow_start),
+            c: within(params.c, 1e-9, 1e9),
+            beta: within(params.beta, 0.0, 1.0),
+            beta_ecn: within(params.beta_ecn, 0.0, 1.0),
+            fast_convergence: params.fast_convergence,
+            reno_friendly: params.reno_friendly,
+            epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
+            prior_epoch: None,
+            per: u64::MAX,
+            refresh: Timestamp::ZERO,
+            counted: 0,
+            last_ack: Timestamp::ZERO,
+        }
+    }
+
+    /// W_cubic in bytes, `t` seconds into the epoch (equation 1).
+    fn w_cubic(&self, t: f64) -> f64 {
+        let d = t - self.epoch.k;
+        self.c * self.window.mss as f64 * (d * d * d) + self.epoch.w_max
+    }
+
+    /// Begins an epoch at the present window (section 4.2, equation 2).
+    fn begin_epoch(&mut self, now: Timestamp) {
+        let cwnd = self.window.cwnd as f64;
+        let epoch = &mut self.epoch;
+        epoch.start = now;
+        epoch.w_est = cwnd;
+        if epoch.w_max > cwnd {
+            epoch.k = cube_root((epoch.w_max - cwnd) / (self.c * self.window.mss as f64));
+        } else {
+            // After a time-out or without any loss before: the convex part begins here (section 4.8).
+            epoch.k = 0.0;
+            epoch.w_max = cwnd;
+        }
+        self.counted = 0;
+    }
+
+    /// Evaluates the function: sets `per`, and the window in the Reno-friendly region.
+    fn evaluate(&mut self, ack: &AckSample) {
+        let cwnd = self.window.cwnd as f64;
+        let mss = self.window.mss as f64;
+        let t = ack.now.saturating_since(self.epoch.start).as_secs_f64();
+        self.refresh = ack.now + REFRESH;
+        self.per = u64::MAX;
+        let counted = std::mem::take(&mut self.counted);
+        if self.reno_friendly {
+            // Reno's increase with this beta; one segment per window once the last maximum is regained (section 4.3).
+            let beta = self.beta;
+            let alpha = if self.epoch.w_est >= self.epoch.cwnd_prior {
+                1.0
+            } else {
+                3.0 * (1.0 - beta) / (1.0 + beta)
+            };
+            self.epoch.w_est += alpha * mss * (counted as f64 / cwnd);
+            if self.w_cubic(t) < self.epoch.w_est {
+                if self.epoch.w_est > cwnd {
+                    self.window.raise((self.epoch.w_est - cwnd) as u64);
+                }
+                return;
+            }
+        }
+        let target = self.w_cubic(t + ack.srtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
+        let gap = target - cwnd;
+        if gap >= 1.0 {
+            self.per = ((cwnd * mss / gap) as u64).max(2 * self.window.mss);
+        }
+    }
+
+    fn before_reduction(&mut self) {
+        match &mut self.prior_epoch {
+            Some(prior) => **prior = self.epoch,
+            None => self.prior_epoch = Some(Box::new(self.epoch)),
+        }
+        self.epoch.start = Timestamp::NEVER;
+        self.epoch.cwnd_prior = self.window.cwnd as f64;
+    }
+
+    fn threshold(&self, event: &CongestionEvent) -> u64 {
+        let beta = if event.trigger == LossTrigger::Ecn { self.beta_ecn } else { self.beta };
+        self.window.share(self.window.cwnd, beta)
+    }
+}
+
+impl CongestionControl for Cubic {
+    #[inline]
+    fn on_ack(&mut self, ack: &AckSample) {
+        let last_ack = std::mem::replace(&mut self.last_ack, ack.now);
+        let counted = self.slow_start.counted(ack);
+        if counted == 0 {
+            if !ack.cwnd_limited && self.epoch.start.is_set() {
+                self.epoch.start += ack.now.saturating_since(last_ack);
+            }
+            return;
+        }
+        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        if rest == 0 {
+            return;
+        }
+        if !self.epoch.start.is_set() {
+            self.begin_epoch(ack.now);
+            self.refresh = ack.now;
+        }
+        self.counted = self.counted.saturating_add(rest);
+        if ack.now >= self.refresh || self.counted >= self.window.cwnd {
+            self.evaluate(ack);
+        }
+        if self.window.grow(rest, self.per) {
+            self.refresh = ack.now;
+        }
+    }
+    fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        let cwnd = self.window.cwnd as f64;
+        let w_max = self.epoch.w_max;
+        self.before_reduction();
+        self.epoch.w_max =
+            if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+        self.window.reduce(self.threshold(event));
+        self.slow_start.on_reduction();
+    }
+    fn on_rto(&mut self, event: &CongestionEvent) {
+        self.before_reduction();
+        // The next stage starts with K = 0 at its own window (section 4.8).
+        self.epoch.w_max = 0.0;
+        self.window.collapse(self.threshold(event));
+        self.slow_start.on_rto();
+    }
+    fn undo(&mut self, now: Timestamp) {
+        if self.window.undo()
+            && let Some(prior) = &self.prior_epoch
+        {
+            // Section 4.9.1: the function goes on as if nothing had been.
+            self.epoch = **prior;
+            self.refresh = now;
+        }
+    }
+    fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        let before = self.window.cwnd;
+        self.window.restart(idle, rto);
+        if self.window.cwnd < before {
+            self.epoch.start = Timestamp::NEVER;
+        } else if self.epoch.start.is_set() {
+            self.epoch.start += idle;
+        }
+        self.last_ack = now;
+    }
+    #[inline]
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+    #[inline]
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{config, event, sample};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Window after `seconds` of a steady stream of acknowledgements, a window per `rtt_ms`, after a loss at `segments`.
+    fn after_loss(params: &CubicParams, segments: u64, rtt_ms: u64, seconds: f64) -> f64 {
+        let mut cubic = Cubic::new(params, &config(segments));
+        cubic.on_congestion_event(&event(0, segments * 1000));
+        let mut now = 0u64;
+        let end = (seconds * 1e9) as u64;
+        while now < end {
+            let mut ack = sample(0, 1000);
+            ack.now = Timestamp::from_nanos(now);
+            ack.srtt = TimeDelta::from_millis(rtt_ms);
+            cubic.on_ack(&ack);
+            now += rtt_ms * 1_000_000 * 1000 / cubic.cwnd();
+        }
+        cubic.cwnd() as f64 / 1000.0
+    }
+
+    #[test]
+    fn the_window_follows_the_function_of_the_rfc() {
+        // W_max 1000, beta 0.7: K = cbrt(300 / 0.4) = 9.0856 s. With an RTT of 100 ms the target is a round trip ahead.
+        let params = CubicParams::default();
+        let k = (300.0f64 / 0.4).cbrt();
+        for t in [2.0, 5.0, 9.0, 12.0, 15.0] {
+            let expected = 0.4 * (t - k).powi(3) + 1000.0;
+            let got = after_loss(&params, 1000, 100, t);
+            assert!((got - expected).abs() < 0.02 * expected, "t={t}: {got} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn on_a_short_path_the_window_is_renos() {
+        // W_max 20, RTT 10 ms: W_est = 14 + 0.529 per round trip: 20 are reached after 113 ms, then one per round trip.
+        let got = after_loss(&CubicParams::default(), 20, 10, 0.1);
+        assert!((got - (14.0 + 0.529 * 10.0)).abs() < 0.7, "{got}");
+        let got = after_loss(&CubicParams::default(), 20, 10, 0.5);
+        assert!((got - (20.0 + (500.0 - 113.4) / 10.0)).abs() < 2.0, "{got}");
+        let alone = CubicParams { reno_friendly: false, ..CubicParams::default() };
+        // Without it the function alone: K = cbrt(6 / 0.4) = 2.466 s, W(0.5) = 20 - 0.4 * 1.966^3 = 16.96.
+        let got = after_loss(&alone, 20, 10, 0.5);
+        assert!((got - 16.96).abs() < 1.01, "{got}");
+    }
+
+    #[test]
+    fn a_second_loss_below_the_maximum_lowers_the_maximum() {
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_congestion_event(&event(1, 0));
+        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
+        cubic.on_congestion_event(&event(2, 0));
+        assert_eq!(cubic.cwnd(), 49_000);
+        assert!((cubic.epoch.w_max - 70_000.0 * 0.85).abs() < 0.01);
+        cubic.undo(Timestamp::from_millis(3));
+        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
+    }
+
+    #[test]
+    fn after_a_time_out_the_function_starts_at_the_window_it_finds() {
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_rto(&event(0, 100_000));
+        assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1000, 70_000));
+        for _ in 0..70 {
+            cubic.on_ack(&sample(1, 1000));
+        }
+        assert_eq!((cubic.epoch.k, cubic.epoch.w_max), (0.0, 70_000.0));
+    }
+
+    #[test]
+    fn time_without_anything_to_send_is_not_in_the_epoch() {
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_congestion_event(&event(0, 100_000));
+        cubic.on_ack(&sample(10, 1000));
+        let start = cubic.epoch.start;
+        cubic.on_ack(&AckSample { cwnd_limited: false, ..sample(60, 1000) });
+        assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(50));
+        cubic.on_idle(Timestamp::from_millis(200), TimeDelta::from_millis(100), TimeDelta::from_millis(300));
+        assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(150));
+    }
+
+    proptest! {
+        #[test]
+        fn the_cube_root_is_one(x in 1e-12f64..1e18) {
+            let root = cube_root(x);
+            prop_assert!((root / x.cbrt() - 1.0).abs() < 1e-12, "{} against {}", root, x.cbrt());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Slow start, shared by all algorithms: what an acknowledgement counts for, and how the window doubles.
+//!
+//! Sources: RFC 5681 section 3.1 (at most SMSS per acknowledgement), RFC 3465 (appropriate byte counting, limit L), Linux
+//! tcp_slow_start (every byte counts), RFC 2581 (an acknowledgement counts for one segment), RFC 9406 (HyStart++, in
+//! `hystart.rs`).
+//!
+//! Departure: RFC 9406 limits a step to 8 segments where the sender does not pace; here the limit is the parameter's, and
+//! without one a stretch acknowledgement counts in full, as in Linux.
+
+use super::hystart::{Hystart, Step};
+use super::window::Window;
+use super::{AckSample, Phase};
+
+/// What an acknowledgement counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AckCounting {
+    /// The bytes it acknowledges (RFC 3465, Linux).
+    #[default]
+    Bytes,
+    /// One segment, however much it acknowledges (RFC 2581, ns-2): with delayed ACKs the window grows half as fast.
+    Acks,
+}
+
+/// How slow start goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SlowStartParams {
+    /// What an acknowledgement counts for, in slow start and in congestion avoidance. Default: its bytes.
+    pub counting: AckCounting,
+    /// Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0, the
+    /// default, for no limit, as in Linux. After a time-out a limit is 1.
+    pub limit: u32,
+    /// Whether the first slow start is left early when the round-trip time rises (HyStart++, RFC 9406).
+    pub hystart: bool,
+}
+
+/// The state of slow start on one connection.
+#[derive(Clone, Debug)]
+pub(super) struct SlowStart {
+    limit: u32,
+    counting: AckCounting,
+    /// Only until the first slow start ends; boxed so that it does not weigh on the rest of the connection's life.
+    hystart: Option<Box<Hystart>>,
+    /// Highest cumulative acknowledgement (kept when acknowledgements are counted).
+    ack: u64,
+}
+
+impl SlowStart {
+    pub(super) fn new(params: &SlowStartParams) -> Self {
+        SlowStart {
+            limit: params.limit,
+            counting: params.counting,
+            hystart: params.hystart.then(Box::default),
+            ack: 0,
+        }
+    }
+
+    /// The bytes that `ack` counts for; zero where the window must not grow from it.
+    #[inline]
+    pub(super) fn counted(&mut self, ack: &AckSample) -> u64 {
+        let counted = match self.counting {
+            AckCounting::Bytes => ack.acked,
+            AckCounting::Acks => {
+                // A duplicate acknowledgement counts for nothing, whatever its SACK blocks say.
+                let advances = ack.ack > self.ack;
+                self.ack = self.ack.max(ack.ack);
+                if advances { ack.mss } else { 0 }
+            }
+        };
+        if may_grow(ack) { counted } else { 0 }
+    }
+
+    /// Grows the window while it is below the threshold. Returns the bytes left for congestion avoidance.
+    #[inline]
+    pub(super) fn on_ack(&mut self, window: &mut Window, ack: &AckSample, counted: u64) -> u64 {
+        if !window.in_slow_start() { counted } else { self.step(window, ack, counted) }
+    }
+
+    fn step(&mut self, window: &mut Window, ack: &AckSample, counted: u64) -> u64 {
+        let limit = if self.limit == 0 { u64::MAX } else { u64::from(self.limit) * window.mss };
+        let mut counted = counted.min(limit);
+        if let Some(hystart) = &mut self.hystart {
+            match hystart.on_ack(ack) {
+                Step::Full => {}
+                Step::Conservative => counted /= Hystart::GROWTH_DIVISOR,
+                Step::Leave => {
+                    window.ssthresh = window.cwnd.max(2 * window.mss);
+                    self.hystart = None;
+                    return counted;
+                }
+            }
+        }
+        window.slow_start(counted)
+    }
+
+    /// The window was reduced: HyStart++ is for the first slow start only (RFC 9406 section 4.3).
+    pub(super) fn on_reduction(&mut self) {
+        self.hystart = None;
+    }
+
+    /// A time-out: the slow start after it is limited to one segment per acknowledgement (RFC 3465 section 2.3).
+    pub(super) fn on_rto(&mut self) {
+        self.hystart = None;
+        self.limit = self.limit.min(1);
+    }
+}
+
+/// Whether the window may grow from this acknowledgement: it limited sending, and no reduction is under way.
+#[inline]
+pub(super) fn may_grow(ack: &AckSample) -> bool {
+    ack.cwnd_limited && !matches!(ack.phase, Phase::Recovery | Phase::Cwr)
+}

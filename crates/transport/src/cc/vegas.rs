@@ -1,0 +1,289 @@
+//! Vegas: keeps between alpha and beta segments of its own in the bottleneck's queue.
+//!
+//! Sources: L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet" (IEEE JSAC 13(8),
+//! 1995); the details follow Linux tcp_vegas.c (the smallest RTT of a round is judged, Reno where a round gave too few
+//! samples, no change to loss detection, half the window after a loss).
+//!
+//! Departures: Diff is compared exactly, not rounded down to whole segments as Linux does nor to the nearest one as ns-2
+//! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1).
+
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::round::Round;
+use super::slow_start::{SlowStart, SlowStartParams};
+use super::window::{Window, within};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+
+/// Parameters of [`Vegas`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VegasParams {
+    /// Slow start and byte counting.
+    pub slow_start: SlowStartParams,
+    /// Segments in the queue below which the window grows. Default 2.
+    pub alpha: f64,
+    /// Segments in the queue above which it shrinks. Default 4.
+    pub beta: f64,
+    /// Segments in the queue above which slow start ends. Default 1.
+    pub gamma: f64,
+    /// RTT samples that a round needs to be judged; Reno's growth where it has fewer. Default 3.
+    pub min_samples: u32,
+    /// Whether slow start doubles the window only every other round, as in the paper. Default false, as in Linux.
+    pub alternate_slow_start: bool,
+}
+
+impl Default for VegasParams {
+    fn default() -> Self {
+        VegasParams {
+            slow_start: SlowStartParams::default(),
+            alpha: 2.0,
+            beta: 4.0,
+            gamma: 1.0,
+            min_samples: 3,
+            alternate_slow_start: false,
+        }
+    }
+}
+
+/// Vegas's rule for the window once per round trip, without its answer to losses (Nice shares it).
+#[derive(Clone, Debug)]
+pub(super) struct VegasRule {
+    alpha: f32,
+    beta: f32,
+    gamma: f32,
+    min_samples: u32,
+    /// Smallest RTT of the connection (baseRTT) and of the present round.
+    base_rtt: TimeDelta,
+    round_rtt: TimeDelta,
+    samples: u32,
+    /// Whether the rounds of slow start alternate, and whether this one stands still.
+    alternate: bool,
+    resting: bool,
+}
+
+impl VegasRule {
+    pub(super) fn new(params: &VegasParams) -> Self {
+        VegasRule {
+            alpha: within(params.alpha, 0.0, 1e9) as f32,
+            beta: within(params.beta, 0.0, 1e9) as f32,
+            gamma: within(params.gamma, 0.0, 1e9) as f32,
+            min_samples: params.min_samples.max(1),
+            base_rtt: TimeDelta::MAX,
+            round_rtt: TimeDelta::MAX,
+            samples: 0,
+            alternate: params.alternate_slow_start,
+            resting: false,
+        }
+    }
+
+    /// Takes the RTT sample of an acknowledgement.
+    #[inline]
+    pub(super) fn take_sample(&mut self, ack: &AckSample) {
+        if let Some(rtt) = ack.rtt {
+            let rtt = rtt.max(TimeDelta::from_nanos(1));
+            self.base_rtt = self.base_rtt.min(rtt);
+            self.round_rtt = self.round_rtt.min(rtt);
+            self.samples = self.samples.saturating_add(1);
+        }
+    }
+
+    /// Smallest RTT of the connection; the longest span before the first sample.
+    pub(super) fn base_rtt(&self) -> TimeDelta {
+        self.base_rtt
+    }
+
+    /// Forgets the present round.
+    pub(super) fn begin_round(&mut self) {
+        self.round_rtt = TimeDelta::MAX;
+        self.samples = 0;
+    }
+
+    /// Forgets everything, as after idle time.
+    pub(super) fn restart(&mut self) {
+        self.begin_round();
+        self.base_rtt = TimeDelta::MAX;
+    }
+
+    /// Whether slow start grows in this round.
+    #[inline]
+    pub(super) fn slow_start_grows(&self) -> bool {
+        !self.resting
+    }
+
+    /// The end of a round: moves the window, never below `floor` bytes nor up unless `may_grow`, and begins the next. Returns
+    /// false where the round gave too few samples to judge.
+    pub(super) fn end_round(&mut self, window: &mut Window, floor: u64, may_grow: bool) -> bool {
+        let judged = self.samples >= self.min_samples;
+        if judged {
+            let (rtt, base) = (u128::from(self.round_rtt.as_nanos()), u128::from(self.base_rtt.as_nanos()));
+            let cwnd = u128::from(window.cwnd);
+            // Diff in bytes: what the connection itself holds in the queue.
+            let diff = (cwnd * (rtt - base) / base) as f64;
+            let mss = window.mss as f64;
+            if window.in_slow_start() {
+                if diff > f64::from(self.gamma) * mss {
+                    // To the rate that really got through, plus a segment against rounding.
+                    let actual = (cwnd * base / rtt) as u64 + window.mss;
+                    window.cwnd = window.cwnd.min(actual).max(floor.min(window.cwnd));
+                    window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
+                }
+                self.resting = self.alternate && !self.resting;
+            } else if diff > f64::from(self.beta) * mss {
+                let lower = window.cwnd.saturating_sub(window.mss);
+                window.cwnd = lower.max(floor.min(window.cwnd));
+                window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
+            } else if diff < f64::from(self.alpha) * mss && may_grow {
+                window.raise(window.mss);
+            }
+        }
+        self.begin_round();
+        judged
+    }
+}
+
+/// Vegas's congestion control.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    window: Window,
+    slow_start: SlowStart,
+    rule: VegasRule,
+    round: Round,
+    /// Off in recovery and after a time-out: Reno's rules then.
+    enabled: bool,
+}
+
+impl Vegas {
+    /// A new connection's.
+    pub fn new(params: &VegasParams, config: &CcConfig) -> Self {
+        Vegas {
+            window: Window::new(config),
+            slow_start: SlowStart::new(&params.slow_start),
+            rule: VegasRule::new(params),
+            round: Round::default(),
+            enabled: true,
+        }
+    }
+}
+
+impl CongestionControl for Vegas {
+    #[inline]
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.rule.take_sample(ack);
+        let counted = self.slow_start.counted(ack);
+        let ends = self.round.ends(ack);
+        let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
+        if !normal || !self.enabled {
+            // The round in which Vegas comes back holds samples of the recovery: it is not judged.
+            if normal && ends {
+                self.enabled = true;
+                self.rule.begin_round();
+            } else if !normal {
+                self.enabled = false;
+            }
+            if counted > 0 {
+                let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+                self.window.additive_increase(rest);
+            }
+            return;
+        }
+        let judged = ends && {
+            let floor = 2 * self.window.mss;
+            let slow = self.window.in_slow_start();
+            self.rule.end_round(&mut self.window, floor, ack.cwnd_limited)
+                && !(slow && self.window.in_slow_start())
+        };
+        if judged || counted == 0 {
+            return;
+        }
+        if self.window.in_slow_start() {
+            if self.rule.slow_start_grows() {
+                self.slow_start.on_ack(&mut self.window, ack, counted);
+            }
+        } else if ends {
+            self.window.additive_increase(counted);
+        }
+    }
+    fn on_congestion_event(&mut self, _event: &CongestionEvent) {
+        self.window.reduce(self.window.share(self.window.cwnd, 0.5));
+        self.slow_start.on_reduction();
+        self.enabled = false;
+    }
+    fn on_rto(&mut self, _event: &CongestionEvent) {
+        self.window.collapse(self.window.share(self.window.cwnd, 0.5));
+        self.slow_start.on_rto();
+        self.enabled = false;
+    }
+    fn undo(&mut self, _now: Timestamp) {
+        self.window.undo();
+    }
+    fn on_idle(&mut self, _now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        self.window.restart(idle, rto);
+        self.rule.restart();
+    }
+    #[inline]
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+    #[inline]
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+    fn name(&self) -> &'static str {
+        "vegas"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{Feeder, config, event};
+    use super::*;
+
+    /// A Vegas in congestion avoidance at 20 segments whose base RTT is 100 ms.
+    fn avoiding() -> (Vegas, Feeder) {
+        let mut cfg = config(20);
+        cfg.initial_ssthresh = 20_000;
+        let mut vegas = Vegas::new(&VegasParams::default(), &cfg);
+        let mut feeder = Feeder::default();
+        feeder.round(&mut vegas, 100);
+        (vegas, feeder)
+    }
+
+    #[test]
+    fn diff_decides_once_per_round_trip() {
+        // Diff = 20 * (rtt - 100) / 100 segments: 109 ms is 1.8 (grow), 115 ms is 3 (stay), 125 ms is 5 (shrink).
+        for (rtt, then) in [(109, 21_000), (115, 20_000), (125, 19_000)] {
+            let (mut vegas, mut feeder) = avoiding();
+            let at = vegas.cwnd();
+            // A round is judged by the acknowledgement that begins the next.
+            feeder.round(&mut vegas, rtt);
+            let judged_base = vegas.cwnd();
+            assert_eq!(judged_base, at + 1000, "the first round, at the base RTT, makes it grow");
+            vegas.window.cwnd = 20_000;
+            feeder.round(&mut vegas, rtt);
+            assert_eq!(vegas.cwnd(), then, "rtt {rtt}");
+        }
+    }
+
+    #[test]
+    fn slow_start_ends_when_a_segment_waits() {
+        let mut vegas = Vegas::new(&VegasParams::default(), &config(10));
+        let mut feeder = Feeder::default();
+        feeder.round(&mut vegas, 100);
+        assert_eq!(vegas.cwnd(), 20_000);
+        feeder.round(&mut vegas, 130);
+        // 20..40 segments and 130 ms: Diff is above gamma, and the window falls to cwnd * 100 / 130 plus one.
+        let before = vegas.cwnd();
+        feeder.round(&mut vegas, 130);
+        assert_eq!(vegas.cwnd(), before * 100 / 130 + 1000);
+        assert!(!vegas.window.in_slow_start());
+    }
+
+    #[test]
+    fn losses_are_renos() {
+        let (mut vegas, _) = avoiding();
+        let before = vegas.cwnd();
+        vegas.on_congestion_event(&event(1, 0));
+        assert_eq!(vegas.cwnd(), before / 2);
+        vegas.undo(Timestamp::from_millis(2));
+        assert_eq!(vegas.cwnd(), before);
+    }
+}

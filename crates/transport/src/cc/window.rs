@@ -1,0 +1,222 @@
+//! The window itself: congestion window, slow-start threshold, and the moves that every algorithm makes with them.
+//!
+//! Sources: RFC 5681 (slow start, congestion avoidance), RFC 3465 (appropriate byte counting), RFC 2861 and Linux
+//! tcp_cwnd_restart (restart after idle), Linux tcp_undo_cwnd_reduction (undo).
+
+use warpline_core::TimeDelta;
+
+use super::CcConfig;
+
+/// Largest window in bytes that any built-in algorithm reaches (1 PiB: beyond every receiver window).
+pub const MAX_WINDOW: u64 = 1 << 50;
+
+/// Largest segment in bytes that the algorithms compute with.
+const MAX_SEGMENT: u64 = 1 << 20;
+
+/// A connection's congestion window and slow-start threshold in bytes, with the state before the last reduction.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// Congestion window in bytes.
+    pub(super) cwnd: u64,
+    /// Slow-start threshold in bytes; `u64::MAX` while unset.
+    pub(super) ssthresh: u64,
+    /// Payload of a full segment in bytes.
+    pub(super) mss: u64,
+    /// Bytes acknowledged since the window last grew in congestion avoidance (Linux snd_cwnd_cnt).
+    credit: u64,
+    /// Initial window in bytes, to which an idle connection falls back.
+    initial: u64,
+    /// Window before the last reduction; 0 when there is none to undo.
+    prior_cwnd: u64,
+    /// Threshold before the last reduction.
+    prior_ssthresh: u64,
+}
+
+impl Window {
+    /// The window of a new connection.
+    pub(super) fn new(config: &CcConfig) -> Self {
+        let mss = config.mss.clamp(1, MAX_SEGMENT);
+        let initial = config.initial_window.clamp(mss, MAX_WINDOW);
+        Window {
+            cwnd: initial,
+            ssthresh: config.initial_ssthresh.max(2 * mss),
+            mss,
+            credit: 0,
+            initial,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+        }
+    }
+
+    /// Whether the window is below the threshold.
+    #[inline]
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Raises the window by `bytes`, up to [`MAX_WINDOW`].
+    #[inline]
+    pub(super) fn raise(&mut self, bytes: u64) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
+    }
+
+    /// Slow start: a byte for every byte in `counted`, up to the threshold. Returns what is left for congestion avoidance.
+    #[inline]
+    pub(super) fn slow_start(&mut self, counted: u64) -> u64 {
+        let step = counted.min(self.ssthresh.saturating_sub(self.cwnd));
+        self.raise(step);
+        counted - step
+    }
+
+    /// Congestion avoidance: one segment for every `per` bytes acknowledged. Returns whether the window grew.
+    ///
+    /// `per` may change between calls: credit that already suffices under a smaller `per` counts for one segment only, so
+    /// that a long slow stretch does not turn into a burst (as Linux tcp_cong_avoid_ai).
+    #[inline]
+    pub(super) fn grow(&mut self, counted: u64, per: u64) -> bool {
+        let per = per.max(1);
+        let before = self.cwnd;
+        if self.credit >= per {
+            self.credit = 0;
+            self.raise(self.mss);
+        }
+        self.credit = self.credit.saturating_add(counted);
+        if self.credit >= per {
+            // Almost always one: the division is for an acknowledgement of more than a whole window.
+            let segments = if self.credit - per < per { 1 } else { self.credit / per };
+            self.credit -= segments * per;
+            self.raise(segments.saturating_mul(self.mss));
+        }
+        self.cwnd != before
+    }
+
+    /// Reno's congestion avoidance: one segment per window of data acknowledged (RFC 5681 section 3.1).
+    #[inline]
+    pub(super) fn additive_increase(&mut self, counted: u64) {
+        self.grow(counted, self.cwnd);
+    }
+
+    /// The share `beta` of `base` bytes, at least two segments.
+    pub(super) fn share(&self, base: u64, beta: f64) -> u64 {
+        ((base as f64 * beta) as u64).max(2 * self.mss)
+    }
+
+    /// Remembers the present state for [`undo`](Self::undo).
+    fn remember(&mut self) {
+        self.prior_cwnd = self.cwnd;
+        self.prior_ssthresh = self.ssthresh;
+    }
+
+    /// A new congestion episode: the window falls to `ssthresh` (and is never raised by it).
+    pub(super) fn reduce(&mut self, ssthresh: u64) {
+        self.remember();
+        self.ssthresh = ssthresh;
+        self.cwnd = self.cwnd.min(ssthresh);
+        self.credit = 0;
+    }
+
+    /// A retransmission time-out: the window falls to one segment.
+    pub(super) fn collapse(&mut self, ssthresh: u64) {
+        self.remember();
+        self.ssthresh = ssthresh;
+        self.cwnd = self.cwnd.min(self.mss);
+        self.credit = 0;
+    }
+
+    /// Takes the last reduction back; a second call in a row does nothing. Returns whether there was one.
+    pub(super) fn undo(&mut self) -> bool {
+        if self.prior_cwnd == 0 {
+            return false;
+        }
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
+        self.prior_cwnd = 0;
+        true
+    }
+
+    /// Restart after idle: the window halves for every time-out's worth of idle time, not below the initial window, and
+    /// the threshold remembers three quarters of what it was (RFC 2861, Linux tcp_cwnd_restart).
+    pub(super) fn restart(&mut self, idle: TimeDelta, rto: TimeDelta) {
+        let halvings = (idle.as_nanos() / rto.as_nanos().max(1)).min(63);
+        if halvings == 0 {
+            return;
+        }
+        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        self.cwnd = (self.cwnd >> halvings).max(self.initial.min(self.cwnd));
+        self.credit = 0;
+    }
+}
+
+/// `value` where it lies in `[low, high]`, else the nearer bound; the lower one for not-a-number.
+pub(super) fn within(value: f64, low: f64, high: f64) -> f64 {
+    if value.is_nan() { low } else { value.clamp(low, high) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(segments: u64) -> Window {
+        Window::new(&CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX })
+    }
+
+    #[test]
+    fn slow_start_stops_at_the_threshold_and_hands_back_the_rest() {
+        let mut w = window(10);
+        w.ssthresh = 11_500;
+        assert_eq!(w.slow_start(2_000), 500);
+        assert_eq!(w.cwnd, 11_500);
+        assert!(!w.in_slow_start());
+    }
+
+    #[test]
+    fn additive_increase_is_a_segment_per_window() {
+        let mut w = window(4);
+        for _ in 0..3 {
+            w.additive_increase(1000);
+        }
+        assert_eq!(w.cwnd, 4000);
+        w.additive_increase(1000);
+        assert_eq!(w.cwnd, 5000);
+        // A stretch acknowledgement of two windows and a half: two segments, and half a window stays in credit.
+        w.additive_increase(12_500);
+        assert_eq!((w.cwnd, w.credit), (7000, 2500));
+    }
+
+    #[test]
+    fn credit_from_a_slow_stretch_is_no_burst() {
+        let mut w = window(10);
+        w.grow(99_000, 100_000);
+        w.grow(0, 1000);
+        assert_eq!((w.cwnd, w.credit), (11_000, 0));
+    }
+
+    #[test]
+    fn undo_restores_once() {
+        let mut w = window(20);
+        w.reduce(10_000);
+        assert_eq!((w.cwnd, w.ssthresh), (10_000, 10_000));
+        assert!(w.undo());
+        assert_eq!((w.cwnd, w.ssthresh), (20_000, u64::MAX));
+        w.cwnd = 5000;
+        assert!(!w.undo());
+        assert_eq!(w.cwnd, 5000);
+    }
+
+    #[test]
+    fn idle_halves_per_time_out_down_to_the_initial_window() {
+        let mut w = window(10);
+        w.cwnd = 80_000;
+        w.ssthresh = 30_000;
+        let rto = TimeDelta::from_millis(200);
+        w.restart(TimeDelta::from_millis(199), rto);
+        assert_eq!(w.cwnd, 80_000);
+        w.restart(TimeDelta::from_millis(450), rto);
+        assert_eq!((w.cwnd, w.ssthresh), (20_000, 60_000));
+        w.restart(TimeDelta::from_secs(3600), rto);
+        assert_eq!(w.cwnd, 10_000);
+        w.cwnd = 1000;
+        w.restart(TimeDelta::from_secs(1), TimeDelta::ZERO);
+        assert_eq!(w.cwnd, 1000, "idle time never raises a window");
+    }
+}
