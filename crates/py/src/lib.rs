@@ -3,6 +3,8 @@
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
 mod cc;
+mod run;
+mod scenario;
 mod table;
 
 use pyo3::prelude::*;
@@ -12,6 +14,10 @@ use pyo3::prelude::*;
 mod _warpline {
     #[pymodule_export]
     use crate::cc::{AckSample, CcConfig, CongestionEvent};
+    #[pymodule_export]
+    use crate::run::{Progress, Run, run_scenario};
+    #[pymodule_export]
+    use crate::scenario::{Scenario, json_schema};
     #[pymodule_export]
     use crate::table::Table;
     use pyo3::prelude::*;

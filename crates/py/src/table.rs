@@ -3,6 +3,7 @@
 //! The interface (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>) is what polars, pandas,
 //! pyarrow and DuckDB read without copying; nothing of them is needed here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, UInt64Builder};
@@ -20,7 +21,7 @@ use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
 ///
 /// Any library that reads the Arrow PyCapsule interface takes it as it is: `polars.DataFrame(table)`,
 /// `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`. A single column is `table["goodput_bps"]`.
-#[pyclass(frozen, module = "warpline._warpline", name = "Table", subclass)]
+#[pyclass(frozen, module = "warpline._warpline", name = "Table")]
 #[derive(Debug)]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -156,7 +157,7 @@ impl Table {
 
     /// Units of the columns that have one, by name: "s", "B", "bit/s", "ms", "packets".
     #[getter]
-    fn units(&self) -> Vec<(String, String)> {
+    fn units(&self) -> BTreeMap<String, String> {
         let unit = |field: &Field| Some((field.name().clone(), field.metadata().get("unit")?.clone()));
         self.schema.fields().iter().filter_map(|field| unit(field)).collect()
     }
@@ -203,6 +204,21 @@ impl Table {
         let schema = FFI_ArrowSchema::try_from(self.schema.as_ref())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The table as a polars frame; needs polars.
+    fn polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("warpline._frames")?.call_method1("to_polars", (slf,))
+    }
+
+    /// The table as a pandas frame; needs pandas and pyarrow.
+    fn pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("warpline._frames")?.call_method1("to_pandas", (slf,))
+    }
+
+    /// The table as a pyarrow table; needs pyarrow.
+    fn pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("warpline._frames")?.call_method1("to_pyarrow", (slf,))
     }
 
     fn __repr__(&self) -> String {
