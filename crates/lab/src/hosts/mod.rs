@@ -190,7 +190,7 @@ impl World {
                 Connection::client(config.clone(), controller)
             };
             connection.set_recording(spec.record_tcp);
-            connection.set_latency_recording(sends && spec.record_latency);
+            connection.set_latency_log(sends && spec.record_latency);
             let way = if sends { (spec.routes.0, receiver) } else { (spec.routes.1, sender) };
             Box::new(TcpEndpoint::new(connection, way, (flow, spec.class), sends, exchange))
         };

@@ -26,6 +26,8 @@ pub(crate) struct TcpEndpoint {
     unwritten: u64,
     /// Whether the application has closed; the connection follows when everything is written.
     closing: bool,
+    /// Whether the connection has been told.
+    closed: bool,
     pub(crate) exchange: Exchange,
 }
 
@@ -57,6 +59,7 @@ impl TcpEndpoint {
             watch: u64::MAX,
             unwritten: 0,
             closing: false,
+            closed: false,
             exchange,
         }
     }
@@ -77,9 +80,9 @@ impl TcpEndpoint {
     #[cold]
     fn write_on(&mut self) {
         self.unwritten -= self.connection.write(self.unwritten);
-        if self.closing && self.unwritten == 0 {
+        if self.closing && !self.closed && self.unwritten == 0 {
             self.connection.close();
-            self.closing = false;
+            self.closed = true;
         }
     }
 
@@ -100,6 +103,10 @@ impl TcpEndpoint {
     pub(crate) fn pump(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) -> Event {
         if self.unwritten > 0 {
             self.write_on();
+        }
+        if self.connection.peer_closed() && !self.closed {
+            // Nothing more will be asked: what is written is sent, and this side closes too.
+            self.close();
         }
         while let Some((segment, ecn)) = self.connection.poll_transmit(now) {
             let packet = Packet {

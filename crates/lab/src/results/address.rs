@@ -33,8 +33,8 @@ pub struct EndpointAddress {
 
 /// The addresses of all endpoints of a run.
 ///
-/// Hosts get 10.x.y.z from their node number (node 0 is 10.0.0.1), flows get ports from theirs: no two flows share a
-/// pair of sockets.
+/// Hosts get 10.x.y.z from their node number (node 0 is 10.0.0.1), connections get ports in the order in which they
+/// open: no two share a pair of sockets.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
     endpoints: BTreeMap<EndpointId, EndpointAddress>,
@@ -51,11 +51,17 @@ impl AddressBook {
         Ipv4Addr::from_bits((10 << 24) | (node.0.wrapping_add(1) & 0x00ff_ffff))
     }
 
-    /// Adds the flow between the opener and the other end.
-    pub fn add_flow(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
+    /// Adds a connection of the flow between the opener and the other end. A flow may have many, one after another or at once.
+    pub fn add_connection(
+        &mut self,
+        flow: FlowId,
+        opener: (EndpointId, NodeId),
+        other: (EndpointId, NodeId),
+    ) {
+        let number = self.endpoints.len() as u32 / 2;
         let ports = [
-            (OPENER_PORTS + flow.0 % OPENER_PORT_COUNT) as u16,
-            (OTHER_PORT + flow.0 / OPENER_PORT_COUNT % 3_000) as u16,
+            (OPENER_PORTS + number % OPENER_PORT_COUNT) as u16,
+            (OTHER_PORT + number / OPENER_PORT_COUNT % 3_000) as u16,
         ];
         for (side, (own, peer)) in [(opener, other), (other, opener)].into_iter().enumerate() {
             let address = EndpointAddress {
@@ -108,7 +114,7 @@ mod tests {
         let mut pairs = BTreeSet::new();
         for flow in 0..40_000 {
             let (a, b) = (EndpointId(2 * flow), EndpointId(2 * flow + 1));
-            book.add_flow(FlowId(flow), (a, NodeId(0)), (b, NodeId(1)));
+            book.add_connection(FlowId(flow), (a, NodeId(0)), (b, NodeId(1)));
             let (a, b) = (book.endpoint(a).unwrap(), book.endpoint(b).unwrap());
             assert_eq!((a.side, b.side), (0, 1));
             assert_eq!((a.peer, b.peer), (EndpointId(2 * flow + 1), EndpointId(2 * flow)));

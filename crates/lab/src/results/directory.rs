@@ -1,7 +1,7 @@
 //! A directory that comes into being whole or not at all.
 //!
-//! Everything is written into a hidden sibling, `.NAME.partial-PID`, which is renamed when it is complete. A lock file in it
-//! tells a run that is under way from what a killed one left behind: the lock dies with its process.
+//! Everything is written into a hidden sibling, `.NAME.partial-PID`, which is renamed when it is complete. A lock file beside
+//! it, made before it and removed after it, tells a run that is under way from what a killed one left behind: the lock dies with its process.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 
 use crate::results::error::ResultError;
 use crate::results::run::is_run;
-
-/// Name of the lock file in a partial directory.
-const LOCK: &str = ".lock";
 
 /// A directory under construction; removed when dropped before [`PartialDirectory::publish`].
 #[derive(Debug)]
@@ -58,25 +55,21 @@ impl PartialDirectory {
         clear_leftovers(&parent, &name, target)?;
         check_target(target, force)?;
         let path = parent.join(format!(".{name}.partial-{}", std::process::id()));
-        // Another process may clear away a directory in the moment before it is locked; then it is made again.
+        let lock_path = lock_path(&path);
+        // Another process may clear away the lock file in the moment before it is locked; then it is made again.
         for _ in 0..16 {
-            match fs::create_dir(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    return Err(ResultError::Busy(target.to_owned()));
+            let lock =
+                File::create(&lock_path).map_err(|error| ResultError::io("create", &lock_path, error))?;
+            match lock.try_lock() {
+                Ok(()) if lock_path.exists() => {
+                    let directory =
+                        PartialDirectory { target: target.to_owned(), path, force, lock: Some(lock) };
+                    let made = fs::create_dir(&directory.path);
+                    made.map_err(|error| ResultError::io("create", &directory.path, error))?;
+                    return Ok(directory);
                 }
-                Err(error) => return Err(ResultError::io("create", &path, error)),
-            }
-            let lock_path = path.join(LOCK);
-            let locked = File::create(&lock_path).and_then(|file| file.lock().map(|()| file));
-            match locked {
-                Ok(lock) if lock_path.exists() => {
-                    return Ok(PartialDirectory { target: target.to_owned(), path, force, lock: Some(lock) });
-                }
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(ResultError::io("create", &lock_path, error));
-                }
-                _ => {}
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(ResultError::io("lock", &lock_path, error)),
             }
         }
         Err(ResultError::Busy(target.to_owned()))
@@ -91,8 +84,6 @@ impl PartialDirectory {
     /// that a crash in between leaves one of the two, which the next run finds.
     pub(crate) fn publish(mut self) -> Result<PathBuf, ResultError> {
         check_target(&self.target, self.force)?;
-        let lock_path = self.path.join(LOCK);
-        fs::remove_file(&lock_path).map_err(|error| ResultError::io("remove", &lock_path, error))?;
         sync_directory(&self.path)?;
         let (parent, name) = split(&self.target)?;
         let aside = parent.join(format!(".{name}.replaced-{}", std::process::id()));
@@ -112,22 +103,40 @@ impl PartialDirectory {
             }
             return Err(error);
         }
-        self.lock = None;
+        self.unlock();
         sync_directory(&parent)?;
         if replaced {
-            fs::remove_dir_all(&aside).map_err(|error| ResultError::io("remove", &aside, error))?;
+            // The new run is in place; if the old one cannot be removed, the next run tries again.
+            let _ = fs::remove_dir_all(&aside);
         }
         Ok(self.target.clone())
     }
 }
 
-impl Drop for PartialDirectory {
-    fn drop(&mut self) {
+impl PartialDirectory {
+    /// Gives the lock up and removes its file; one that stays behind is cleared away by the next run.
+    fn unlock(&mut self) {
         if self.lock.take().is_some() {
-            // Nothing can be reported from here; the next run clears away what is left.
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_file(lock_path(&self.path));
         }
     }
+}
+
+impl Drop for PartialDirectory {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            // Nothing can be reported from here; the next run clears away what is left.
+            let _ = fs::remove_dir_all(&self.path);
+            self.unlock();
+        }
+    }
+}
+
+/// The lock file of a partial directory.
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
 }
 
 /// Brings a directory's entries to disk, where the system has a way to.
@@ -149,8 +158,14 @@ fn clear_leftovers(parent: &Path, name: &str, target: &Path) -> Result<(), Resul
     for path in paths {
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let number = |prefix: &str| file_name.strip_prefix(prefix).is_some_and(is_number);
-        if number(&format!(".{name}.partial-")) && is_abandoned(&path) {
+        let lock_name = file_name.strip_suffix(".lock").unwrap_or_default();
+        if number(&format!(".{name}.partial-")) && is_abandoned(&lock_path(&path)) {
             fs::remove_dir_all(&path).map_err(|error| ResultError::io("remove", &path, error))?;
+        } else if lock_name.strip_prefix(&format!(".{name}.partial-")).is_some_and(is_number) {
+            // After its directory, which sorts before it.
+            if is_abandoned(&path) {
+                fs::remove_file(&path).map_err(|error| ResultError::io("remove", &path, error))?;
+            }
         } else if number(&format!(".{name}.replaced-")) && is_run(&path) {
             if target.exists() {
                 fs::remove_dir_all(&path).map_err(|error| ResultError::io("remove", &path, error))?;
@@ -166,11 +181,10 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether nobody holds the lock of a partial directory.
-fn is_abandoned(path: &Path) -> bool {
-    match File::open(path.join(LOCK)) {
-        Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
-        // Killed before it had a lock, or after it had given it up to publish.
+/// Whether nobody holds the lock.
+fn is_abandoned(lock: &Path) -> bool {
+    match File::open(lock) {
+        Ok(lock) => lock.try_lock().is_ok(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }

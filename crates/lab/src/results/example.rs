@@ -11,8 +11,8 @@ use crate::results::{AddressBook, FlowRow, FlowSample, LinkRow, LinkSample, RunI
 /// The TCP flow is 0 with endpoints 0 and 1, the UDP flow is 1 with endpoints 2 and 3.
 pub(crate) fn book() -> AddressBook {
     let mut book = AddressBook::new();
-    book.add_flow(FlowId(0), (EndpointId(0), NodeId(0)), (EndpointId(1), NodeId(300)));
-    book.add_flow(FlowId(1), (EndpointId(2), NodeId(0)), (EndpointId(3), NodeId(300)));
+    book.add_connection(FlowId(0), (EndpointId(0), NodeId(0)), (EndpointId(1), NodeId(300)));
+    book.add_connection(FlowId(1), (EndpointId(2), NodeId(0)), (EndpointId(3), NodeId(300)));
     book
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     let mut push = |millis: u32, event, packet: Packet| {
         records.push(LinkRecord {
             time: Timestamp::from_nanos(u64::from(millis) * 1_000_000 + packet.id % 1000),
-            link: LinkId(u32::from(packet.to.0 % 2 == 0)),
+            link: LinkId(u32::from(packet.to.0.is_multiple_of(2))),
             event,
             backlog_packets: 3,
             backlog_bytes: 4_500,

@@ -224,3 +224,16 @@ pub(crate) fn write_table<R: Row + Clone>(directory: &Path, rows: &[R]) -> Resul
     }
     sink.close().map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_as_such_with_the_file_and_advice() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = encode_error(Path::new("runs/first/tcp.parquet"), &ParquetError::from(full)).to_string();
+        assert!(error.starts_with("cannot write runs/first/tcp.parquet: "), "{error}");
+        assert!(error.contains("free some space"), "{error}");
+    }
+}

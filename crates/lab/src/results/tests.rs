@@ -148,7 +148,7 @@ fn what_is_dropped_half_way_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
     let half = writer(&out, false);
-    assert_eq!(names(scratch.path()).len(), 1);
+    assert_eq!(names(scratch.path()).len(), 2, "the partial directory and its lock");
     assert!(!out.exists());
     drop(half);
     assert!(names(scratch.path()).is_empty());
@@ -162,17 +162,41 @@ fn what_is_dropped_half_way_leaves_nothing() {
 fn what_killed_runs_left_is_cleared_away() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    // Killed while it wrote, killed before it had its lock; a stranger's files that look alike stay.
+    // Killed while it wrote, and between its lock and its directory; a stranger's files that look alike stay.
     for name in [".run.partial-999999", ".run.partial-999998"] {
         fs::create_dir(scratch.path().join(name)).unwrap();
     }
-    fs::write(scratch.path().join(".run.partial-999999/.lock"), "").unwrap();
+    for name in [".run.partial-999999.lock", ".run.partial-999997.lock"] {
+        fs::write(scratch.path().join(name), "").unwrap();
+    }
     fs::write(scratch.path().join(".run.partial-999999/flows.parquet"), "half").unwrap();
     for name in [".run.partial-x", ".other.partial-1"] {
         fs::create_dir(scratch.path().join(name)).unwrap();
     }
     writer(&out, false).finish(&example::summary(1, 1), &[]).unwrap();
     assert_eq!(names(scratch.path()), [".other.partial-1", ".run.partial-x", "run"]);
+}
+
+#[test]
+fn a_run_killed_half_way_leaves_nothing_behind_the_next() {
+    const OUT: &str = "WARPLINE_TEST_KILLED_RUN";
+    if let Some(out) = std::env::var_os(OUT) {
+        let _half = writer(Path::new(&out), false);
+        std::process::abort();
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    let this = "results::tests::a_run_killed_half_way_leaves_nothing_behind_the_next";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", this])
+        .env(OUT, &out)
+        .output()
+        .unwrap();
+    assert!(!child.status.success());
+    assert!(!out.exists());
+    assert_eq!(names(scratch.path()).len(), 2, "killed in the middle: {child:?}");
+    writer(&out, false).finish(&example::summary(1, 1), &[]).unwrap();
+    assert_eq!(names(scratch.path()), ["run"]);
 }
 
 #[test]
@@ -323,4 +347,18 @@ fn qlog_is_a_json_text_sequence() {
     insta::assert_snapshot!(events.join("\n"));
     let server = fs::read_to_string(out.join("bulk.0.server.sqlog")).unwrap();
     assert_eq!(server.matches('\u{1e}').count(), 2);
+}
+
+#[test]
+fn two_directories_are_compared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let outs = ["a", "b"].map(|name| scratch.path().join(name));
+    for (seed, out) in (1..).zip(&outs) {
+        writer(out, false).finish(&example::summary(1, seed), &[]).unwrap();
+    }
+    let comparison = crate::results::compare(&outs[0], &outs[1]).unwrap();
+    assert_eq!(comparison.notes, ["the seeds differ: 1 and 2"]);
+    assert_eq!(comparison.changes[0].difference, Some(1e4));
+    let error = crate::results::compare(&outs[0], &scratch.path().join("c")).unwrap_err();
+    assert!(matches!(error, ResultError::NotARun { .. }), "{error}");
 }

@@ -50,7 +50,8 @@ impl Unit {
 /// A number with about three significant digits, without an exponent.
 fn significant(value: f64) -> String {
     match value.abs() {
-        0.0 => "0".to_owned(),
+        // What floating-point arithmetic leaves of a zero.
+        v if v < 1e-12 => "0".to_owned(),
         v if v >= 999.5 => grouped(value.round()),
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),

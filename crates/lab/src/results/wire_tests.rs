@@ -13,7 +13,7 @@ use warpline_core::packet::{
 };
 use warpline_core::record::LinkEvent;
 
-use crate::results::pcapng::CaptureOptions;
+use crate::results::pcapng::{CaptureOptions, CaptureWriter};
 use crate::results::wire::WireFormat;
 use crate::results::{AddressBook, Recorder, RunWriter, example};
 
@@ -60,14 +60,14 @@ fn a_syn_is_laid_out_as_linux_does() {
     };
     let header = tcp(&example::book(), &mut WireFormat::new(), 1, segment);
     let expected = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0, 1, 3, 3, 7];
-    assert_eq!(header.options(), expected);
+    assert_eq!(header.options.as_slice(), expected);
     assert_eq!((header.window_size, header.acknowledgment_number), (64_240, 0));
     let plain = Segment { timestamps: None, ..segment };
     let header = tcp(&example::book(), &mut WireFormat::new(), 1, plain);
-    assert_eq!(header.options(), [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]);
+    assert_eq!(header.options.as_slice(), [2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 7]);
     let bare = Segment { syn: SynOptions { mss: 536, ..SynOptions::default() }, ..segment };
     let header = tcp(&example::book(), &mut WireFormat::new(), 1, bare);
-    assert_eq!(header.options(), [2, 4, 2, 24, 1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0]);
+    assert_eq!(header.options.as_slice(), [2, 4, 2, 24, 1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -263,6 +263,10 @@ fn tshark(file: &Path, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
+/// What tshark must find nowhere.
+const SEVERE: &str = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.checksum.status == 0 \
+                      || tcp.checksum.status == 0 || udp.checksum.status == 0";
+
 #[test]
 fn tshark_reads_captures_without_a_complaint() {
     let scratch = tempfile::tempdir().unwrap();
@@ -275,39 +279,61 @@ fn tshark_reads_captures_without_a_complaint() {
             let path = out.join(file);
             let Some(lines) = tshark(&path, &[]) else { return };
             assert_eq!(lines.lines().count(), count, "{lines}");
-            let severe = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.checksum.status == 0 \
-                          || tcp.checksum.status == 0 || udp.checksum.status == 0";
-            assert_eq!(tshark(&path, &["-Y", severe]).unwrap(), "", "{file} ({name})");
+            assert_eq!(tshark(&path, &["-Y", SEVERE]).unwrap(), "", "{file} ({name})");
         }
     }
     let full = scratch.path().join("full/r1-r2.pcapng");
+    // That it would complain: a byte of the last payload is changed.
+    let mut bytes = fs::read(&full).unwrap();
+    let place = bytes.len() - 20;
+    bytes[place] ^= 0x40;
+    let broken = scratch.path().join("broken.pcapng");
+    fs::write(&broken, bytes).unwrap();
+    assert_eq!(tshark(&broken, &["-Y", SEVERE]).unwrap().lines().count(), 1);
     let good = tshark(&full, &["-Y", "tcp.checksum.status == 1 || udp.checksum.status == 1"]).unwrap();
     assert_eq!(good.lines().count(), 14, "every checksum was verified");
-    let fields = ["-T", "fields", "-E", "separator=,", "-o", "tcp.relative_sequence_numbers:TRUE"];
-    let mut arguments = fields.to_vec();
-    for field in [
-        "frame.time_epoch",
-        "ip.id",
-        "ip.dsfield.ecn",
-        "tcp.seq",
-        "tcp.len",
-        "tcp.window_size",
-        "frame.comment",
-    ] {
-        arguments.extend(["-e", field]);
-    }
-    insta::assert_snapshot!("tshark_forward", tshark(&full, &arguments).unwrap());
-    // D-SACK, window scaling and options as tshark sees them on the way back.
+    let fields = |file: &Path, names: &[&str]| -> Vec<Vec<i64>> {
+        let mut arguments = vec!["-Y", "tcp", "-T", "fields"];
+        names.iter().for_each(|name| arguments.extend(["-e", name]));
+        let text = tshark(file, &arguments).unwrap();
+        text.lines().map(|line| line.split('\t').map(|field| field.parse().unwrap()).collect()).collect()
+    };
+    assert_eq!(
+        fields(&full, &["ip.dsfield.ecn", "tcp.seq", "tcp.len", "tcp.window_size"])[..5],
+        [
+            vec![0, 0, 0, 64_240],
+            vec![0, 1, 0, 65_536],
+            vec![2, 1, 1448, 65_536],
+            vec![3, 2897, 1448, 65_536],
+            vec![2, 4345, 1448, 65_536],
+        ]
+    );
+    let marked = tshark(&full, &["-Y", "frame.comment contains \"marked congestion-experienced\""]).unwrap();
+    assert_eq!(marked.lines().count(), 1);
+    // On the way back: windows scaled by the SYN-ACK's shift, SACK blocks and one D-SACK.
     let back = scratch.path().join("full/r2-r1.pcapng");
-    let mut arguments = fields.to_vec();
-    for field in [
-        "tcp.ack",
-        "tcp.options.sack.count",
-        "tcp.options.sack.dsack",
-        "tcp.options.timestamp.tsval",
-        "tcp.window_size",
-    ] {
-        arguments.extend(["-e", field]);
+    let acks = fields(&back, &["tcp.ack", "tcp.window_size"]);
+    assert_eq!(acks[..3], [vec![1, 65_160], vec![1449, 1 << 20], vec![1449, 1 << 20]]);
+    assert_eq!(tshark(&back, &["-Y", "tcp.options.sack.count"]).unwrap().lines().count(), 5);
+    assert_eq!(tshark(&back, &["-Y", "tcp.options.sack.dsack"]).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
-    insta::assert_snapshot!("tshark_back", tshark(&back, &arguments).unwrap());
+    let options = CaptureOptions::default();
+    let error = CaptureWriter::new(Full, Path::new("runs/a/r1-r2.pcapng"), "r1>r2", options).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("cannot write runs/a/r1-r2.pcapng: ") && text.contains("free some space"),
+        "{text}"
+    );
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use warpline_core::packet::{FlowId, LinkId};
+use warpline_core::packet::{EndpointId, FlowId, LinkId, NodeId};
 use warpline_core::record::{LinkRecord, TcpRecord};
 
 use crate::results::address::AddressBook;
@@ -22,6 +22,13 @@ use crate::results::wire::WireFormat;
 
 /// Takes what a run records, as it goes.
 pub trait Recorder {
+    /// A connection was opened: what follows from its ends belongs to this flow.
+    fn connection_opened(
+        &mut self,
+        flow: FlowId,
+        opener: (EndpointId, NodeId),
+        other: (EndpointId, NodeId),
+    );
     /// Takes events of recorded links, in the order of time. Each goes where its link was registered.
     ///
     /// # Errors
@@ -120,6 +127,14 @@ impl MemoryRecorder {
 }
 
 impl Recorder for MemoryRecorder {
+    fn connection_opened(
+        &mut self,
+        flow: FlowId,
+        opener: (EndpointId, NodeId),
+        other: (EndpointId, NodeId),
+    ) {
+        self.streams.book.add_connection(flow, opener, other);
+    }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
         self.streams.packets(records)
     }
@@ -281,7 +296,7 @@ impl RunWriter {
         if !self.names.insert(name.to_lowercase()) || path.exists() {
             return Err(ResultError::SameName { name: name.to_owned() });
         }
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
         Ok((path, BufWriter::new(file)))
     }
 
@@ -319,6 +334,14 @@ impl RunWriter {
 }
 
 impl Recorder for RunWriter {
+    fn connection_opened(
+        &mut self,
+        flow: FlowId,
+        opener: (EndpointId, NodeId),
+        other: (EndpointId, NodeId),
+    ) {
+        self.streams.book.add_connection(flow, opener, other);
+    }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
         if !self.captures.is_empty() {
             for record in records {
@@ -371,7 +394,7 @@ impl SealedRun {
     /// If it cannot be written.
     pub fn add_file(&mut self, name: &str, contents: &[u8]) -> Result<(), ResultError> {
         let path = self.directory.path().join(name);
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
         let mut file = BufWriter::new(file);
         file.write_all(contents).map_err(|error| ResultError::io("write", &path, error))?;
         finish_file(&path, file)

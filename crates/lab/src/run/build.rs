@@ -163,7 +163,7 @@ fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConf
     match &spec.queue {
         Queue::Droptail { .. } => QdiscConfig::DropTail { limit },
         Queue::Priority { classes, .. } => QdiscConfig::Priority(PriorityConfig {
-            bands: classes.unwrap_or(2),
+            bands: u16::from(classes.unwrap_or(2)),
             limit: PriorityLimit::Shared(limit),
         }),
         Queue::Red { min_threshold, max_threshold, max_probability, weight, gentle, ecn, .. } => {
@@ -205,13 +205,15 @@ fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConf
         Queue::FqCodel { target, interval, quantum, flows, ecn, .. } => {
             let default = FqCodelConfig::default();
             QdiscConfig::FqCodel(FqCodelConfig {
-                limit,
-                target: target.map_or(default.target, |time| time.0),
-                interval: interval.map_or(default.interval, |time| time.0),
+                codel: CodelConfig {
+                    limit,
+                    target: target.map_or(default.codel.target, |time| time.0),
+                    interval: interval.map_or(default.codel.interval, |time| time.0),
+                    ecn: ecn.unwrap_or(default.codel.ecn),
+                    ..default.codel
+                },
                 quantum: quantum.map_or(default.quantum, |size| size.0.0 as u32),
                 flows: flows.unwrap_or(default.flows),
-                ecn: ecn.unwrap_or(true),
-                ..default
             })
         }
     }
@@ -242,7 +244,7 @@ fn jitter(jitter: &Jitter) -> Option<JitterConfig> {
     let (kind, reorder) = match jitter {
         Jitter::None {} => return None,
         Jitter::Uniform { min, max, reorder } => {
-            (JitterKind::Uniform { min: min.map_or(TimeDelta::ZERO, |time| time.0), max: max.0 }, reorder)
+            (JitterKind::Uniform { low: min.map_or(TimeDelta::ZERO, |time| time.0), high: max.0 }, reorder)
         }
         Jitter::Normal { mean, stddev, reorder } => {
             (JitterKind::Normal { mean: mean.0, stddev: stddev.0 }, reorder)

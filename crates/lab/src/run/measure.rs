@@ -98,7 +98,7 @@ impl Meter {
                     *sample.ssthresh_bytes.get_or_insert(0) += connection.ssthresh();
                 }
                 if sample.srtt_ms.is_none() {
-                    sample.srtt_ms = connection.srtt().map(ms);
+                    sample.srtt_ms = Some(connection.srtt()).filter(|srtt| !srtt.is_zero()).map(ms);
                 }
             }
             flows.push(sample);

@@ -18,7 +18,7 @@ use warpline_transport::cc::{CcConfig, CongestionControl};
 use crate::hosts::World;
 use crate::report::{ReportError, write_report};
 use crate::results::{
-    AddressBook, MemoryRecorder, Recorder, ResultError, RunInfo, RunWriter, Summary, Tables,
+    AddressBook, CaptureOptions, MemoryRecorder, Recorder, ResultError, RunInfo, RunWriter, Summary, Tables,
 };
 use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 use build::{Built, build};
@@ -181,7 +181,9 @@ pub fn run(
             }
             match (&mut sinks.writer, kind) {
                 (Some(writer), _) if table => writer.record_packets(*link),
-                (Some(writer), LinkRecordKind::Pcap) => writer.record_pcap(*link, name)?,
+                (Some(writer), LinkRecordKind::Pcap) => {
+                    writer.record_capture(*link, name, CaptureOptions::default())?;
+                }
                 _ => {}
             }
         }

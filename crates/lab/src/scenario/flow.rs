@@ -132,6 +132,8 @@ pub enum FlowRecordKind {
     Tcp,
     /// A qlog file, NAME.sqlog.
     Qlog,
+    /// The distribution of the packets' latency: its percentiles in the results.
+    Latency,
 }
 
 /// Web sessions, from a proxy's log or from distributions.
