@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -146,7 +147,7 @@ def _execute(
     if executor is not None:
         return gathered([executor.submit(_run_point, point).result for point in points])
     if jobs <= 1:
-        return gathered((lambda point=point: _run_point(point)) for point in points)
+        return gathered(partial(_run_point, point) for point in points)
     # Not "fork": the parent may have threads (polars, a notebook), and a fork of those can hang.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
@@ -193,8 +194,12 @@ def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
                 "packet_hops": summary["packet_hops"],
             }
         ]
+    elif by == "group":
+        entries = summary["groups"]
+    elif by == "flow":
+        entries = summary["flows"]
     else:
-        entries = {"group": summary["groups"], "flow": summary["flows"], "link": summary["links"]}[by]
+        entries = summary["links"]
     return [dict(entry) for entry in entries]
 
 
