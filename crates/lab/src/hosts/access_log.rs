@@ -7,7 +7,9 @@ use warpline_core::TimeDelta;
 
 /// A line that is not an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {problem}; expected Squid's native format, `time elapsed client code/status bytes method URL`")]
+#[error(
+    "line {line}, column {column}: {problem}; expected Squid's native format, `time elapsed client code/status bytes method URL`"
+)]
 pub struct AccessLogError {
     /// Line, from 1.
     pub line: usize,
@@ -89,7 +91,9 @@ mod tests {
         let error = parse("1066036250.6 310 c TCP_MISS/200 many GET u").unwrap_err();
         assert_eq!((error.line, error.column), (1, 33));
         assert!(error.to_string().contains("`many` is not a number of bytes"));
-        assert!(parse("\n1066036250.6 310").unwrap_err().to_string().starts_with("line 2, column 17: the client"));
+        assert!(
+            parse("\n1066036250.6 310").unwrap_err().to_string().starts_with("line 2, column 17: the client")
+        );
     }
 
     proptest! {

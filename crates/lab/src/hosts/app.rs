@@ -28,8 +28,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// A connection that stays open, for an application that writes to it.
-    const STREAM: Exchange =
-        Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
+    const STREAM: Exchange = Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
 
     /// `bytes` on a connection of their own.
     fn transfer(bytes: u64, request: u64, tag: u32) -> Exchange {
@@ -52,7 +51,7 @@ pub(crate) enum Action {
 
 /// Instants at a constant rate, exact in the long run.
 #[derive(Clone, Copy, Debug)]
-struct Beat {
+pub(crate) struct Beat {
     next: Timestamp,
     nanos: u64,
     rest: u64,

@@ -325,7 +325,9 @@ impl World {
                 }
                 app::Action::Datagram { bytes } => {
                     let Some(sink) = state.sink else { continue };
-                    let len = bytes.saturating_sub(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
+                    let len = bytes.saturating_sub(
+                        warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
+                    );
                     let datagram = Datagram { seq: state.datagrams.packets, created: now, len };
                     state.datagrams.packets += 1;
                     state.datagrams.bytes += u64::from(bytes);

@@ -86,11 +86,8 @@ impl Sessions {
         self.next_session = Some(next);
         if now >= next {
             self.next_session = Some(next + gap(rate, stream));
-            let session = Session {
-                pages_left: Self::count(&self.model.pages, stream),
-                objects_left: 0,
-                active: 0,
-            };
+            let session =
+                Session { pages_left: Self::count(&self.model.pages, stream), objects_left: 0, active: 0 };
             let id = self.free.pop().unwrap_or_else(|| {
                 self.sessions.push(Session::default());
                 self.sessions.len() as u32 - 1

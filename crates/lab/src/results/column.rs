@@ -273,8 +273,7 @@ pub(crate) fn field(
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
         .map(|(key, text)| (key.to_owned(), text.to_owned()));
-    arrow_schema::Field::new(name, data_type, nullable)
-        .with_metadata(metadata.collect::<std::collections::BTreeMap<_, _>>())
+    arrow_schema::Field::new(name, data_type, nullable).with_metadata(metadata.collect())
 }
 
 /// The column of that name.

@@ -23,12 +23,7 @@ use crate::results::wire::WireFormat;
 /// Takes what a run records, as it goes.
 pub trait Recorder {
     /// A connection was opened: what follows from its ends belongs to this flow.
-    fn connection_opened(
-        &mut self,
-        flow: FlowId,
-        opener: (EndpointId, NodeId),
-        other: (EndpointId, NodeId),
-    );
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId));
     /// Takes events of recorded links, in the order of time. Each goes where its link was registered.
     ///
     /// # Errors
@@ -127,12 +122,7 @@ impl MemoryRecorder {
 }
 
 impl Recorder for MemoryRecorder {
-    fn connection_opened(
-        &mut self,
-        flow: FlowId,
-        opener: (EndpointId, NodeId),
-        other: (EndpointId, NodeId),
-    ) {
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
         self.streams.book.add_connection(flow, opener, other);
     }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
@@ -334,12 +324,7 @@ impl RunWriter {
 }
 
 impl Recorder for RunWriter {
-    fn connection_opened(
-        &mut self,
-        flow: FlowId,
-        opener: (EndpointId, NodeId),
-        other: (EndpointId, NodeId),
-    ) {
+    fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
         self.streams.book.add_connection(flow, opener, other);
     }
     fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {

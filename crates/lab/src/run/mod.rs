@@ -261,7 +261,7 @@ pub fn run(
     let directory = match sinks.writer {
         Some(mut writer) => {
             writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
-            let mut sealed = writer.seal(&summary, &transfers)?;
+            let sealed = writer.seal(&summary, &transfers)?;
             if options.report {
                 let report = sealed.path().join("report.html");
                 write_report(&[sealed.path()], &report)?;

@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
             choices.iter().copied().filter(|s| types(s).iter().any(|t| is_type(&node.data, t))).collect();
         match (&node.data, fitting.as_slice()) {
             (_, []) => self.wrong_type(&choices, outer, node),
-            (Data::Text(text), _) => self.text(&fitting, outer, node, text),
+            (Data::Text(text), _) => self.text(&fitting, &choices, outer, node, text),
             (Data::Table(_), [one]) if one["properties"]["kind"]["const"].is_null() => self.table(one, node),
             (Data::Table(_), variants) => self.tagged(variants, node),
             (Data::Array(items), [one, ..]) => self.array(one, node, items),
@@ -151,7 +151,14 @@ impl<'a> Walk<'a> {
             .unwrap_or_default()
     }
 
-    fn text(&mut self, fitting: &[&'a Value], outer: &'a Value, node: &Node, text: &str) {
+    fn text(
+        &mut self,
+        fitting: &[&'a Value],
+        choices: &[&'a Value],
+        outer: &'a Value,
+        node: &Node,
+        text: &str,
+    ) {
         let names = string_values(fitting);
         if names.contains(&text) {
             return;
@@ -160,7 +167,13 @@ impl<'a> Walk<'a> {
             fitting.iter().filter(|s| s["const"].is_null() && s["enum"].is_null()).collect();
         if open.is_empty() {
             let message = format!("{} cannot be {text:?}", self.subject());
-            return self.error(node, message, spelling_help(text, &names));
+            let mut help = spelling_help(text, &names);
+            for word in ["number", "object"] {
+                if choices.iter().any(|choice| types(choice).contains(&word)) {
+                    help.push(format!("or {}", type_word(word)));
+                }
+            }
+            return self.error(node, message, help);
         }
         let mut reason = None;
         for schema in open {
@@ -199,13 +212,13 @@ impl<'a> Walk<'a> {
             && high.is_none_or(|high| value <= high);
         if !fits {
             let range = match (low, above, high) {
-                (Some(low), _, Some(high)) => format!("from {low} to {high}"),
-                (Some(low), _, None) => format!("at least {low}"),
+                (Some(low), _, Some(high)) if high < i64::MAX as f64 => format!("from {low} to {high}"),
+                (Some(low), _, _) => format!("at least {low}"),
                 (None, Some(above), _) => format!("above {above}"),
                 (None, None, Some(high)) => format!("at most {high}"),
                 (None, None, None) => "a finite number".to_owned(),
             };
-            let message = format!("{} is out of range: {}", self.subject(), node.describe());
+            let message = format!("{} is out of range: {value}", self.subject());
             self.error(node, message, vec![format!("allowed: {range}")]);
         }
     }

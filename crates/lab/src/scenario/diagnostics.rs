@@ -200,7 +200,7 @@ impl Collector {
                 }
                 _ => false,
             };
-            !follows && !(network && about_nodes)
+            !(follows || network && about_nodes)
         }));
     }
 
@@ -236,16 +236,6 @@ pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>)
         .filter(|(_, likeness)| *likeness > 0.8)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(name, _)| name)
-}
-
-/// "a, b or c", each in backquotes.
-pub(crate) fn any_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    match names.as_slice() {
-        [] => "nothing".to_owned(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} or {last}", most.join(", ")),
-    }
 }
 
 /// Help for a name that is not known: the nearest one, and all there are.

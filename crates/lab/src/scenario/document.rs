@@ -21,6 +21,9 @@ pub(crate) enum Place {
     Unknown,
 }
 
+/// What TOML's parser says, and where.
+pub(crate) type SyntaxError = (String, Option<Range<usize>>);
+
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
@@ -70,7 +73,7 @@ impl Table {
 
 impl Node {
     /// Reads TOML, going on after syntax errors; they are returned with their places.
-    pub(crate) fn from_toml(text: &str) -> (Node, Vec<(String, Option<Range<usize>>)>) {
+    pub(crate) fn from_toml(text: &str) -> (Node, Vec<SyntaxError>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let place = Place::File(table.span());
         let node = Node { place, data: Data::Table(table_from(table.into_inner(), &Place::File)) };

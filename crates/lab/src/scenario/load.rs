@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::diagnostics::{Collector, Diagnostics, Sources};
@@ -78,7 +78,11 @@ impl Scenario {
     /// The scenario as a JSON value: defaults that are constants filled in, nothing that is not set.
     pub fn to_json(&self) -> Value {
         // Maps with string keys and finite numbers only: this cannot fail.
-        without_nulls(serde_json::to_value(self).unwrap_or_default())
+        let mut value = without_nulls(serde_json::to_value(self).unwrap_or_default());
+        if let Value::Object(map) = &mut value {
+            map.retain(|_, v| *v != Value::Array(Vec::new()) && *v != Value::Object(Map::new()));
+        }
+        value
     }
 
     /// The scenario as TOML, normalised: without comments, with defaults filled in. Reading it gives the same scenario.
@@ -179,30 +183,54 @@ fn name_after_file(node: &mut Node, file: &str) {
             .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
             .collect();
         let name = if plain.is_empty() { "scenario".to_owned() } else { plain };
-        let value = Node { place: Place::Unknown, data: Data::Text(name) };
-        table.0.retain(|entry| entry.key != "name");
-        table.0.push(Entry { key: "name".to_owned(), place: Place::Unknown, value });
+        stand_in(table, "name", &name);
     }
 }
 
-/// The document without what is wrong, so that the rest can be checked for its meaning too. A missing duration becomes a long
-/// one.
+/// The document without what is wrong, so that the rest can be checked for its meaning too. Stand-ins take the place of what
+/// cannot be missing; errors about them are not told (see `append_unrelated`).
 fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
     let mut pruned = node.clone();
     for path in wrong {
-        let Some((Step::Key(last), parents)) = path.split_last() else { continue };
-        if let Some(table) = table_at(&mut pruned, parents) {
+        let mut path = path.as_slice();
+        // A wrong entry of a list takes the list with it, but for the lists of links, hosts and flows.
+        while path.len() > 2
+            && let [rest @ .., Step::Index(_)] = path
+        {
+            path = rest;
+        }
+        if let Some((Step::Key(last), parents)) = path.split_last()
+            && let Some(table) = table_at(&mut pruned, parents)
+        {
             table.0.retain(|entry| entry.key != *last);
         }
     }
     if !wrong.is_empty()
         && let Data::Table(table) = &mut pruned.data
-        && table.value("duration").is_none()
     {
-        let value = Node { place: Place::Unknown, data: Data::Text("100000h".to_owned()) };
-        table.0.push(Entry { key: "duration".to_owned(), place: Place::Unknown, value });
+        stand_in(table, "duration", "100000h");
+        for (list, keys) in [("flow", ["from", "to"].as_slice()), ("host", &["name"]), ("link", &[])] {
+            let Some(Data::Array(items)) = table.value_mut(list).map(|node| &mut node.data) else { continue };
+            for item in items {
+                if item.table().is_none() {
+                    item.data = Data::Table(Table::default());
+                }
+                if let Data::Table(entry) = &mut item.data {
+                    keys.iter().for_each(|key| stand_in(entry, key, "?"));
+                }
+            }
+        }
     }
     pruned
+}
+
+/// Gives `table` a value for `key` if it has none.
+fn stand_in(table: &mut Table, key: &str, text: &str) {
+    if table.value(key).is_none_or(|value| value.data == Data::Null) {
+        let value = Node { place: Place::Unknown, data: Data::Text(text.to_owned()) };
+        table.0.retain(|entry| entry.key != key);
+        table.0.push(Entry { key: key.to_owned(), place: Place::Unknown, value });
+    }
 }
 
 fn table_at<'a>(node: &'a mut Node, path: &[Step]) -> Option<&'a mut Table> {

@@ -198,6 +198,10 @@ impl FromStr for StartTime {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (earliest, latest) = match text.split_once("..") {
+            // Three dots would be read as "0s" and ".1s".
+            Some((_, b)) if b.starts_with('.') => {
+                return Err(format!("`{text}` has too many dots; write for example `0s..1s`"));
+            }
             Some((a, b)) => (a.parse::<Time>()?.0, b.parse::<Time>()?.0),
             None => {
                 let at = text.parse::<Time>()?.0;

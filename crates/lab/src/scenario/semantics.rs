@@ -154,7 +154,7 @@ impl Check<'_> {
         let scenario = self.scenario;
         if scenario.link.is_empty() && scenario.topology.is_none() {
             let help = "add a [topology], for example kind = \"dumbbell\", or [[link]]s";
-            self.error(&[], "the scenario has no network", help);
+            self.error(&[key("topology")], "the scenario has no network", help);
         }
         for (i, link) in scenario.link.iter().enumerate() {
             match (&link.between, &link.from, &link.to) {

@@ -11,7 +11,7 @@ use super::{Cc, CcKind};
 pub(super) fn check(check: &mut Check<'_>) {
     let scenario = check.scenario;
     if scenario.flow.is_empty() {
-        check.error(&[], "the scenario has no traffic", "add a [[flow]] with `from` and `to`");
+        check.error(&[key("flow")], "the scenario has no traffic", "add a [[flow]] with `from` and `to`");
     }
     tcp(check, &[key("tcp")], &scenario.tcp);
     for (i, host) in scenario.host.iter().enumerate() {

@@ -38,6 +38,10 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
     if segments.is_empty() {
         return Err(malformed(0..equals.max(1), "`--set` without a path"));
     }
+    // No key of a scenario lies this deep; a longer path would only nest.
+    if segments.len() > 16 {
+        return Err(malformed(0..equals, "the path has more than 16 steps"));
+    }
     let raw = text[equals + 1..].trim();
     let offset = text.len() - text[equals + 1..].trim_start().len();
     let place = Place::Set(index, offset..text.len().max(offset));

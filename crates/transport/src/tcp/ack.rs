@@ -1,0 +1,420 @@
+//! Acknowledgements: what they deliver, the samples they give, and the report to congestion control. The common case (in
+//! order, nothing lost, nothing selectively acknowledged) is straight-line code; all else is in one function apart.
+
+use warpline_core::record::TcpEvent;
+use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
+
+use super::connection::Connection;
+use super::scoreboard::Sent;
+use crate::cc::{AckSample, CongestionControl, Phase};
+
+/// What one acknowledgement did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Bytes delivered, cumulatively or selectively.
+    pub bytes: u64,
+    /// The segment among them that was sent last.
+    pub newest: Option<Sent>,
+    /// Send times of the oldest and the newest segment among them that was sent once (Karn); `NEVER` for none.
+    pub oldest_once: Timestamp,
+    pub newest_once: Timestamp,
+    /// A segment sent once was delivered although one above it had been before (RFC 8985 section 6.2 step 3).
+    pub reordered: bool,
+}
+
+impl Work {
+    const NONE: Work = Work {
+        bytes: 0,
+        newest: None,
+        oldest_once: Timestamp::NEVER,
+        newest_once: Timestamp::NEVER,
+        reordered: false,
+    };
+
+    /// `sent` was delivered; bytes up to `forward` had been delivered before, in part.
+    fn note(&mut self, sent: &Sent, forward: u64) {
+        self.bytes += u64::from(sent.len);
+        let newer =
+            |other: &Option<Sent>| other.is_none_or(|o| (o.sent_at, o.end()) < (sent.sent_at, sent.end()));
+        if newer(&self.newest) {
+            self.newest = Some(*sent);
+        }
+        if !sent.was_retransmitted() {
+            self.oldest_once = self.oldest_once.min(sent.sent_at);
+            if !self.newest_once.is_set() || sent.sent_at > self.newest_once {
+                self.newest_once = sent.sent_at;
+            }
+            self.reordered |= sent.end() <= forward;
+        }
+    }
+}
+
+impl<C: CongestionControl> Connection<C> {
+    /// The acknowledgement field of any segment.
+    #[inline]
+    pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
+        let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
+        self.max_offered = self.max_offered.max(u64::from(segment.window));
+        if plain && segment.ack == self.una && self.una == self.nxt {
+            // Nothing is out: a receiver's usual case.
+            self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
+            self.persist_answered();
+        } else if plain
+            && segment.ack > self.una
+            && segment.ack <= self.nxt
+            && self.phase == Phase::Open
+            && self.board.is_clean()
+            && self.probe_end == 0
+        {
+            self.on_plain_ack(now, segment);
+        } else {
+            self.on_eventful_ack(now, segment);
+        }
+    }
+
+    #[inline]
+    fn persist_answered(&mut self) {
+        if self.persist_count > 0 {
+            self.retries = 0;
+            if self.window_end > self.nxt {
+                self.persist_count = 0;
+            }
+        }
+    }
+
+    /// New data is acknowledged, and nothing is wrong.
+    #[inline]
+    fn on_plain_ack(&mut self, now: Timestamp, segment: &Segment) {
+        let prior_in_flight = self.nxt - self.una;
+        let acked = segment.ack - self.una;
+        self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
+        let Some(first) = self.board.pop_clean(segment.ack) else {
+            self.on_eventful_ack(now, segment);
+            return;
+        };
+        self.note_latency(now, &first);
+        let mut newest = first;
+        while let Some(sent) = self.board.pop_clean(segment.ack) {
+            self.note_latency(now, &sent);
+            newest = sent;
+        }
+        if newest.end() != segment.ack {
+            self.board.trim(segment.ack);
+        }
+        self.una = segment.ack;
+        self.retries = 0;
+        self.dupacks = 0;
+        let sample = if first.was_retransmitted() || newest.was_retransmitted() {
+            self.echo_rtt(now, segment)
+        } else {
+            let rtt = now.saturating_since(newest.sent_at);
+            self.rtt.sample(now.saturating_since(first.sent_at), self.una, self.nxt);
+            self.rtt.note_min(rtt);
+            Some(rtt)
+        };
+        if let Some(rtt) = sample {
+            self.stats.note_rtt(rtt);
+        }
+        if self.rack_used {
+            self.rack.on_delivered(now, &newest, echo(segment), self.rtt.min());
+        }
+        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight);
+        self.rearm(now);
+        if self.recording {
+            self.record_ack(now, segment, acked, sample);
+        }
+    }
+
+    /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
+    #[cold]
+    fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
+        if !self.timestamps {
+            return None;
+        }
+        let millis = (now.as_millis() as u32).wrapping_sub(echo(segment)?);
+        // A millisecond is the resolution: less is not told apart. An echo from before the run began is no sample.
+        if millis > i32::MAX as u32 {
+            return None;
+        }
+        let rtt = TimeDelta::from_millis(u64::from(millis.max(1)));
+        self.rtt.sample(rtt, self.una, self.nxt);
+        Some(rtt)
+    }
+
+    #[inline]
+    pub(super) fn note_latency(&mut self, now: Timestamp, sent: &Sent) {
+        let latency = now.saturating_since(sent.first_sent_at);
+        self.stats.latency_count += 1;
+        self.stats.latency_sum_ns += latency.as_nanos();
+        self.stats.latency_max_ns = self.stats.latency_max_ns.max(latency.as_nanos());
+        if self.log_latencies {
+            self.latencies.push(latency);
+        }
+    }
+
+    /// Tells congestion control, and takes its window.
+    #[inline]
+    fn report(
+        &mut self,
+        now: Timestamp,
+        segment: &Segment,
+        acked: u64,
+        newest: Option<&Sent>,
+        rtt: Option<TimeDelta>,
+        prior_in_flight: u64,
+    ) {
+        let min_rtt = self.rtt.min();
+        let (delivery_rate, prior_delivered) = match newest {
+            Some(newest) => (self.rate.on_delivered(now, acked, newest, min_rtt), newest.delivered),
+            None => {
+                self.rate.delivered += acked;
+                (None, self.rate.delivered - acked)
+            }
+        };
+        let cwnd = self.cc.cwnd();
+        let slow_start = cwnd < self.cc.ssthresh();
+        // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
+        let limited = !self.config.cwnd_validation
+            || segment.ack <= self.limited_until
+            || (slow_start && cwnd < prior_in_flight * 2);
+        let sample = AckSample {
+            now,
+            acked,
+            mss: self.mss,
+            rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt,
+            one_way_delay: match segment.timestamps {
+                Some((value, echo)) if self.timestamps => {
+                    Some(TimeDelta::from_millis(u64::from(value.wrapping_sub(echo))))
+                }
+                _ => None,
+            },
+            delivery_rate,
+            delivered: self.rate.delivered,
+            prior_delivered,
+            prior_in_flight,
+            in_flight: self.in_flight(),
+            next_seq: self.nxt,
+            ack: self.una,
+            ce: if segment.flags.contains(Flags::ECE) && self.ecn.enabled { acked } else { 0 },
+            cwnd_limited: limited && self.ramp == u64::MAX,
+            phase: self.phase,
+        };
+        self.cc.on_ack(&sample);
+        if self.ramp != u64::MAX {
+            self.ramp += acked.min(2 * self.mss);
+            if self.ramp >= self.cc.cwnd() {
+                self.ramp = u64::MAX;
+            }
+        }
+        self.refresh_window();
+    }
+
+    /// The window that is in force now.
+    #[inline]
+    pub(super) fn refresh_window(&mut self) {
+        let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
+        let cwnd = self.cc.cwnd().min(clamp);
+        let burst = u64::from(self.config.small_window_burst) * self.mss;
+        self.small_window = cwnd < burst;
+        self.window = if self.small_window {
+            burst
+        } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            self.prr.cwnd.min(clamp)
+        } else {
+            cwnd
+        };
+    }
+
+    #[cold]
+    fn record_ack(&mut self, now: Timestamp, segment: &Segment, acked: u64, rtt: Option<TimeDelta>) {
+        let event = TcpEvent::Acked {
+            ack: segment.ack,
+            window_end: self.window_end,
+            newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
+            rtt,
+        };
+        self.record(now, event);
+        self.record_metrics(now);
+    }
+
+    /// Everything that is not plain: duplicates, SACK, ECN echoes, and every acknowledgement while something is wrong.
+    #[inline(never)]
+    fn on_eventful_ack(&mut self, now: Timestamp, segment: &Segment) {
+        if segment.ack > self.nxt {
+            // RFC 9293 section 3.10.7.4: it acknowledges what was never sent.
+            self.rcv.ack_now = true;
+            return;
+        }
+        let edge = segment.ack + u64::from(segment.window);
+        let window_grew = edge > self.window_end;
+        self.window_end = self.window_end.max(edge);
+        self.persist_answered();
+        if segment.ack < self.una {
+            return;
+        }
+        let prior_in_flight = self.in_flight();
+        let prior_una = self.una;
+        let forward = self.una.max(self.board.sacked_end);
+        let advanced = segment.ack > self.una;
+        let emulated = if self.sack_used { 0 } else { self.board.sacked };
+        let mut work = Work::NONE;
+        if advanced {
+            self.acknowledge_cumulatively(now, segment.ack, forward, emulated, &mut work);
+        }
+        let dsack =
+            self.sack_used && !segment.sack.is_empty() && self.on_sack(now, segment, forward, &mut work);
+        if !self.sack_used && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
+            self.on_duplicate_ack(&mut work);
+        }
+        let sample = self.sample_rtt(now, segment, &work, advanced);
+        if work.reordered {
+            self.rack.note_reordering();
+        }
+        if self.rack_used
+            && let Some(newest) = &work.newest
+        {
+            self.rack.on_delivered(now, newest, echo(segment), self.rtt.min());
+        }
+        self.on_probe_ack(now, segment, advanced, dsack);
+        let newly_lost = self.on_signs(now, segment, advanced, prior_una, &work);
+        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            let in_flight = self.in_flight();
+            self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
+        }
+        if work.bytes > 0 {
+            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight);
+        }
+        self.refresh_window();
+        if advanced {
+            self.retries = 0;
+            self.rearm(now);
+        }
+        self.rearm_reordering();
+        if self.recording {
+            self.record_ack(now, segment, work.bytes, sample);
+        }
+    }
+
+    fn acknowledge_cumulatively(
+        &mut self,
+        now: Timestamp,
+        ack: u64,
+        forward: u64,
+        emulated: u64,
+        work: &mut Work,
+    ) {
+        let acked = ack - self.una;
+        // Duplicate acknowledgements stood for segments that are now counted themselves.
+        self.board.sacked -= emulated;
+        while let Some(sent) = self.board.pop(ack) {
+            if sent.flags & Sent::SACKED == 0 {
+                self.note_latency(now, &sent);
+                work.note(&sent, forward);
+            }
+        }
+        work.bytes += self.board.trim(ack);
+        self.una = ack;
+        self.dupacks = 0;
+        if emulated > 0 {
+            // One of the segments acknowledged is the one that was missing (Linux tcp_remove_reno_sacks).
+            let explained = acked.saturating_sub(self.mss).min(emulated);
+            work.bytes = work.bytes.saturating_sub(explained);
+            if self.phase == Phase::Recovery {
+                let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
+                let room = (self.nxt - self.una).saturating_sub(first);
+                self.board.sacked = (emulated - explained).min(room);
+            }
+        }
+    }
+
+    /// SACK blocks. Returns whether one of them told of a duplicate.
+    fn on_sack(&mut self, now: Timestamp, segment: &Segment, forward: u64, work: &mut Work) -> bool {
+        let mut blocks = [(0, 0); 4];
+        let mut count = 0;
+        let mut dsack = false;
+        let first_two = {
+            let mut it = segment.sack.iter(segment.ack);
+            (it.next(), it.next())
+        };
+        for (i, (start, end)) in segment.sack.iter(segment.ack).enumerate() {
+            // RFC 2883 section 4: below the cumulative acknowledgement, or within the second block.
+            let within_second = matches!(first_two.1, Some((s, e)) if s <= start && end <= e);
+            if i == 0 && (start < segment.ack || within_second) {
+                dsack = true;
+                self.stats.dsacks_received += 1;
+                self.undo.on_dsack(end);
+                if self.rack_used {
+                    self.rack.on_dsack(self.una, self.nxt);
+                }
+                continue;
+            }
+            if start >= self.una && start < end && end <= self.nxt {
+                blocks[count] = (start, end);
+                count += 1;
+            }
+        }
+        let (stats, latencies) = (&mut self.stats, &mut self.latencies);
+        let (records, recording, log) = (&mut self.records, self.recording, self.log_latencies);
+        self.board.sack(&blocks[..count], |sent| {
+            let latency = now.saturating_since(sent.first_sent_at);
+            stats.latency_count += 1;
+            stats.latency_sum_ns += latency.as_nanos();
+            stats.latency_max_ns = stats.latency_max_ns.max(latency.as_nanos());
+            if log {
+                latencies.push(latency);
+            }
+            if recording {
+                records.push((now, TcpEvent::Sacked { start: sent.seq, end: sent.end() }));
+            }
+            work.note(sent, forward);
+        });
+        dsack
+    }
+
+    /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.
+    fn on_duplicate_ack(&mut self, work: &mut Work) {
+        self.dupacks += 1;
+        if self.dupacks == 1 && self.phase == Phase::Open {
+            self.flight_before = self.nxt - self.una;
+        }
+        if self.phase == Phase::Loss {
+            return;
+        }
+        let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
+        let room = (self.nxt - self.una).saturating_sub(missing + self.board.sacked);
+        let bytes = self.mss.min(room);
+        self.board.sacked += bytes;
+        work.bytes += bytes;
+    }
+
+    fn sample_rtt(
+        &mut self,
+        now: Timestamp,
+        segment: &Segment,
+        work: &Work,
+        advanced: bool,
+    ) -> Option<TimeDelta> {
+        let sample = if work.newest_once.is_set() {
+            let rtt = now.saturating_since(work.newest_once);
+            self.rtt.sample(now.saturating_since(work.oldest_once), self.una, self.nxt);
+            self.rtt.note_min(rtt);
+            Some(rtt)
+        } else if advanced {
+            self.echo_rtt(now, segment)
+        } else {
+            None
+        };
+        if let Some(rtt) = sample {
+            self.stats.note_rtt(rtt);
+        }
+        sample
+    }
+}
+
+/// The echoed timestamp, if any.
+#[inline]
+pub(super) fn echo(segment: &Segment) -> Option<u32> {
+    segment.timestamps.map(|(_, echo)| echo)
+}

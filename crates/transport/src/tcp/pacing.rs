@@ -1,0 +1,78 @@
+//! Pacing: when the next segment may leave, at a rate (Linux `tcp_update_pacing_rate`) or in bursts of a window below one
+//! segment (TCP Nice section 4: pairs).
+
+use warpline_core::{TimeDelta, Timestamp};
+
+/// The gate of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pacer {
+    /// Nothing leaves before.
+    pub next: Timestamp,
+    /// Segments of the current burst that may still leave; only for windows below one segment.
+    burst_left: u32,
+}
+
+impl Pacer {
+    /// Whether a segment may leave.
+    #[inline]
+    pub(super) fn is_open(&self, now: Timestamp) -> bool {
+        now >= self.next
+    }
+
+    /// A segment left that takes `span` at the pacing rate. Unused time is not saved up.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Timestamp, span: TimeDelta) {
+        self.next = self.next.max(now) + span;
+    }
+
+    /// A segment left of a burst of `burst`; after the last the gate closes for `interval`.
+    pub(super) fn on_sent_in_burst(&mut self, now: Timestamp, burst: u32, interval: TimeDelta) {
+        if self.burst_left == 0 {
+            self.burst_left = burst;
+        }
+        self.burst_left -= 1;
+        if self.burst_left == 0 {
+            self.next = now + interval;
+        }
+    }
+
+    /// Opens the gate: a time-out may send at once.
+    pub(super) fn reset(&mut self) {
+        *self = Pacer::default();
+    }
+}
+
+/// Time between bursts of `burst` segments so that on average `cwnd` bytes leave per RTT: `burst * mss / cwnd * srtt`.
+pub(super) fn burst_interval(burst: u32, mss: u64, cwnd: u64, srtt: TimeDelta) -> TimeDelta {
+    let nanos = u128::from(srtt.as_nanos()) * u128::from(burst) * u128::from(mss) / u128::from(cwnd.max(1));
+    TimeDelta::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sixteenth_of_a_segment_sends_a_pair_every_32_round_trips() {
+        let interval = burst_interval(2, 1600, 100, TimeDelta::from_millis(50));
+        assert_eq!(interval, TimeDelta::from_millis(1600));
+        let mut pacer = Pacer::default();
+        let now = Timestamp::from_secs(1);
+        pacer.on_sent_in_burst(now, 2, interval);
+        assert!(pacer.is_open(now));
+        pacer.on_sent_in_burst(now, 2, interval);
+        assert!(!pacer.is_open(now));
+        assert!(pacer.is_open(now + interval));
+    }
+
+    #[test]
+    fn unused_time_is_not_saved_up() {
+        let mut pacer = Pacer::default();
+        let now = Timestamp::from_secs(1);
+        pacer.on_sent(now, TimeDelta::from_millis(1));
+        assert!(!pacer.is_open(now));
+        let late = Timestamp::from_secs(2);
+        pacer.on_sent(late, TimeDelta::from_millis(1));
+        assert_eq!(pacer.next, late + TimeDelta::from_millis(1));
+    }
+}

@@ -1,0 +1,419 @@
+//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send.
+
+use warpline_core::{SackBlocks, TimeDelta, Timestamp};
+
+use super::config::TcpConfig;
+
+/// Receive state of one connection. Positions include the FIN's byte.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// Next byte expected.
+    pub nxt: u64,
+    /// An acknowledgement is due now.
+    pub ack_now: bool,
+    /// When a delayed acknowledgement is due.
+    pub delayed_until: Timestamp,
+    /// Value of `nxt` in the last acknowledgement sent (RFC 7323 Last.ACK.sent).
+    pub last_ack_sent: u64,
+    /// Right edge of the window offered last; never moves back.
+    pub edge: u64,
+    /// Timestamp to echo (RFC 7323 TS.Recent).
+    pub ts_recent: u32,
+    /// Position of the FIN, if one came.
+    pub fin_at: Option<u64>,
+    /// Whether the application takes bytes at once.
+    pub auto_read: bool,
+    /// Next byte the application takes; follows `nxt` when `auto_read`.
+    read: u64,
+    buffer: u64,
+    scale: u8,
+    /// Largest payload seen: a full segment.
+    full: u32,
+    unacked: u32,
+    ack_after: u32,
+    delay: Option<TimeDelta>,
+    quick: u32,
+    dsack_on: bool,
+    /// Out-of-order ranges, sorted and apart.
+    ranges: Vec<(u64, u64)>,
+    /// The ranges that changed last, most recent first (RFC 2018 section 4).
+    recent: [(u64, u64); 4],
+    recent_len: u8,
+    /// A duplicate to report (RFC 2883).
+    dsack: Option<(u64, u64)>,
+}
+
+/// What a segment's payload did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// Bytes that had been received before.
+    pub duplicate: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        Receiver {
+            nxt: 0,
+            ack_now: false,
+            delayed_until: Timestamp::NEVER,
+            last_ack_sent: 0,
+            edge: 0,
+            ts_recent: 0,
+            fin_at: None,
+            auto_read: true,
+            read: 1,
+            buffer: config.receive_buffer,
+            scale: 0,
+            full: 0,
+            unacked: 0,
+            ack_after: config.delayed_ack_segments,
+            delay: config.delayed_ack,
+            quick: config.quick_acks,
+            dsack_on: config.dsack,
+            ranges: Vec::new(),
+            recent: [(0, 0); 4],
+            recent_len: 0,
+            dsack: None,
+        }
+    }
+
+    /// Window scale to offer for this buffer (RFC 7323 section 2.2).
+    pub(super) fn wanted_scale(config: &TcpConfig) -> u8 {
+        (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
+    }
+
+    /// The handshake settled the scale; windows are multiples of it from here on.
+    pub(super) fn set_scale(&mut self, scale: u8) {
+        self.scale = scale;
+        self.buffer = self.buffer.min(65_535 << scale);
+        // A buffer below one unit of the scale cannot be expressed; the scale is chosen from the buffer, so it can.
+        self.buffer = (self.buffer >> scale << scale).max(1 << scale);
+    }
+
+    /// Whether SACK blocks or a D-SACK are to be told.
+    #[inline]
+    pub(super) fn has_sack(&self) -> bool {
+        self.recent_len > 0 || self.dsack.is_some()
+    }
+    /// Payload bytes received in order.
+    #[inline]
+    pub(super) fn delivered(&self) -> u64 {
+        let fin = self.fin_at.is_some_and(|fin| self.nxt > fin);
+        self.nxt.saturating_sub(1 + u64::from(fin))
+    }
+    /// In-order bytes the application has not taken.
+    pub(super) fn unread(&self) -> u64 {
+        if self.auto_read { 0 } else { (self.delivered() + 1).saturating_sub(self.read) }
+    }
+    /// The application takes up to `max` bytes. Returns how many, and makes a window update due if it opens by enough
+    /// (RFC 1122 section 4.2.3.3).
+    pub(super) fn take(&mut self, max: u64) -> u64 {
+        let bytes = self.unread().min(max);
+        self.read += bytes;
+        if bytes > 0 && self.nxt > 0 {
+            let offered = self.edge.saturating_sub(self.nxt);
+            let possible = self.right_edge() - self.nxt;
+            let step = (self.buffer / 2).min(u64::from(self.full.max(536))).max(1 << self.scale);
+            if possible >= offered + step.min(self.buffer) && offered < self.buffer / 2 {
+                self.ack_now = true;
+            }
+        }
+        bytes
+    }
+    /// Sets whether the application takes bytes at once.
+    pub(super) fn set_auto_read(&mut self, on: bool) {
+        self.read = (self.delivered() + 1).saturating_sub(self.unread());
+        self.auto_read = on;
+        if on {
+            self.read = self.delivered() + 1;
+            self.ack_now |= self.nxt > 0 && self.edge < self.nxt + self.buffer / 2;
+        }
+    }
+
+    /// Right edge to offer: never less than offered, and not moved by less than a segment or half the buffer unless all is
+    /// free (receiver side of silly window avoidance, RFC 1122 section 4.2.3.3).
+    #[inline]
+    fn right_edge(&self) -> u64 {
+        if self.auto_read {
+            return self.edge.max(self.nxt + self.buffer);
+        }
+        let free = self.buffer.saturating_sub(self.unread()) >> self.scale << self.scale;
+        let step = u64::from(self.full).min(self.buffer / 2);
+        let edge = self.nxt + free;
+        if edge >= self.edge + step || free == self.buffer { edge.max(self.edge) } else { self.edge }
+    }
+
+    /// The window to send in an acknowledgement now (also done with it: the acknowledgement counts as sent).
+    #[inline]
+    pub(super) fn acknowledge(&mut self, syn: bool) -> u32 {
+        self.ack_now = false;
+        self.unacked = 0;
+        self.delayed_until = Timestamp::NEVER;
+        self.last_ack_sent = self.nxt;
+        let window = if syn {
+            // Windows of SYN segments are not scaled (RFC 7323 section 2.2).
+            self.buffer.min(65_535)
+        } else {
+            let window = self.right_edge() - self.nxt;
+            let unit = (1u64 << self.scale) - 1;
+            ((window + unit) & !unit).min(65_535 << self.scale)
+        };
+        self.edge = self.edge.max(self.nxt + window);
+        window as u32
+    }
+
+    /// Payload `start..end` (with a FIN at its end, if `fin`) arrived exactly in order and nothing waits: the common case.
+    #[inline]
+    pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32, psh_now: bool) {
+        self.nxt += u64::from(len);
+        self.full = self.full.max(len);
+        self.unacked += len;
+        self.schedule(now, psh_now);
+    }
+
+    /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
+    #[inline]
+    pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
+        start == self.nxt && self.ranges.is_empty() && end <= self.edge && self.unread() == 0
+    }
+
+    #[inline]
+    fn schedule(&mut self, now: Timestamp, at_once: bool) {
+        // Linux and RFC 5681 alike: at least every second full-sized segment.
+        if at_once || self.quick > 0 || self.unacked >= self.ack_after * self.full {
+            self.quick = self.quick.saturating_sub(1);
+            self.ack_now = true;
+        } else if !self.delayed_until.is_set() {
+            match self.delay {
+                Some(delay) => self.delayed_until = now + delay,
+                None => self.ack_now = true,
+            }
+        }
+    }
+
+    /// Any segment's sequence space `start..end`, a FIN in it if `fin`.
+    pub(super) fn on_data(&mut self, now: Timestamp, start: u64, end: u64, fin: bool) -> Arrived {
+        let payload_end = end - u64::from(fin);
+        // A FIN may lie one past the window: it takes no buffer.
+        let within = self.edge.max(self.nxt);
+        let (end, fin) = if payload_end > within { (within, false) } else { (end, fin) };
+        if start >= end {
+            self.ack_now = true;
+            return Arrived::default();
+        }
+        if fin {
+            self.fin_at = Some(end - 1);
+        }
+        self.full = self.full.max((payload_end - start).min(u64::from(u32::MAX)) as u32);
+        if end <= self.nxt {
+            self.report_duplicate(start, end);
+            return Arrived { duplicate: end - start };
+        }
+        let mut duplicate = 0;
+        let from = start.max(self.nxt);
+        if start < self.nxt {
+            duplicate += self.nxt - start;
+            self.report_duplicate(start, self.nxt);
+        }
+        if from == self.nxt {
+            let had_gap = !self.ranges.is_empty();
+            self.nxt = end;
+            // Ranges that this reaches join in.
+            let mut joined = 0;
+            for &(range_start, range_end) in &self.ranges {
+                if range_start > self.nxt {
+                    break;
+                }
+                if range_start < end {
+                    let overlap = (range_start, end.min(range_end));
+                    duplicate += overlap.1 - overlap.0;
+                    self.dsack = self.dsack_on.then_some(overlap);
+                }
+                self.nxt = self.nxt.max(range_end);
+                joined += 1;
+            }
+            self.ranges.drain(..joined);
+            self.drop_recent_below(self.nxt);
+            self.unacked = self.unacked.saturating_add((end - from) as u32);
+            // A segment that fills a gap, or any while a gap remains, is acknowledged at once (RFC 5681 section 4.2).
+            self.schedule(now, had_gap || fin || duplicate > 0);
+        } else {
+            duplicate += self.insert(from, end);
+            self.ack_now = true;
+        }
+        Arrived { duplicate }
+    }
+
+    fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.ack_now = true;
+        if self.dsack_on {
+            self.dsack = Some((start, end));
+        }
+    }
+
+    /// Files an out-of-order range; returns how much of it was there.
+    fn insert(&mut self, start: u64, end: u64) -> u64 {
+        let first = self.ranges.partition_point(|&(_, e)| e < start);
+        let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
+        let mut merged = (start, end);
+        let mut duplicate = 0;
+        for &(s, e) in &self.ranges[first..last] {
+            let overlap = (s.max(start), e.min(end));
+            if overlap.1 > overlap.0 {
+                duplicate += overlap.1 - overlap.0;
+                if self.dsack_on {
+                    self.dsack = Some(overlap);
+                }
+            }
+            merged = (merged.0.min(s), merged.1.max(e));
+        }
+        if last > first {
+            self.ranges[first] = merged;
+            self.ranges.drain(first + 1..last);
+        } else {
+            self.ranges.insert(first, merged);
+        }
+        // To the front of the blocks to report; those it swallowed go.
+        let mut kept = [merged; 4];
+        let mut n = 1;
+        for &block in &self.recent[..usize::from(self.recent_len)] {
+            let swallowed = block.0 >= merged.0 && block.1 <= merged.1;
+            if !swallowed && n < 4 {
+                kept[n] = block;
+                n += 1;
+            }
+        }
+        self.recent = kept;
+        self.recent_len = n as u8;
+        duplicate
+    }
+
+    fn drop_recent_below(&mut self, nxt: u64) {
+        let mut n = 0;
+        for i in 0..usize::from(self.recent_len) {
+            if self.recent[i].1 > nxt {
+                self.recent[n] = self.recent[i];
+                n += 1;
+            }
+        }
+        self.recent_len = n as u8;
+    }
+
+    /// Whether the other side's FIN has been received, with everything before it.
+    #[inline]
+    pub(super) fn fin_received(&self) -> bool {
+        self.fin_at.is_some_and(|fin| self.nxt > fin)
+    }
+
+    /// The blocks for an acknowledgement, at most `room`: the D-SACK first (RFC 2883 section 4), then the ranges that
+    /// changed most recently. The D-SACK is told once.
+    pub(super) fn sack_blocks(&mut self, room: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::NONE;
+        if let Some((start, end)) = self.dsack.take() {
+            blocks.push(self.nxt, start, end);
+            // A duplicate within a range is followed by that range.
+            if start >= self.nxt
+                && let Some(&(s, e)) = self.ranges.iter().find(|&&(s, e)| s <= start && end <= e)
+                && self.recent[0] != (s, e)
+            {
+                blocks.push(self.nxt, s, e);
+            }
+        }
+        for &(start, end) in &self.recent[..usize::from(self.recent_len)] {
+            if blocks.len() >= room {
+                break;
+            }
+            blocks.push(self.nxt, start, end);
+        }
+        blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiver() -> Receiver {
+        let mut r = Receiver::new(&TcpConfig { receive_buffer: 100_000, ..TcpConfig::default() });
+        r.set_scale(1);
+        r.nxt = 1;
+        r.acknowledge(false);
+        r
+    }
+    const NOW: Timestamp = Timestamp::from_secs(1);
+
+    #[test]
+    fn rfc_2018_section_4_case_2_reports_the_newest_block_first() {
+        let mut r = receiver();
+        for start in [1001u64, 3001, 5001] {
+            r.on_data(NOW, start, start + 500, false);
+        }
+        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
+        assert_eq!(blocks, [(5001, 5501), (3001, 3501), (1001, 1501)]);
+        r.on_data(NOW, 3501, 4001, false);
+        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
+        assert_eq!(blocks, [(3001, 4001), (5001, 5501), (1001, 1501)]);
+        r.on_data(NOW, 1, 1001, false);
+        assert_eq!(r.nxt, 1501);
+        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
+        assert_eq!(blocks, [(3001, 4001), (5001, 5501)]);
+    }
+
+    #[test]
+    fn rfc_2883_duplicates_below_and_above() {
+        let mut r = receiver();
+        r.on_data(NOW, 1, 1001, false);
+        assert_eq!(r.on_data(NOW, 501, 1001, false).duplicate, 500);
+        assert_eq!(r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(), [(501, 1001)]);
+        assert!(!r.has_sack(), "told once");
+        r.on_data(NOW, 2001, 3001, false);
+        r.on_data(NOW, 4001, 5001, false);
+        assert_eq!(r.on_data(NOW, 2001, 2501, false).duplicate, 500);
+        assert_eq!(
+            r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(),
+            [(2001, 2501), (2001, 3001), (4001, 5001)]
+        );
+    }
+
+    #[test]
+    fn every_second_full_segment_is_acknowledged_and_the_first_after_the_delay() {
+        let mut r = receiver();
+        r.on_in_order(NOW, 1000, false);
+        assert!(!r.ack_now);
+        assert_eq!(r.delayed_until, NOW + TimeDelta::from_millis(40));
+        r.on_in_order(NOW, 1000, false);
+        assert!(r.ack_now);
+        r.acknowledge(false);
+        assert!(!r.delayed_until.is_set());
+    }
+
+    #[test]
+    fn the_window_never_shrinks_and_opens_in_steps() {
+        let mut r = receiver();
+        r.set_auto_read(false);
+        let mut edge = r.edge;
+        for _ in 0..110 {
+            let (start, end) = (r.nxt, (r.nxt + 1000).min(r.edge + 1000));
+            r.on_data(NOW, start, end, false);
+            r.acknowledge(false);
+            assert!(r.edge >= edge && r.edge - r.nxt <= 100_000);
+            edge = r.edge;
+        }
+        assert_eq!(r.acknowledge(false), 0);
+        assert_eq!(r.take(10), 10);
+        assert!(!r.ack_now, "ten bytes are a silly window");
+        r.take(50_000);
+        assert!(r.ack_now);
+        assert!(r.acknowledge(false) >= 50_000);
+    }
+
+    #[test]
+    fn a_fin_is_taken_after_all_before_it() {
+        let mut r = receiver();
+        r.on_data(NOW, 1001, 2002, true);
+        assert!(!r.fin_received());
+        r.on_data(NOW, 1, 1001, false);
+        assert!(r.fin_received());
+        assert_eq!(r.delivered(), 2000);
+    }
+}

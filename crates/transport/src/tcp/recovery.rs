@@ -1,0 +1,294 @@
+//! Loss: how it is found (duplicate acknowledgements, RFC 6675, RFC 8985, time-outs), the episodes it opens, and their end.
+
+use warpline_core::record::{LossTrigger, TcpEvent};
+use warpline_core::{Flags, Segment, Timestamp};
+
+use super::ack::Work;
+use super::config::LossRecovery;
+use super::connection::{Connection, pending};
+use super::prr::Prr;
+use super::scoreboard::Sent;
+use super::timers::Auxiliary;
+use crate::cc::{CongestionControl, CongestionEvent, Phase};
+
+impl<C: CongestionControl> Connection<C> {
+    fn congestion_event(&self, now: Timestamp, trigger: LossTrigger) -> CongestionEvent {
+        // RFC 5681 section 3.2: segments sent by limited transmit are not counted in FlightSize.
+        let outstanding = self.nxt - self.una;
+        let in_flight =
+            if self.flight_before > 0 { self.flight_before.min(outstanding) } else { outstanding };
+        CongestionEvent {
+            now,
+            trigger,
+            in_flight,
+            mss: self.mss,
+            min_rtt: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+        }
+    }
+
+    /// What an acknowledgement says about loss and congestion: ends, continues or begins episodes. Returns whether more was
+    /// lost.
+    pub(super) fn on_signs(
+        &mut self,
+        now: Timestamp,
+        segment: &Segment,
+        advanced: bool,
+        prior_una: u64,
+        work: &Work,
+    ) -> bool {
+        if self.board.sacked > 0 && self.phase == Phase::Open && self.flight_before == 0 {
+            self.flight_before = self.nxt - prior_una;
+        }
+        self.try_undo(now, segment, advanced);
+        let over = match self.phase {
+            Phase::Open | Phase::Disorder => false,
+            // Until something above is acknowledged: only then has the CWR flag reached the receiver.
+            Phase::Cwr => self.una > self.high_seq,
+            Phase::Recovery if self.config.recovery == LossRecovery::Reno => advanced,
+            Phase::Recovery | Phase::Loss => self.una >= self.high_seq,
+        };
+        if over {
+            self.leave_episode(now);
+        }
+        let newly_lost = self.find_losses(now, advanced);
+        match self.phase {
+            Phase::Recovery | Phase::Loss => {}
+            _ if self.board.has_waiting() => {
+                let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
+                if self.config.recovery == LossRecovery::Tahoe {
+                    self.stats.recoveries += 1;
+                    self.enter_loss(now, LossTrigger::DupAcks);
+                } else {
+                    self.enter_recovery(now, trigger, work.bytes);
+                }
+            }
+            Phase::Cwr => {}
+            Phase::Open | Phase::Disorder => {
+                if self.ecn.enabled
+                    && segment.flags.contains(Flags::ECE)
+                    && !segment.flags.contains(Flags::SYN)
+                    && self.una < self.nxt
+                {
+                    self.enter_cwr(now);
+                } else {
+                    self.settle(now);
+                }
+            }
+        }
+        newly_lost
+    }
+
+    /// Open or Disorder, as the scoreboard says.
+    fn settle(&mut self, now: Timestamp) {
+        let disorder = self.board.sacked > 0 || self.dupacks > 0;
+        if !disorder {
+            self.flight_before = 0;
+        }
+        self.set_phase(now, if disorder { Phase::Disorder } else { Phase::Open });
+    }
+
+    /// Marks what is lost by the rule in use. Returns whether that was news.
+    fn find_losses(&mut self, now: Timestamp, advanced: bool) -> bool {
+        let threshold = self.config.dupack_threshold;
+        let mss = self.mss;
+        let before = self.stats.lost_segments;
+        if self.rack_used {
+            let immediate = self.phase >= Phase::Recovery || self.board.sacked_segments >= threshold;
+            self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
+            let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
+            let wake = self.board.mark_by_time(&self.rack, now, |sent| {
+                stats.lost_segments += 1;
+                if recording {
+                    records.push((now, lost(sent, LossTrigger::Rack)));
+                }
+            });
+            self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
+        } else if self.sack_used {
+            if self.phase != Phase::Loss {
+                let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
+                self.board.mark_by_sack(threshold, mss, |sent| {
+                    stats.lost_segments += 1;
+                    if recording {
+                        records.push((now, lost(sent, LossTrigger::DupAcks)));
+                    }
+                });
+            }
+        } else {
+            let first_is_lost = match self.phase {
+                // RFC 6582 section 3.2 step 2: not for duplicates of what was sent before the last episode.
+                Phase::Open | Phase::Disorder | Phase::Cwr => {
+                    self.dupacks >= threshold && self.una > self.recover
+                }
+                // Step 3, partial acknowledgement. The retransmission timer restarts with each: "slow but steady".
+                Phase::Recovery => advanced && self.una < self.high_seq,
+                Phase::Loss => false,
+            };
+            if first_is_lost && let Some(sent) = self.board.mark_first_lost() {
+                self.stats.lost_segments += 1;
+                self.record(now, lost(&sent, LossTrigger::DupAcks));
+                self.force_retransmit = true;
+                let limit = (self.nxt - self.una).saturating_sub(self.board.lost);
+                self.board.sacked = self.board.sacked.min(limit);
+            }
+        }
+        self.stats.lost_segments > before
+    }
+
+    /// After an acknowledgement has been dealt with: the reordering deadline goes before a tail probe, which has no place
+    /// outside the open state.
+    pub(super) fn rearm_reordering(&mut self) {
+        if self.rack_wake.is_set() && self.una < self.nxt {
+            self.auxiliary = Auxiliary::Reordering;
+            self.auxiliary_at = self.rack_wake;
+        } else if self.auxiliary == Auxiliary::Reordering || self.phase != Phase::Open {
+            self.auxiliary_at = Timestamp::NEVER;
+        }
+    }
+
+    /// RFC 8985 section 6.3: the reordering window is over.
+    pub(super) fn on_reordering_timeout(&mut self, now: Timestamp) {
+        if self.una == self.nxt {
+            return;
+        }
+        let newly_lost = self.find_losses(now, false);
+        self.rearm_reordering();
+        if newly_lost && self.phase < Phase::Recovery {
+            self.enter_recovery(now, LossTrigger::Rack, 0);
+        } else if newly_lost && self.prr_used && self.phase == Phase::Recovery {
+            let in_flight = self.in_flight();
+            self.prr.on_ack(0, false, in_flight, self.mss);
+        }
+        self.refresh_window();
+    }
+
+    fn enter_recovery(&mut self, now: Timestamp, trigger: LossTrigger, delivered: u64) {
+        self.stats.recoveries += 1;
+        let reduced = self.phase == Phase::Cwr;
+        if !reduced {
+            let event = self.congestion_event(now, trigger);
+            self.undo.arm(self.una, self.config.undo);
+            self.cc.on_congestion_event(&event);
+        }
+        self.flight_before = 0;
+        self.high_seq = self.nxt;
+        self.recover = self.nxt;
+        self.set_phase(now, Phase::Recovery);
+        self.force_retransmit = true;
+        self.rescued = false;
+        self.probe_end = 0;
+        self.pending &= !pending::TAIL_PROBE;
+        if self.auxiliary == Auxiliary::TailProbe {
+            self.auxiliary_at = Timestamp::NEVER;
+        }
+        if !reduced {
+            self.begin_reduction(delivered);
+        }
+        self.refresh_window();
+        self.record_metrics(now);
+    }
+
+    /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
+    fn begin_reduction(&mut self, delivered: u64) {
+        let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
+        let in_flight = self.in_flight();
+        self.prr = Prr::begin(self.cc.cwnd(), flight, in_flight);
+    }
+
+    fn enter_cwr(&mut self, now: Timestamp) {
+        self.stats.ecn_reductions += 1;
+        let event = self.congestion_event(now, LossTrigger::Ecn);
+        self.undo = Default::default();
+        self.cc.on_congestion_event(&event);
+        self.ecn.cwr_pending = true;
+        self.flight_before = 0;
+        self.high_seq = self.nxt;
+        self.set_phase(now, Phase::Cwr);
+        self.begin_reduction(0);
+        self.refresh_window();
+        self.record_metrics(now);
+    }
+
+    /// A time-out (RFC 6298 section 5, RFC 5681 section 3.1), or Tahoe's fast retransmit: everything goes out again in slow
+    /// start.
+    pub(super) fn enter_loss(&mut self, now: Timestamp, trigger: LossTrigger) {
+        // Repeated time-outs without progress are no new congestion.
+        if self.phase != Phase::Loss || self.retries <= 1 {
+            let event = self.congestion_event(now, trigger);
+            self.cc.on_rto(&event);
+            self.undo.arm(self.una, self.config.undo);
+        }
+        self.flight_before = 0;
+        let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
+        if !self.sack_used {
+            self.board.sacked = 0;
+        } else if reneged {
+            self.board.clear_sacked();
+        }
+        let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
+        self.board.mark_all_lost(|sent| {
+            stats.lost_segments += 1;
+            if recording {
+                records.push((now, lost(sent, trigger)));
+            }
+        });
+        self.dupacks = 0;
+        self.high_seq = self.nxt;
+        self.recover = self.nxt;
+        self.probe_end = 0;
+        self.pending &= !pending::TAIL_PROBE;
+        self.auxiliary_at = Timestamp::NEVER;
+        self.rack_wake = Timestamp::NEVER;
+        self.set_phase(now, Phase::Loss);
+        self.force_retransmit = trigger == LossTrigger::Rto;
+        self.pacer.reset();
+        self.refresh_window();
+    }
+
+    fn leave_episode(&mut self, now: Timestamp) {
+        if self.phase != Phase::Loss {
+            self.cc.on_recovery_exit(now);
+        }
+        if self.phase != Phase::Cwr {
+            self.rack.on_recovery_exit();
+        }
+        self.force_retransmit = false;
+        self.dupacks = 0;
+        self.flight_before = 0;
+        if !self.sack_used {
+            self.board.sacked = 0;
+        }
+        self.set_phase(now, Phase::Open);
+    }
+
+    /// RFC 8985 section 7.4: was the tail loss probe needed?
+    pub(super) fn on_probe_ack(&mut self, now: Timestamp, segment: &Segment, advanced: bool, dsack: bool) {
+        if self.probe_end == 0 || segment.ack < self.probe_end {
+            return;
+        }
+        if !self.probe_is_retransmission || dsack {
+            // New data was sent, or the probe came twice: nothing was lost.
+            self.probe_end = 0;
+        } else if segment.ack > self.probe_end {
+            // The probe repaired a loss, which is congestion all the same.
+            self.probe_end = 0;
+            if self.phase <= Phase::Disorder {
+                let event = self.congestion_event(now, LossTrigger::Rack);
+                self.undo.arm(self.una, false);
+                self.stats.recoveries += 1;
+                self.stats.lost_segments += 1;
+                self.cc.on_congestion_event(&event);
+                self.cc.on_recovery_exit(now);
+                self.flight_before = 0;
+                self.refresh_window();
+            }
+        } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
+            // A duplicate acknowledgement without SACK: the probe was one segment too many.
+            self.probe_end = 0;
+        }
+    }
+}
+
+fn lost(sent: &Sent, trigger: LossTrigger) -> TcpEvent {
+    TcpEvent::Lost { seq: sent.seq, len: sent.payload(), trigger }
+}

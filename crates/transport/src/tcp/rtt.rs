@@ -1,0 +1,201 @@
+//! Round-trip time and the retransmission time-out (RFC 6298; Linux `net/ipv4/tcp_input.c`, `tcp_rtt_estimator`).
+
+use warpline_core::TimeDelta;
+
+use super::config::{RtoVariance, TcpConfig};
+
+/// Estimator of one connection. All in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rtt {
+    srtt: u64,
+    /// RFC 6298's RTTVAR, or Linux's smoothed maximum of the mean deviation.
+    rttvar: u64,
+    /// Linux: mean deviation now, and its maximum within the current round trip.
+    mdev: u64,
+    mdev_max: u64,
+    /// Linux: the round trip ends when this is acknowledged.
+    round_end: u64,
+    min: u64,
+    rto: u64,
+    backoff: u32,
+    linux: bool,
+    min_rto: u64,
+    max_rto: u64,
+    granularity: u64,
+}
+
+impl Rtt {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        let mut rtt = Rtt {
+            srtt: 0,
+            rttvar: 0,
+            mdev: 0,
+            mdev_max: 0,
+            round_end: 0,
+            min: u64::MAX,
+            rto: 0,
+            backoff: 0,
+            linux: config.rto_variance == RtoVariance::Linux,
+            min_rto: config.min_rto.as_nanos(),
+            max_rto: config.max_rto.as_nanos(),
+            granularity: config.rto_granularity.as_nanos(),
+        };
+        rtt.rto = rtt.rounded(config.initial_rto.as_nanos());
+        rtt
+    }
+
+    /// A sample. `una` and `nxt` tell round trips apart. A valid sample ends back-off (RFC 6298 section 5, Karn).
+    #[inline]
+    pub(super) fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
+        let r = rtt.as_nanos().max(1);
+        self.backoff = 0;
+        if self.srtt == 0 {
+            self.srtt = r;
+            self.rttvar = r / 2;
+            self.mdev = r / 2;
+            if self.linux {
+                self.rttvar = self.rttvar.max(self.min_rto / 4);
+                self.mdev_max = self.rttvar;
+                self.round_end = nxt;
+            }
+        } else {
+            let error = r as i64 - self.srtt as i64;
+            self.srtt = (self.srtt as i64 + (error >> 3)).max(1) as u64;
+            if self.linux {
+                self.linux_variance(error, una, nxt);
+            } else {
+                let deviation = error.unsigned_abs() as i64 - self.rttvar as i64;
+                self.rttvar = (self.rttvar as i64 + (deviation >> 2)) as u64;
+            }
+        }
+        let variance = (self.rttvar * 4).max(self.granularity);
+        let rto = self.srtt + variance;
+        let rto = if self.linux { rto } else { rto.max(self.min_rto) };
+        self.rto = if self.granularity == 0 { rto.min(self.max_rto) } else { self.rounded(rto) };
+    }
+
+    /// The true path RTT, from the send time of a segment that was sent once.
+    #[inline]
+    pub(super) fn note_min(&mut self, rtt: TimeDelta) {
+        self.min = self.min.min(rtt.as_nanos());
+    }
+
+    #[inline]
+    fn linux_variance(&mut self, error: i64, una: u64, nxt: u64) {
+        let mdev = self.mdev as i64;
+        let mut deviation = error.unsigned_abs() as i64 - mdev;
+        // A falling RTT is no sign of variance: its error counts an eighth.
+        if error < 0 && deviation > 0 {
+            deviation >>= 3;
+        }
+        self.mdev = (mdev + (deviation >> 2)).max(0) as u64;
+        if self.mdev > self.mdev_max {
+            self.mdev_max = self.mdev;
+            self.rttvar = self.rttvar.max(self.mdev_max);
+        }
+        if una >= self.round_end {
+            if self.mdev_max < self.rttvar {
+                self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
+            }
+            self.round_end = nxt;
+            self.mdev_max = self.min_rto / 4;
+        }
+    }
+
+    fn rounded(&self, rto: u64) -> u64 {
+        let rto = if self.granularity > 0 {
+            rto.div_ceil(self.granularity).saturating_mul(self.granularity)
+        } else {
+            rto
+        };
+        rto.min(self.max_rto)
+    }
+
+    /// Doubles the time-out in force, up to the maximum.
+    pub(super) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(32);
+    }
+    /// Takes back every doubling: the time-out was spurious (RFC 4015 section 3.2).
+    pub(super) fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+    /// Smoothed RTT; zero before the first sample.
+    #[inline]
+    pub(super) fn srtt(&self) -> TimeDelta {
+        TimeDelta::from_nanos(self.srtt)
+    }
+    /// Smallest RTT; zero before the first sample.
+    #[inline]
+    pub(super) fn min(&self) -> TimeDelta {
+        TimeDelta::from_nanos(if self.min == u64::MAX { self.srtt } else { self.min })
+    }
+    /// Time-out in force, with back-off.
+    #[inline]
+    pub(super) fn rto(&self) -> TimeDelta {
+        if self.backoff == 0 {
+            return TimeDelta::from_nanos(self.rto);
+        }
+        TimeDelta::from_nanos(self.rto.saturating_mul(1 << self.backoff).min(self.max_rto))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(n: u64) -> TimeDelta {
+        TimeDelta::from_millis(n)
+    }
+
+    #[test]
+    fn rfc_6298_by_hand() {
+        let config = TcpConfig {
+            rto_variance: RtoVariance::Rfc6298,
+            min_rto: TimeDelta::ZERO,
+            ..TcpConfig::default()
+        };
+        let mut rtt = Rtt::new(&config);
+        assert_eq!(rtt.rto(), TimeDelta::from_secs(1));
+        rtt.sample(millis(100), 1, 1);
+        // SRTT = R, RTTVAR = R/2, RTO = SRTT + 4 RTTVAR.
+        assert_eq!(rtt.rto(), millis(300));
+        rtt.sample(millis(180), 1, 1);
+        // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
+        assert_eq!(rtt.srtt(), millis(110));
+        assert_eq!(rtt.rto(), millis(340));
+    }
+
+    #[test]
+    fn the_minimum_bounds_the_variance_in_linux_and_the_sum_in_the_rfc() {
+        for (variance, rto) in [(RtoVariance::Linux, 250), (RtoVariance::Rfc6298, 200)] {
+            let mut rtt = Rtt::new(&TcpConfig { rto_variance: variance, ..TcpConfig::default() });
+            for round in 0..200 {
+                rtt.sample(millis(50), round, round + 1);
+            }
+            assert_eq!(rtt.rto().as_millis(), rto, "{variance:?}");
+        }
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_the_maximum_and_ends_with_a_sample() {
+        let mut rtt = Rtt::new(&TcpConfig { max_rto: TimeDelta::from_secs(60), ..TcpConfig::default() });
+        for seconds in [2, 4, 8, 16, 32, 60, 60] {
+            rtt.back_off();
+            assert_eq!(rtt.rto(), TimeDelta::from_secs(seconds));
+        }
+        rtt.sample(millis(100), 1, 1);
+        assert_eq!(rtt.rto(), millis(300));
+    }
+
+    #[test]
+    fn granularity_rounds_up() {
+        let mut rtt = Rtt::new(&TcpConfig {
+            rto_granularity: millis(500),
+            rto_variance: RtoVariance::Rfc6298,
+            ..TcpConfig::default()
+        });
+        rtt.sample(millis(100), 1, 1);
+        // max(G, 4 RTTVAR) = 500, plus 100, rounded up to the tick.
+        assert_eq!(rtt.rto(), millis(1000));
+    }
+}

@@ -1,0 +1,134 @@
+//! The scoreboard against a naive model, and its pieces by hand.
+
+use proptest::prelude::*;
+use warpline_core::Timestamp;
+
+use super::*;
+use crate::tcp::rate::SendState;
+
+const MSS: u64 = 1000;
+
+fn board(segments: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    for i in 0..segments {
+        let at = Timestamp::from_millis(i);
+        board.push(Sent {
+            seq: 1 + i * MSS,
+            len: MSS as u32,
+            sent_at: at,
+            first_sent_at: at,
+            ..Sent::default()
+        });
+    }
+    board
+}
+
+/// The counts, taken the slow way.
+fn recount(board: &Scoreboard) -> (u64, u64, u64, u32) {
+    let sum = |mask: u8| board.iter().filter(|s| s.flags & mask != 0).map(|s| u64::from(s.len)).sum::<u64>();
+    let waiting =
+        board.iter().filter(|s| s.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == Sent::LOST).count();
+    (sum(Sent::SACKED), sum(Sent::LOST), sum(Sent::RETRANS), waiting as u32)
+}
+
+fn lost_by_sack(board: &mut Scoreboard) -> Vec<u64> {
+    let mut lost = Vec::new();
+    board.mark_by_sack(3, MSS, |sent| lost.push((sent.seq - 1) / MSS));
+    lost
+}
+
+#[test]
+fn rfc_6675_is_lost_needs_three_segments_or_three_runs_above() {
+    let mut b = board(10);
+    b.sack(&[(1 + MSS, 1 + 3 * MSS)], |_| ());
+    assert!(lost_by_sack(&mut b).is_empty(), "two segments are not more than (3 - 1) * SMSS");
+    b.sack(&[(1 + MSS, 1 + 4 * MSS)], |_| ());
+    assert_eq!(lost_by_sack(&mut b), [0]);
+    let mut b = board(10);
+    for i in [1, 3, 5] {
+        b.sack(&[(1 + i * MSS, 1 + (i + 1) * MSS)], |_| ());
+    }
+    assert_eq!(lost_by_sack(&mut b), [0], "only the first has three above it");
+    b.sack(&[(1 + 7 * MSS, 1 + 8 * MSS)], |_| ());
+    assert_eq!(lost_by_sack(&mut b), [2]);
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_time_and_sent_again() {
+    let mut b = board(4);
+    let mut rack = Rack::new();
+    let ms = Timestamp::from_millis;
+    b.sack(&[(1 + MSS, 1 + 2 * MSS)], |_| ());
+    let sent = *b.at(1).unwrap();
+    rack.on_delivered(ms(51), &sent, None, warpline_core::TimeDelta::ZERO);
+    let mut lost = 0;
+    assert_eq!(b.mark_by_time(&rack, ms(51), |_| lost += 1), None);
+    assert_eq!((lost, b.next_waiting()), (1, Some(0)));
+    b.retransmit(0, ms(51), SendState::default(), true);
+    assert_eq!(b.next_waiting(), None);
+    assert_eq!(b.in_flight(4 * MSS), 3 * MSS);
+    // A segment sent after the retransmission is delivered.
+    b.push(Sent { seq: 1 + 4 * MSS, len: 1000, sent_at: ms(60), ..Sent::default() });
+    b.sack(&[(1 + 4 * MSS, 1 + 5 * MSS)], |_| ());
+    let sent = *b.at(4).unwrap();
+    rack.on_delivered(ms(110), &sent, None, warpline_core::TimeDelta::ZERO);
+    b.mark_by_time(&rack, ms(110), |_| lost += 1);
+    assert_eq!(lost, 4, "segments 2 and 3, and the retransmission of 0");
+    assert_eq!(b.next_waiting(), Some(0));
+}
+
+#[test]
+fn a_segment_acknowledged_in_part_shrinks() {
+    let mut b = board(2);
+    b.mark_first_lost();
+    assert_eq!(b.trim(1 + 400), 400);
+    assert_eq!((b.front().unwrap().seq, b.front().unwrap().len, b.lost), (401, 600, 600));
+}
+
+proptest! {
+    #[test]
+    fn counts_always_match_the_marks(ops in prop::collection::vec((0u8..8, 0u64..40, 1u64..6), 1..80)) {
+        let mut b = board(10);
+        let mut next = 10u64;
+        let mut una = 1u64;
+        let mut rack = Rack::new();
+        for (time, (op, at, n)) in ops.into_iter().enumerate() {
+            let now = Timestamp::from_millis(100 + time as u64);
+            match op {
+                0 | 1 => for _ in 0..n {
+                    b.push(Sent { seq: 1 + next * MSS, len: MSS as u32, sent_at: now, ..Sent::default() });
+                    next += 1;
+                },
+                2 => {
+                    una = una.max((1 + at * MSS).min(1 + next * MSS));
+                    while b.pop(una).is_some() {}
+                }
+                3 => {
+                    let (start, end) = (1 + at * MSS, 1 + (at + n) * MSS);
+                    if start > una && end <= 1 + next * MSS {
+                        let mut newest = None;
+                        b.sack(&[(start, end)], |sent| newest = Some(*sent));
+                        if let Some(sent) = newest {
+                            rack.on_delivered(now, &sent, None, warpline_core::TimeDelta::ZERO);
+                        }
+                    }
+                }
+                4 => b.mark_by_sack(3, MSS, |_| ()),
+                5 => { b.mark_by_time(&rack, now, |_| ()); }
+                6 => if let Some(p) = b.next_waiting() { b.retransmit(p, now, SendState::default(), true); },
+                _ => match n {
+                    1 => b.mark_all_lost(|_| ()),
+                    2 => b.clear_lost(),
+                    3 => b.clear_sacked(),
+                    _ => { b.mark_first_lost(); }
+                },
+            }
+            let (sacked, lost, retrans, waiting) = recount(&b);
+            prop_assert_eq!((b.sacked, b.lost, b.retrans, b.lost_waiting), (sacked, lost, retrans, waiting));
+            // Whatever waits is found, wherever the cursor is.
+            let first = b.iter().position(|s| s.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == Sent::LOST);
+            prop_assert_eq!(b.next_waiting().map(|p| p - b.base), first.map(|i| i as u64));
+            prop_assert!(b.in_flight(b.len() as u64 * MSS) <= 2 * b.len() as u64 * MSS);
+        }
+    }
+}

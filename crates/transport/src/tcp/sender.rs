@@ -1,0 +1,383 @@
+//! Segments out: new data, retransmissions, probes, acknowledgements, resets.
+
+use warpline_core::record::TcpEvent;
+use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
+
+use super::connection::{Connection, pending};
+use super::pacing::burst_interval;
+use super::scoreboard::Sent;
+use super::state::State;
+use super::timers::Alarm;
+use crate::cc::{CongestionControl, Phase};
+
+impl<C: CongestionControl> Connection<C> {
+    /// Timestamps option of a segment sent now.
+    #[inline]
+    pub(super) fn timestamp_option(&self, now: Timestamp) -> Option<(u32, u32)> {
+        self.timestamps.then(|| (now.as_millis() as u32, self.rcv.ts_recent))
+    }
+
+    /// A segment without payload that acknowledges all there is. The acknowledgement counts as sent.
+    #[inline]
+    fn header(&mut self, now: Timestamp) -> Segment {
+        let mut flags = Flags::ACK;
+        if self.ecn.echo {
+            flags = flags.with(Flags::ECE);
+        }
+        Segment {
+            seq: self.nxt,
+            window: self.rcv.acknowledge(false),
+            ack: self.rcv.nxt,
+            timestamps: self.timestamp_option(now),
+            flags,
+            ..Segment::default()
+        }
+    }
+
+    #[inline]
+    pub(super) fn count_sent(&mut self, segment: &Segment) {
+        self.stats.segments_sent += 1;
+        self.stats.bytes_sent += u64::from(segment.wire_size());
+    }
+
+    /// A pure acknowledgement, with SACK blocks if there are any.
+    #[inline]
+    pub(super) fn make_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
+        let mut segment = self.header(now);
+        if self.rcv.has_sack() {
+            // 40 bytes of options hold four blocks, or three beside timestamps (RFC 2018 section 3).
+            let room = if self.timestamps { 3 } else { 4 };
+            let blocks = self.rcv.sack_blocks(room);
+            if self.sack_offered {
+                segment.sack = blocks;
+            }
+        }
+        self.count_sent(&segment);
+        (segment, Ecn::NotEct)
+    }
+
+    /// New data, if the windows, Nagle's rule and the pacing gate allow.
+    #[inline]
+    pub(super) fn poll_data(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        let available = self.app_end.saturating_sub(self.nxt);
+        let room = self.window_end.saturating_sub(self.nxt);
+        let len = self.mss.min(available).min(room);
+        let fin = self.fin_requested && len == available;
+        if len < self.mss && !self.may_send_small(now, len, available, room, fin) {
+            return None;
+        }
+        let in_flight = self.in_flight();
+        if in_flight + len.max(u64::from(fin)) > self.window || self.no_limited_transmit(len) {
+            self.limited_until = self.nxt;
+            self.idle_while_limited(now);
+            return None;
+        }
+        if (self.paced || self.small_window) && !self.pacer.is_open(now) {
+            self.limited_until = self.nxt;
+            self.pace_at = self.pacer.next;
+            return None;
+        }
+        Some(self.emit(now, len as u32, fin))
+    }
+
+    /// Without limited transmit (RFC 3042), duplicate acknowledgements let nothing new out before recovery.
+    #[inline]
+    fn no_limited_transmit(&self, len: u64) -> bool {
+        self.phase == Phase::Disorder
+            && !self.config.limited_transmit
+            && self.nxt - self.una + len > self.window
+    }
+
+    /// In recovery, RFC 6675 `NextSeg` has more to offer when no new data can go; see `poll_speculative`. Nothing to do
+    /// here otherwise: an acknowledgement will open the window.
+    #[inline]
+    fn idle_while_limited(&mut self, now: Timestamp) {
+        debug_assert!(
+            self.una < self.nxt || self.window < self.mss || self.paced,
+            "nothing in flight and window {} closed at {now}",
+            self.window
+        );
+    }
+
+    /// Segments that are not full: Nagle's rule, and the sender's side of silly window avoidance (RFC 1122 section
+    /// 4.2.3.4).
+    #[inline(never)]
+    fn may_send_small(&mut self, now: Timestamp, len: u64, available: u64, room: u64, fin: bool) -> bool {
+        let idle = self.una == self.nxt;
+        if len == available && (len > 0 || fin) {
+            // Minshall's form: only a small segment that is still unacknowledged holds the next one back.
+            return fin || !self.config.nagle || self.small_end <= self.una;
+        }
+        if room == 0 {
+            if idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+                self.arm_persist(now);
+            }
+            return false;
+        }
+        // The window cuts the segment.
+        let enough = room * 2 >= self.max_offered;
+        if !enough && idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+            self.arm_persist(now);
+        }
+        enough
+    }
+
+    /// Sends `len` bytes of new data, with the FIN after them if `fin`.
+    #[inline]
+    fn emit(&mut self, now: Timestamp, len: u32, fin: bool) -> (Segment, Ecn) {
+        let idle = self.una == self.nxt;
+        if idle {
+            self.on_first_in_flight(now);
+        }
+        let mut segment = self.header(now);
+        segment.len = len;
+        let mut marks = 0;
+        if fin {
+            segment.flags = segment.flags.with(Flags::FIN);
+            marks = Sent::FIN;
+            self.on_fin_sent();
+        }
+        if self.nxt + u64::from(len) >= self.app_end {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        let ecn = if self.ecn.enabled && len > 0 {
+            if self.ecn.cwr_pending {
+                segment.flags = segment.flags.with(Flags::CWR);
+                self.ecn.cwr_pending = false;
+            }
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        };
+        let state = self.rate.on_send(now, idle);
+        let seq_len = len + u32::from(fin);
+        self.board.push(Sent {
+            seq: self.nxt,
+            sent_at: now,
+            first_sent_at: now,
+            delivered: state.delivered,
+            send_span: state.send_span,
+            ack_span: state.ack_span,
+            len: seq_len,
+            flags: marks,
+        });
+        self.nxt += u64::from(seq_len);
+        if u64::from(len) < self.mss {
+            self.small_end = self.nxt;
+        }
+        self.stats.data_segments_sent += 1;
+        self.after_sending(now, &segment);
+        if idle || self.alarm != Alarm::Retransmit || !self.alarm_at.is_set() {
+            self.rearm(now);
+        } else if self.auxiliary_at.is_set() || self.board.len() == 2 {
+            self.rearm_tail(now);
+        }
+        if self.recording {
+            let event = TcpEvent::Sent { seq: segment.seq, len, retransmit: false, probe: false };
+            self.record(now, event);
+        }
+        (segment, ecn)
+    }
+
+    /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
+    #[inline]
+    fn rearm_tail(&mut self, now: Timestamp) {
+        if self.auxiliary == super::timers::Auxiliary::TailProbe {
+            self.rearm_probe(now);
+        }
+    }
+
+    /// Sending begins anew with nothing in flight.
+    fn on_first_in_flight(&mut self, now: Timestamp) {
+        self.persist_count = 0;
+        if self.config.idle_restart && self.last_sent_at > Timestamp::ZERO {
+            let (idle, rto) = (now.saturating_since(self.last_sent_at), self.rtt.rto());
+            if idle > rto {
+                self.cc.on_idle(now, idle, rto);
+                self.refresh_window();
+            }
+        }
+    }
+
+    /// What follows the sending of any segment that takes window: congestion control, pacing, counts.
+    #[inline]
+    fn after_sending(&mut self, now: Timestamp, segment: &Segment) {
+        let bytes = u64::from(segment.len);
+        self.last_sent_at = now;
+        self.cc.on_sent(now, bytes, self.in_flight());
+        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            self.prr.on_sent(bytes);
+        }
+        if self.paced || self.small_window {
+            self.pace(now, segment);
+        }
+        self.count_sent(segment);
+    }
+
+    #[inline(never)]
+    fn pace(&mut self, now: Timestamp, segment: &Segment) {
+        let srtt = self.rtt.srtt();
+        if self.small_window && !srtt.is_zero() {
+            let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
+            let cwnd = self.cc.cwnd().min(clamp);
+            let burst = self.config.small_window_burst;
+            self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
+        }
+        let wire = u64::from(segment.wire_size());
+        let own = self.cc.pacing_rate();
+        let mut span = match own {
+            Some(rate) => rate.time_for(wire),
+            None if self.config.pacing && !srtt.is_zero() && !self.small_window => {
+                let slow_start = self.cc.cwnd() < self.cc.ssthresh() / 2;
+                let gain =
+                    if slow_start { self.config.pacing_gain_slow_start } else { self.config.pacing_gain };
+                let rate = gain * self.window.max(self.mss) as f64 / srtt.as_nanos() as f64;
+                TimeDelta::from_nanos((segment.len as f64 / rate) as u64)
+            }
+            None => TimeDelta::ZERO,
+        };
+        if let Some(cap) = self.config.max_rate {
+            span = span.max(cap.time_for(wire));
+        }
+        if !span.is_zero() {
+            self.pacer.on_sent(now, span);
+        }
+    }
+
+    /// What is out of the ordinary course: resets, SYNs, retransmissions, probes.
+    #[inline(never)]
+    pub(super) fn poll_special(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        if self.pending & pending::RST != 0 {
+            self.pending = 0;
+            let (seq, ack) = self.reset;
+            let segment = Segment {
+                seq,
+                ack,
+                flags: Flags::RST.with(Flags::ACK),
+                timestamps: self.timestamp_option(now),
+                ..Segment::default()
+            };
+            self.count_sent(&segment);
+            return Some((segment, Ecn::NotEct));
+        }
+        if self.pending & pending::SYN != 0 {
+            self.pending &= !pending::SYN;
+            return Some(self.make_syn(now));
+        }
+        if !self.state.is_synchronised() {
+            return None;
+        }
+        if let Some(position) = self.board.next_waiting() {
+            return self.poll_retransmission(now, position);
+        }
+        if self.pending & pending::TAIL_PROBE != 0 {
+            self.pending &= !pending::TAIL_PROBE;
+            return self.make_tail_probe(now);
+        }
+        if self.pending & pending::WINDOW_PROBE != 0 {
+            self.pending &= !pending::WINDOW_PROBE;
+            return self.make_window_probe(now);
+        }
+        None
+    }
+
+    fn poll_retransmission(&mut self, now: Timestamp, position: u64) -> Option<(Segment, Ecn)> {
+        let len = u64::from(self.board.at(position)?.len);
+        if !self.force_retransmit {
+            if self.in_flight() + len > self.window {
+                self.limited_until = self.nxt;
+                return None;
+            }
+            if (self.paced || self.small_window) && !self.pacer.is_open(now) {
+                self.pace_at = self.pacer.next;
+                return None;
+            }
+        }
+        self.force_retransmit = false;
+        self.retransmit(now, position, false)
+    }
+
+    fn retransmit(&mut self, now: Timestamp, position: u64, probe: bool) -> Option<(Segment, Ecn)> {
+        let state = self.rate.on_send(now, self.in_flight() == 0);
+        let sent = self.board.retransmit(position, now, state, self.rack_used)?;
+        let mut segment = self.header(now);
+        segment.seq = sent.seq;
+        segment.len = sent.payload();
+        if sent.flags & Sent::FIN != 0 {
+            segment.flags = segment.flags.with(Flags::FIN);
+        }
+        if sent.end() >= self.app_end {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        self.undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+        self.stats.retransmitted_segments += 1;
+        self.stats.retransmitted_bytes += u64::from(segment.len);
+        self.stats.data_segments_sent += 1;
+        self.after_sending(now, &segment);
+        if sent.seq == self.una || !self.alarm_at.is_set() {
+            self.alarm = Alarm::Retransmit;
+            self.alarm_at = now + self.rtt.rto();
+        }
+        let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
+        self.record(now, event);
+        // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
+        Some((segment, Ecn::NotEct))
+    }
+
+    /// RFC 8985 section 7.3: new data if there is any that the other side takes, else the last segment once more.
+    fn make_tail_probe(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        if self.una == self.nxt || self.probe_end != 0 || self.phase != Phase::Open {
+            return None;
+        }
+        self.stats.tail_probes += 1;
+        let available = self.app_end.saturating_sub(self.nxt);
+        let room = self.window_end.saturating_sub(self.nxt);
+        let len = self.mss.min(available).min(room);
+        let fin = self.fin_requested && len == available;
+        let out = if self.nxt < self.send_end && (len > 0 || fin) {
+            self.probe_is_retransmission = false;
+            self.emit(now, len as u32, fin)
+        } else {
+            let position = self.board.last_position()?;
+            self.probe_is_retransmission = true;
+            self.retransmit(now, position, true)?
+        };
+        self.probe_end = self.nxt;
+        self.auxiliary_at = Timestamp::NEVER;
+        self.alarm = Alarm::Retransmit;
+        self.alarm_at = now + self.rtt.rto();
+        Some(out)
+    }
+
+    /// Asks how large the window is: with what fits, or with an old sequence number, as Linux does, when nothing fits.
+    fn make_window_probe(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        if self.una < self.nxt || self.nxt >= self.send_end {
+            return None;
+        }
+        let available = self.app_end.saturating_sub(self.nxt);
+        let len = self.mss.min(available).min(self.window_end.saturating_sub(self.nxt));
+        if len > 0 {
+            return Some(self.emit(now, len as u32, self.fin_requested && len == available));
+        }
+        self.stats.window_probes += 1;
+        let mut segment = self.header(now);
+        segment.seq = self.una - 1;
+        self.count_sent(&segment);
+        Some((segment, Ecn::NotEct))
+    }
+
+    /// The FIN leaves (RFC 9293 section 3.6).
+    fn on_fin_sent(&mut self) {
+        self.state = match self.state {
+            State::CloseWait => State::LastAck,
+            _ => State::FinWait1,
+        };
+    }
+
+    /// Recomputes how far may be sent.
+    pub(super) fn update_send_end(&mut self) {
+        if self.state.is_synchronised() {
+            self.send_end = self.app_end + u64::from(self.fin_requested);
+        }
+    }
+}
