@@ -1,16 +1,20 @@
-"""Writes python/warpline/_model.py, the scenario's parts as dataclasses, from the JSON Schema of the compiled module.
+"""Writes python/warpline/_model.py, the scenario's parts as dataclasses, from docs/scenario.schema.json.
 
-Run it after a change of the scenario's structs: `python python/tools/generate_model.py`. A test fails when the file is stale.
+Run it after a change of the scenario's structs: `python python/tools/generate_model.py`. A test compares the file with the schema
+of the compiled module and fails when it is stale.
 """
 
 from __future__ import annotations
 
+import json
 import keyword
 import textwrap
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parent.parent / "warpline" / "_model.py"
+ROOT = Path(__file__).parent.parent.parent
+SCHEMA = ROOT / "docs" / "scenario.schema.json"
+TARGET = ROOT / "python" / "warpline" / "_model.py"
 
 # Quantities: people write text with a unit; what else is taken is said here and turned into text by `encode`.
 QUANTITIES = {
@@ -169,7 +173,7 @@ def generate(schema: dict[str, Any]) -> str:
     parts = [HEAD]
     parts += [f"\n\n{text}\n" for _, text in sorted(generator.classes.items())]
     parts.append("\n\n")
-    for name, meaning in sorted(generator.aliases.items()):
+    for name, meaning in generator.aliases.items():  # An alias comes after those that it is made of.
         parts.append(wrap_alias(name, meaning))
     parts.append("\n# Keys of a scenario.\nSCENARIO_KEYS: tuple[str, ...] = (\n")
     parts += [f'    "{key}",\n' for key in keys]
@@ -189,9 +193,7 @@ def wrap_alias(name: str, meaning: str) -> str:
 
 def main() -> None:
     """Writes the file."""
-    from warpline._warpline import json_schema
-
-    TARGET.write_text(generate(json_schema()), encoding="utf-8")
+    TARGET.write_text(generate(json.loads(SCHEMA.read_text(encoding="utf-8"))), encoding="utf-8")
     print(f"wrote {TARGET}")
 
 

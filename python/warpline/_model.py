@@ -31,17 +31,19 @@ class Bic(Part):
     """BIC (Xu, Harfoush and Rhee 2004).
 
     Attributes:
-        max_increment: Largest increase per RTT, in segments. Default 32.
-        min_increment: Smallest increase per RTT, in segments. Default 0.01.
-        beta: Multiplicative decrease factor. Default 0.8.
-        low_window: Window in segments below which it acts as Reno. Default 14.
+        max_increment: Most segments of growth per RTT. Default 16.
+        smooth_part: RTTs that the last segments up to the old maximum take. Default 20.
+        beta: What remains of the window after a loss, above 0 and below 1. Default 819/1024.
+        low_window: Window in segments up to which it acts as Reno. Default 14.
+        fast_convergence: Whether a flow that lost before it regained its last maximum gives way. Default true.
     """
 
     KIND: ClassVar[str | None] = "bic"
-    max_increment: float | None = None
-    min_increment: float | None = None
+    max_increment: int | None = None
+    smooth_part: int | None = None
     beta: float | None = None
-    low_window: float | None = None
+    low_window: int | None = None
+    fast_convergence: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -316,7 +318,7 @@ class Flow(Part):
     mean_off: Time | None = None
     shape: float | None = None
     web: Web | Mapping[str, Any] | None = None
-    cc: CongestionControl | None = None
+    cc: Cc | None = None
     start: StartTime | None = None
     stop: Time | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
@@ -328,7 +330,7 @@ class Flow(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FqCodel(Part):
-    """Fair queueing with CoDel in each flow's queue (RFC 8290).
+    """Fair queueing with CoDel in each flow's queue (RFC 8290). Not in this version.
 
     Attributes:
         limit: How much may wait in all queues together. Default 10240p.
@@ -527,7 +529,8 @@ class Nice(Part):
         threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
             0.2.
         fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
-        min_window: Smallest window in segments. Default 1/48.
+        decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
     """
 
     KIND: ClassVar[str | None] = "nice"
@@ -535,6 +538,7 @@ class Nice(Part):
     beta: float | None = None
     threshold: float | None = None
     fraction: float | None = None
+    decrease: float | None = None
     min_window: float | None = None
 
 
@@ -732,16 +736,27 @@ class Tcp(Part):
         undo: Undo of spurious retransmissions, by timestamps (Eifel, RFC 3522) and DSACK. modern: true.
         nagle: Nagle's algorithm (RFC 896): no second small segment in flight. modern: true.
         pacing: Spreads a window's segments over the RTT. modern: false (a window below one segment is always paced).
+        pacing_gain: Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
+        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
+        small_window_burst: Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so
+            that a receiver that delays acknowledgements answers at once. modern: 1.
+        cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661). modern: true.
         delayed_ack: How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
         delayed_ack_segments: Full segments after which an acknowledgement is sent without waiting. modern: 2.
+        quick_acks: Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern:
+            0.
         min_rto: Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
         max_rto: Largest retransmission time-out. modern: 120s.
         initial_rto: Retransmission time-out before the first RTT sample. modern: 1s.
-        tick: Granularity of the retransmission clock: RTTs and time-outs are counted in these. modern: 1ms; BSD: 500ms.
+        tick: Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD:
+            500ms.
+        rto_variance: How the variance in the retransmission time-out is kept. modern: linux.
+        syn_retries: Retransmissions of a SYN before the connection is given up. modern: 6.
+        data_retries: Time-outs in a row before the connection is given up. modern: 15.
         initial_window: Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
         initial_ssthresh: Initial slow-start threshold. modern: none, slow start ends at the first loss.
-        receive_buffer: Receive buffer, the largest window advertised. modern: 64MB.
-        send_buffer: Send buffer: how much the application may have written without acknowledgement. modern: 64MB.
+        receive_buffer: Receive buffer, the largest window advertised. modern: 32MiB.
+        send_buffer: Send buffer: how much the application may have written without acknowledgement. modern: no bound.
         mss: Maximum segment size as announced in the SYN: payload of a segment without options, so a full packet has
             this plus 40 bytes, and timestamps take their 12 out of the payload (RFC 6691). modern: 1460B.
         idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern:
@@ -766,12 +781,20 @@ class Tcp(Part):
     undo: bool | None = None
     nagle: bool | None = None
     pacing: bool | None = None
+    pacing_gain: float | None = None
+    pacing_gain_slow_start: float | None = None
+    small_window_burst: int | None = None
+    cwnd_validation: bool | None = None
     delayed_ack: Time | None = None
     delayed_ack_segments: int | None = None
+    quick_acks: int | None = None
     min_rto: Time | None = None
     max_rto: Time | None = None
     initial_rto: Time | None = None
     tick: Time | None = None
+    rto_variance: RtoVariance | None = None
+    syn_retries: int | None = None
+    data_retries: int | None = None
     initial_window: Window | None = None
     initial_ssthresh: Window | None = None
     receive_buffer: Size | None = None
@@ -864,10 +887,23 @@ class Westwood(Part):
     KIND: ClassVar[str | None] = "westwood"
 
 
-App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web"]
-CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
+Time: TypeAlias = str | timedelta
+Size: TypeAlias = str
 ClockMode: TypeAlias = Literal["virtual", "real", "dilated"]
-CongestionControl: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
+Tdf: TypeAlias = str | int | float
+TcpPreset: TypeAlias = Literal["modern", "1988-tahoe", "1990-reno", "1999-newreno", "ns2-sack1"]
+Recovery: TypeAlias = Literal["tahoe", "reno", "newreno", "sack"]
+RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
+Window: TypeAlias = str | int | float
+Rate: TypeAlias = str
+QueueLimit: TypeAlias = str | timedelta
+Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Mapping[str, Any]
+Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | Mapping[str, Any]
+Jitter: TypeAlias = NoJitter | UniformJitter | NormalJitter | ExponentialJitter | ParetoJitter | Mapping[str, Any]
+LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
+Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
+App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web"]
+Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (
     ConstantDistribution
     | UniformDistribution
@@ -876,22 +912,10 @@ Distribution: TypeAlias = (
     | LognormalDistribution
     | Mapping[str, Any]
 )
-FlowRecordKind: TypeAlias = Literal["tcp", "qlog"]
-Jitter: TypeAlias = NoJitter | UniformJitter | NormalJitter | ExponentialJitter | ParetoJitter | Mapping[str, Any]
-LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
-Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | Mapping[str, Any]
-Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Mapping[str, Any]
-QueueLimit: TypeAlias = str | timedelta
-Rate: TypeAlias = str
-Recovery: TypeAlias = Literal["tahoe", "reno", "newreno", "sack"]
-Size: TypeAlias = str
+CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
+Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
 StartTime: TypeAlias = str | timedelta
-TcpPreset: TypeAlias = Literal["modern", "1988-tahoe", "1990-reno", "1999-newreno", "ns2-sack1"]
-Tdf: TypeAlias = str | int | float
-Time: TypeAlias = str | timedelta
-Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
-Transport: TypeAlias = Literal["tcp", "udp"]
-Window: TypeAlias = str | int | float
+FlowRecordKind: TypeAlias = Literal["tcp", "qlog"]
 
 # Keys of a scenario.
 SCENARIO_KEYS: tuple[str, ...] = (
@@ -915,12 +939,12 @@ __all__ = [
     "App",
     "BernoulliLoss",
     "Bic",
+    "Cc",
     "CcKind",
     "Chain",
     "Clock",
     "ClockMode",
     "Codel",
-    "CongestionControl",
     "ConstantDistribution",
     "Cubic",
     "CustomCc",
@@ -961,6 +985,7 @@ __all__ = [
     "Red",
     "Reno",
     "Replicate",
+    "RtoVariance",
     "SCENARIO_KEYS",
     "Size",
     "Star",
