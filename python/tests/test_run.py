@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -62,7 +63,7 @@ def test_the_directory_has_what_memory_has(scenario: warpline.Scenario, finished
     assert hashlib.sha256((out / "series_flows.parquet").read_bytes()).digest() == digest
 
 
-def test_other_threads_go_on_during_a_run(scenario: warpline.Scenario) -> None:
+def test_other_threads_go_on_during_a_run() -> None:
     """A thread counts while the run is under way and nothing calls into Python: the lock must be free."""
     counted = 0
     begun, over = threading.Event(), threading.Event()
@@ -72,6 +73,7 @@ def test_other_threads_go_on_during_a_run(scenario: warpline.Scenario) -> None:
         begun.set()
         while not over.is_set():
             counted += 1
+            time.sleep(0)  # Gives the lock up, so that the other thread always gets it back.
 
     switch = sys.getswitchinterval()
     # A thread that waits for the lock asks for it only after this long: without release it would get it hardly ever.
@@ -81,13 +83,13 @@ def test_other_threads_go_on_during_a_run(scenario: warpline.Scenario) -> None:
         thread.start()
         begun.wait()
         before = counted
-        scenario.run(progress=False)
+        dumbbell(duration="60s").run(progress=False)
         during = counted - before
     finally:
         over.set()
         sys.setswitchinterval(switch)
         thread.join()
-    assert during > 1000
+    assert during > 100
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(scenario: warpline.Scenario, finished: warpline.Run) -> None:
