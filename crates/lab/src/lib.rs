@@ -5,6 +5,7 @@
 
 pub mod bench;
 mod hosts;
+pub mod replicate;
 pub mod report;
 pub mod results;
 pub mod run;

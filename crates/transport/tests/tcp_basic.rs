@@ -42,8 +42,57 @@ fn the_syn_is_retransmitted_with_back_off_and_the_window_starts_at_one_segment()
     assert_eq!(wire.data_sent().len(), 1, "one segment in the first round trip");
     wire.run(Timestamp::from_millis(3_090));
     assert!(wire.data_sent().len() <= 3);
-    wire.run(SEC(6));
+    wire.run(Timestamp::from_millis(3_500));
     assert!(wire.data_sent().len() > 100, "it grows again");
+}
+
+#[test]
+fn rfc_6298_section_5_7_the_time_out_is_three_seconds_after_the_loss_of_a_syn() {
+    for (timestamps, rto) in [(false, 3000), (true, 220)] {
+        let config = TcpConfig { timestamps, tlp: false, ..TcpConfig::default() };
+        let mut wire = Wire::plain(&config, 10);
+        wire.channels[0].drop_any = vec![0];
+        wire.establish();
+        assert_eq!(wire.client.rto().as_millis(), rto, "timestamps {timestamps}");
+        assert_eq!(wire.client.srtt().as_millis(), if timestamps { 20 } else { 0 });
+    }
+}
+
+#[test]
+fn a_short_lossy_connection_packet_by_packet() {
+    // The golden trace: handshake, ten segments of which the fourth is lost, SACK, recovery, close.
+    let mut wire = Wire::plain(&TcpConfig::default(), 10);
+    wire.channels[0].drop_data = vec![3];
+    wire.channels[0].rate = Some(warpline_core::Rate::from_bps(100_000_000));
+    wire.client.write(14_000);
+    wire.client.close();
+    wire.server.close();
+    wire.open();
+    wire.run(SEC(5));
+    assert!(complete(&wire));
+    let mut trace = String::new();
+    for s in &wire.seen {
+        let segment = &s.segment;
+        trace += &format!(
+            "{:>12} {} {:?} {}:{}({}) ack {} win {}",
+            s.at.as_nanos(),
+            if s.from_client { ">" } else { "<" },
+            segment.flags,
+            segment.seq,
+            segment.seq + segment.seq_len(),
+            segment.len,
+            segment.ack,
+            segment.window
+        );
+        if let Some((value, echo)) = segment.timestamps {
+            trace += &format!(" ts {value}/{echo}");
+        }
+        for (start, end) in segment.sack.iter(segment.ack) {
+            trace += &format!(" sack {start}-{end}");
+        }
+        trace += "\n";
+    }
+    insta::assert_snapshot!(trace);
 }
 
 #[test]

@@ -51,11 +51,6 @@ impl Column {
         Column { values: nanoseconds, divisor: 1e6, precision: Precision::Single }
     }
 
-    /// Whether no row has a value.
-    pub fn is_blank(&self) -> bool {
-        self.values.iter().all(|v| v.is_nan())
-    }
-
     /// Packs the column: integers as the narrowest of 8, 16 and 32 bits, plain or as differences from the row before,
     /// whichever is smaller; all else as floats.
     fn pack(&self) -> Packed {

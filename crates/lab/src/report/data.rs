@@ -80,6 +80,17 @@ impl Table {
 /// Parallel columns, by name.
 pub type Columns = Vec<(&'static str, Column)>;
 
+/// Columns on the time grid of a sampled series.
+#[derive(Clone, Debug, Default)]
+pub struct Curves {
+    /// The samples, named as in the tables; where the series is thinned, the means of its time bins.
+    pub values: Columns,
+    /// Where thinned: the smallest sample of each bin, under the same names.
+    pub low: Columns,
+    /// Where thinned: the largest sample of each bin.
+    pub high: Columns,
+}
+
 /// Sampled series of the flows on one time grid.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSeries {
@@ -88,9 +99,9 @@ pub struct FlowSeries {
     /// The largest flows (by bytes delivered, then by number).
     pub members: Vec<Member>,
     /// Sum over all flows: `goodput_bps`, `throughput_bps`.
-    pub total: Columns,
+    pub total: Curves,
     /// Sum over the flows that are not among `members`, and how many they are.
-    pub others: Option<(usize, Columns)>,
+    pub others: Option<(usize, Curves)>,
 }
 
 /// Sampled series of the links on one time grid.
@@ -111,8 +122,8 @@ pub struct Member {
     pub name: String,
     /// A link's rate in bit/s, where it has one.
     pub rate_bps: Option<f64>,
-    /// Columns on the series' time grid, named as in the tables; blank ones are left out.
-    pub columns: Columns,
+    /// Its samples; blank columns are left out.
+    pub curves: Curves,
     /// What happened seldom, with times of its own: `time` (seconds) and `count`.
     pub events: Vec<(&'static str, Columns)>,
 }
@@ -146,6 +157,8 @@ pub struct TcpTrace {
     pub marks: Vec<(&'static str, Columns)>,
     /// Cumulative ACK and window edge: `time`, `ack`, `window_end`.
     pub acks: Columns,
+    /// Whether ACKs were left out: the line then joins those that are left instead of stepping from one to the next.
+    pub acks_thinned: bool,
     /// RTT samples: `time`, `rtt`.
     pub rtt: Columns,
     /// State: `time`, `cwnd`, `ssthresh`, `in_flight`, `srtt`, `min_rtt`, `rto`.

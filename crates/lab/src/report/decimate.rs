@@ -206,43 +206,43 @@ impl Marks {
     }
 }
 
-/// Thins a column that shares its time grid with others: `times` and all columns must be thinned with the same `bins`.
-/// Every bin becomes two rows, its smallest and its largest value in the order in which they came.
-pub(super) fn thin_column(values: &[f64], bins: &[std::ops::Range<usize>]) -> Vec<f64> {
-    let mut thinned = Vec::with_capacity(2 * bins.len());
+/// A column on a thinned grid: mean, smallest and largest value of each bin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Thinned {
+    pub(super) mean: Vec<f64>,
+    pub(super) low: Vec<f64>,
+    pub(super) high: Vec<f64>,
+}
+
+/// Thins a column to `bins`; bins without a value stay without.
+pub(super) fn thin_column(values: &[f64], bins: &[std::ops::Range<usize>]) -> Thinned {
+    let mut thinned = Thinned::default();
     for bin in bins {
-        let (mut low, mut high): (Option<usize>, Option<usize>) = (None, None);
-        for i in bin.clone() {
-            if values[i].is_nan() {
-                continue;
-            }
-            if low.is_none_or(|low| values[i] < values[low]) {
-                low = Some(i);
-            }
-            if high.is_none_or(|high| values[i] > values[high]) {
-                high = Some(i);
-            }
+        let (mut low, mut high, mut sum, mut count) = (f64::NAN, f64::NAN, 0.0, 0.0);
+        for &value in values[bin.clone()].iter().filter(|v| !v.is_nan()) {
+            // `min` and `max` return the other side where one is NaN.
+            low = value.min(low);
+            high = value.max(high);
+            sum += value;
+            count += 1.0;
         }
-        match (low, high) {
-            (Some(low), Some(high)) => {
-                thinned.push(values[low.min(high)]);
-                thinned.push(values[low.max(high)]);
-            }
-            _ => thinned.extend([f64::NAN, f64::NAN]),
-        }
+        // Zero by zero is "no value".
+        thinned.mean.push(sum / count);
+        thinned.low.push(low);
+        thinned.high.push(high);
     }
     thinned
 }
 
-/// The two times that stand for each bin of a thinned grid: its first and its last.
+/// The time that stands for each bin of a thinned grid: its middle.
 pub(super) fn thin_times(times: &[f64], bins: &[std::ops::Range<usize>]) -> Vec<f64> {
-    bins.iter().flat_map(|bin| [times[bin.start], times[bin.end - 1]]).collect()
+    bins.iter().map(|bin| (times[bin.start] + times[bin.end - 1]) / 2.0).collect()
 }
 
-/// Splits `rows` rows into bins so that two rows per bin make at most `limit`; none when all rows may stay.
+/// Splits `rows` rows into at most `limit` bins of (nearly) equal size; none when all rows may stay.
 pub(super) fn grid_bins(rows: usize, limit: usize) -> Option<Vec<std::ops::Range<usize>>> {
-    let count = (limit / 2).max(1);
-    if rows <= 2 * count {
+    let count = limit.max(1);
+    if rows <= count {
         return None;
     }
     Some((0..count).map(|i| i * rows / count..(i + 1) * rows / count).collect())
@@ -326,10 +326,15 @@ mod tests {
             let times: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
             if let Some(bins) = grid_bins(values.len(), limit) {
                 let (kept, grid) = (thin_column(&values, &bins), thin_times(&times, &bins));
-                prop_assert_eq!(kept.len(), grid.len());
-                prop_assert!(kept.len() <= limit && grid.is_sorted());
-                prop_assert_eq!(kept.iter().copied().fold(f64::MIN, f64::max), values.iter().copied().fold(f64::MIN, f64::max));
-                prop_assert_eq!(kept.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(f64::MAX, f64::min));
+                prop_assert_eq!(kept.mean.len(), grid.len());
+                prop_assert!(grid.len() <= limit && grid.is_sorted());
+                let largest = |v: &[f64]| v.iter().copied().fold(f64::MIN, f64::max);
+                let smallest = |v: &[f64]| v.iter().copied().fold(f64::MAX, f64::min);
+                prop_assert_eq!(largest(&kept.high), largest(&values));
+                prop_assert_eq!(smallest(&kept.low), smallest(&values));
+                for i in 0..bins.len() {
+                    prop_assert!(kept.low[i] <= kept.mean[i] + 1e-6 && kept.mean[i] <= kept.high[i] + 1e-6);
+                }
             } else {
                 prop_assert!(values.len() <= limit);
             }

@@ -21,8 +21,8 @@ use thiserror::Error;
 
 pub use column::{Column, Precision};
 pub use data::{
-    Columns, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData, RunData,
-    Table, TcpTrace,
+    Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
+    RunData, Table, TcpTrace,
 };
 pub use page::render;
 

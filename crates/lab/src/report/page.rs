@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::column::{Blobs, Column};
 use super::data::{
-    Columns, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, Table, TcpTrace,
+    Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, Table, TcpTrace,
 };
 
 /// The skeleton; `{{...}}` is replaced.
@@ -120,9 +120,9 @@ fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
         "flows": run.flows.as_ref().map(|flows| json!({
             "time": blobs.add(&flows.time),
             "members": flows.members.iter().map(|m| member_json(m, blobs)).collect::<Vec<_>>(),
-            "total": columns_json(&flows.total, blobs),
-            "others": flows.others.as_ref().map(|(count, columns)| json!({
-                "count": count, "columns": columns_json(columns, blobs),
+            "total": curves_json(&flows.total, blobs),
+            "others": flows.others.as_ref().map(|(count, curves)| json!({
+                "count": count, "curves": curves_json(curves, blobs),
             })),
         })),
         "links": run.links.as_ref().map(|links| json!({
@@ -143,12 +143,20 @@ fn columns_json<K: AsRef<str>>(columns: &[(K, Column)], blobs: &mut Blobs) -> Va
     Value::Object(columns.iter().map(|(name, c)| (name.as_ref().to_owned(), blobs.add(c))).collect())
 }
 
+fn curves_json(curves: &Curves, blobs: &mut Blobs) -> Value {
+    json!({
+        "values": columns_json(&curves.values, blobs),
+        "low": columns_json(&curves.low, blobs),
+        "high": columns_json(&curves.high, blobs),
+    })
+}
+
 fn member_json(member: &Member, blobs: &mut Blobs) -> Value {
     json!({
         "id": member.id,
         "name": member.name,
         "rate_bps": member.rate_bps,
-        "columns": columns_json(&member.columns, blobs),
+        "curves": curves_json(&member.curves, blobs),
         "events": named_json(&member.events, blobs),
     })
 }
@@ -176,6 +184,7 @@ fn tcp_json(trace: &TcpTrace, blobs: &mut Blobs) -> Value {
         "name": trace.name,
         "marks": named_json(&trace.marks, blobs),
         "acks": columns_json(&trace.acks, blobs),
+        "acks_thinned": trace.acks_thinned,
         "rtt": columns_json(&trace.rtt, blobs),
         "metrics": columns_json(&trace.metrics, blobs),
         "states": trace.states,

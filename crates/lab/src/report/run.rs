@@ -12,7 +12,9 @@ use super::{links, series, tables, tcp};
 
 /// Numbers per kind of plot on one page; runs share it.
 const BUDGET: usize = 200_000;
-/// Rows that a table may have on the page.
+/// The newest format of run directories that is read here.
+const FORMAT: u64 = 1;
+/// Rows that a table may have on the page; runs share them.
 const MAX_ROWS: usize = 10_000;
 
 /// Reads the run in `dir` for a page that shows `runs` runs.
@@ -42,6 +44,11 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
         }
     }
     run.summary = std::mem::take(object);
+    if run.summary.get("format").and_then(Value::as_u64).is_some_and(|format| format > FORMAT) {
+        run.warn(
+            "This run was written by a newer Warpline: parts that this version does not know are left out.",
+        );
+    }
 
     let budget = (BUDGET / runs.max(1)).max(2000);
     let span = span(&run.summary);
@@ -78,7 +85,7 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
         );
     }
     distributions(rtts, delays, &mut run);
-    shorten(&mut run);
+    shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
     Ok(run)
 }
 
@@ -246,7 +253,7 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
     }
     if thinned {
         run.info(
-            "Sampled series are thinned for this page: the smallest and the largest sample of every time bin are drawn. \
+            "Sampled series are thinned for this page: lines are the means of time bins, the shade around them reaches from the smallest to the largest sample. \
              The Parquet tables hold every sample.",
         );
     }
@@ -293,9 +300,9 @@ fn lines(samples: BTreeMap<String, Vec<f64>>) -> Vec<Line> {
 }
 
 /// Keeps the rows of long tables that matter most: the slowest transfers, the flows that delivered most.
-fn shorten(run: &mut RunData) {
+fn shorten(run: &mut RunData, max_rows: usize) {
     let mut notes = Vec::new();
-    for table in run.tables.iter_mut().filter(|t| t.rows() > MAX_ROWS) {
+    for table in run.tables.iter_mut().filter(|t| t.rows() > max_rows) {
         let (key, what) = match table.id.as_str() {
             "transfers" => ("completion_s", "the slowest"),
             "flows" => ("delivered_bytes", "those that delivered most"),
@@ -308,13 +315,13 @@ fn shorten(run: &mut RunData) {
         };
         let mut order: Vec<usize> = (0..table.rows()).collect();
         order.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]).then(a.cmp(&b)));
-        order.truncate(MAX_ROWS);
+        order.truncate(max_rows);
         order.sort_unstable();
         for column in &mut table.cells {
             *column = order.iter().map(|&row| column[row].clone()).collect();
         }
         notes.push(format!(
-            "The table of {} holds {MAX_ROWS} of {} rows, {what}; {}.parquet holds all.",
+            "The table of {} holds {max_rows} of {} rows, {what}; {}.parquet holds all.",
             table.id, table.total_rows, table.id
         ));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::ReportError;
 use super::column::Column;
-use super::data::{Columns, FlowSeries, LinkSeries, Member};
+use super::data::{Columns, Curves, FlowSeries, LinkSeries, Member};
 use super::decimate::{Marks, grid_bins, thin_column, thin_times};
 use super::tables::scan;
 
@@ -48,13 +48,7 @@ pub(super) fn flows(
     };
     let omitted = total.saturating_sub(grid.members.len());
     let bins = grid.bins(budget);
-    let sums = |sums: &[Vec<f64>]| -> Columns {
-        ["goodput_bps", "throughput_bps"]
-            .into_iter()
-            .zip(sums)
-            .map(|(name, values)| (name, thin(values, bins.as_deref())))
-            .collect()
-    };
+    let sums = |sums: &[Vec<f64>]| curves(&FLOW_COLUMNS[..2], sums, bins.as_deref());
     let others = (omitted > 0).then(|| (omitted, sums(&grid.others)));
     let all: Vec<Vec<f64>> = (0..2)
         .map(|c| {
@@ -92,8 +86,23 @@ pub(super) fn links(
     Ok(Some(Sampled { series: LinkSeries { time, members }, thinned, omitted }))
 }
 
-fn thin(values: &[f64], bins: Option<&[Range<usize>]>) -> Column {
-    Column::single(bins.map_or_else(|| values.to_vec(), |bins| thin_column(values, bins)))
+/// The columns that are not blank, thinned where there are bins.
+fn curves(names: &[&'static str], cells: &[Vec<f64>], bins: Option<&[Range<usize>]>) -> Curves {
+    let mut curves = Curves::default();
+    for (&name, values) in names.iter().zip(cells) {
+        if values.iter().all(|v| v.is_nan()) {
+            continue;
+        }
+        let Some(bins) = bins else {
+            curves.values.push((name, Column::single(values.clone())));
+            continue;
+        };
+        let thinned = thin_column(values, bins);
+        curves.values.push((name, Column::single(thinned.mean)));
+        curves.low.push((name, Column::single(thinned.low)));
+        curves.high.push((name, Column::single(thinned.high)));
+    }
+    curves
 }
 
 /// All samples of the members, at full resolution.
@@ -190,7 +199,8 @@ impl Grid {
         let columns: usize = self
             .cells
             .iter()
-            .map(|cells| 1 + cells.iter().filter(|c| c.iter().any(|v| v.is_finite())).count())
+            // Mean, low and high of each.
+            .map(|cells| 3 * cells.iter().filter(|c| c.iter().any(|v| v.is_finite())).count())
             .sum();
         grid_bins(self.times.len(), (budget / columns.max(1)).max(500))
     }
@@ -209,20 +219,12 @@ impl Grid {
             .into_iter()
             .zip(self.cells)
             .zip(self.counts)
-            .map(|((candidate, cells), counts)| {
-                let columns = names
-                    .iter()
-                    .zip(&cells)
-                    .map(|(&name, values)| (name, thin(values, bins)))
-                    .filter(|(_, column)| !column.is_blank())
-                    .collect();
-                Member {
-                    id: candidate.id,
-                    name: candidate.name,
-                    rate_bps: candidate.rate_bps,
-                    columns,
-                    events: events(&counts, span, share),
-                }
+            .map(|((candidate, cells), counts)| Member {
+                id: candidate.id,
+                name: candidate.name,
+                rate_bps: candidate.rate_bps,
+                curves: curves(names, &cells, bins),
+                events: events(&counts, span, share),
             })
             .collect()
     }

@@ -153,13 +153,15 @@ impl Collector {
     fn new(span: f64, budget: usize) -> Self {
         let marks = |part: usize| Marks::new(span, budget / part);
         Collector {
-            sent: marks(2),
+            // Contiguous segments become one mark, so that a bin mostly keeps one of the four it may have.
+            sent: Marks::new(span, budget),
             retransmit: marks(4),
             probe: marks(4),
             lost: marks(4),
             sack: marks(4),
             dsack: marks(4),
-            acks: Envelope::new(span, budget / 3),
+            // Both columns only grow: of the six rows that a bin may keep, two are left.
+            acks: Envelope::new(span, budget),
             rtt: Envelope::new(span, budget / 2),
             rtts: Vec::new(),
             metrics: Envelope::new(span, budget / 3),
@@ -202,6 +204,7 @@ impl Collector {
             ("sacked", self.sack),
             ("dsack", self.dsack),
         ];
+        let acks_thinned = self.acks.is_thinned();
         let (time, [ack, window_end]) = self.acks.finish();
         let acks = vec![
             ("time", Column::nanoseconds(time)),
@@ -230,6 +233,7 @@ impl Collector {
                 .filter(|(_, columns)| !columns[0].1.values.is_empty())
                 .collect(),
             acks,
+            acks_thinned,
             rtt,
             metrics,
             states: self.states,

@@ -169,7 +169,7 @@ pub enum Queue {
         /// Whether ECN-capable packets are marked instead of dropped. Default false.
         ecn: Option<bool>,
     },
-    /// Fair queueing with CoDel in each flow's queue (RFC 8290). Not in this version.
+    /// Fair queueing with CoDel in each flow's queue (RFC 8290).
     FqCodel {
         /// How much may wait in all queues together. Default 10240p.
         limit: Option<QueueLimit>,

@@ -380,10 +380,6 @@ impl Check<'_> {
                         self.error(&below(&["queue", name]), format!("`{name}` must be above zero"), "");
                     }
                 }
-                if matches!(options.queue, Some(Queue::FqCodel { .. })) {
-                    let help = "allowed: droptail, priority, red, codel";
-                    self.error(&below(&["queue", "kind"]), "fq_codel is not in this version", help);
-                }
             }
             _ => {}
         }

@@ -20,6 +20,9 @@ pub(super) struct Work {
     pub newest_once: Timestamp,
     /// A segment sent once was delivered although one above it had been before (RFC 8985 section 6.2 step 3).
     pub reordered: bool,
+    /// A segment sent more than once was acknowledged cumulatively: those with it may have waited for it at the receiver,
+    /// so their times say nothing about the path (Karn; Linux FLAG_RETRANS_DATA_ACKED).
+    pub ambiguous: bool,
 }
 
 impl Work {
@@ -29,6 +32,7 @@ impl Work {
         oldest_once: Timestamp::NEVER,
         newest_once: Timestamp::NEVER,
         reordered: false,
+        ambiguous: false,
     };
 
     /// `sent` was delivered; bytes up to `forward` had been delivered before, in part.
@@ -118,7 +122,7 @@ impl<C: CongestionControl> Connection<C> {
         if self.rack_used {
             self.rack.on_delivered(now, &newest, echo(segment), self.rtt.min());
         }
-        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight);
+        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
         if self.recording {
             self.record_ack(now, segment, acked, sample);
@@ -127,7 +131,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
     #[cold]
-    fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
+    pub(super) fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
         if !self.timestamps {
             return None;
         }
@@ -154,6 +158,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// Tells congestion control, and takes its window.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "inlined twice; a struct would say no more")]
     fn report(
         &mut self,
         now: Timestamp,
@@ -162,6 +167,7 @@ impl<C: CongestionControl> Connection<C> {
         newest: Option<&Sent>,
         rtt: Option<TimeDelta>,
         prior_in_flight: u64,
+        advanced: bool,
     ) {
         let min_rtt = self.rtt.min();
         let (delivery_rate, prior_delivered) = match newest {
@@ -174,9 +180,8 @@ impl<C: CongestionControl> Connection<C> {
         let cwnd = self.cc.cwnd();
         let slow_start = cwnd < self.cc.ssthresh();
         // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
-        let limited = !self.config.cwnd_validation
-            || segment.ack <= self.limited_until
-            || (slow_start && cwnd < prior_in_flight * 2);
+        let limited =
+            !self.validate || segment.ack <= self.limited_until || (slow_start && cwnd < prior_in_flight * 2);
         let sample = AckSample {
             now,
             acked,
@@ -198,7 +203,8 @@ impl<C: CongestionControl> Connection<C> {
             next_seq: self.nxt,
             ack: self.una,
             ce: if segment.flags.contains(Flags::ECE) && self.ecn.enabled { acked } else { 0 },
-            cwnd_limited: limited && self.ramp == u64::MAX,
+            // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
+            cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: self.phase,
         };
         self.cc.on_ack(&sample);
@@ -214,12 +220,11 @@ impl<C: CongestionControl> Connection<C> {
     /// The window that is in force now.
     #[inline]
     pub(super) fn refresh_window(&mut self) {
-        let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
+        let clamp = self.clamp.min(self.ramp);
         let cwnd = self.cc.cwnd().min(clamp);
-        let burst = u64::from(self.config.small_window_burst) * self.mss;
-        self.small_window = cwnd < burst;
+        self.small_window = cwnd < self.burst_bytes;
         self.window = if self.small_window {
-            burst
+            self.burst_bytes
         } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
             self.prr.cwnd.min(clamp)
         } else {
@@ -275,7 +280,8 @@ impl<C: CongestionControl> Connection<C> {
         if self.rack_used
             && let Some(newest) = &work.newest
         {
-            self.rack.on_delivered(now, newest, echo(segment), self.rtt.min());
+            let echo = if advanced { echo(segment) } else { None };
+            self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
         self.on_probe_ack(now, segment, advanced, dsack);
         let newly_lost = self.on_signs(now, segment, advanced, prior_una, &work);
@@ -284,7 +290,7 @@ impl<C: CongestionControl> Connection<C> {
             self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if work.bytes > 0 {
-            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight);
+            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
         }
         self.refresh_window();
         if advanced {
@@ -312,6 +318,7 @@ impl<C: CongestionControl> Connection<C> {
             if sent.flags & Sent::SACKED == 0 {
                 self.note_latency(now, &sent);
                 work.note(&sent, forward);
+                work.ambiguous |= sent.was_retransmitted();
             }
         }
         work.bytes += self.board.trim(ack);
@@ -396,7 +403,7 @@ impl<C: CongestionControl> Connection<C> {
         work: &Work,
         advanced: bool,
     ) -> Option<TimeDelta> {
-        let sample = if work.newest_once.is_set() {
+        let sample = if work.newest_once.is_set() && !work.ambiguous {
             let rtt = now.saturating_since(work.newest_once);
             self.rtt.sample(now.saturating_since(work.oldest_once), self.una, self.nxt);
             self.rtt.note_min(rtt);

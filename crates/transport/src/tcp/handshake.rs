@@ -81,6 +81,7 @@ impl<C: CongestionControl> Connection<C> {
         let peer_mss = if segment.syn.mss == 0 { 536 } else { u32::from(segment.syn.mss) };
         let options = if self.timestamps { 12 } else { 0 };
         self.mss = u64::from(self.config.mss.min(peer_mss).saturating_sub(options).max(1));
+        self.burst_bytes = u64::from(self.config.small_window_burst) * self.mss;
         // RFC 3168 section 6.1.1: a SYN offers with both flags, a SYN/ACK agrees with ECE alone.
         let both = segment.flags.contains(EcnState::OFFER);
         let ece = segment.flags.contains(Flags::ECE);
@@ -159,6 +160,10 @@ impl<C: CongestionControl> Connection<C> {
             if sent.was_retransmitted() {
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
                 self.ramp = self.mss;
+                match self.echo_rtt(now, segment) {
+                    Some(rtt) => self.stats.note_rtt(rtt),
+                    None => self.rtt.restart_after_syn_loss(),
+                }
             } else {
                 let rtt = now.saturating_since(sent.sent_at);
                 self.rtt.sample(rtt, 1, 1);

@@ -11,6 +11,8 @@ pub(super) struct Rack {
     xmit_at: Timestamp,
     /// One past its last byte.
     end: u64,
+    /// Whether it was a retransmission.
+    again: bool,
     /// Its RTT.
     rtt: TimeDelta,
     /// Whether reordering was seen on this connection.
@@ -30,6 +32,7 @@ impl Rack {
         Rack {
             xmit_at: Timestamp::ZERO,
             end: 0,
+            again: false,
             rtt: TimeDelta::ZERO,
             reordering_seen: false,
             window_multiple: 1,
@@ -61,17 +64,13 @@ impl Rack {
         if (newest.sent_at, newest.end()) > (self.xmit_at, self.end) {
             self.xmit_at = newest.sent_at;
             self.end = newest.end();
+            self.again = newest.was_retransmitted();
         }
     }
 
     /// Step 3: a segment that was sent once was delivered after one above it.
     pub(super) fn note_reordering(&mut self) {
         self.reordering_seen = true;
-    }
-
-    /// Whether reordering was seen.
-    pub(super) fn reordering_seen(&self) -> bool {
-        self.reordering_seen
     }
 
     /// Step 4, on a D-SACK: the window widens by a quarter of the smallest RTT, once per round trip.
@@ -101,10 +100,14 @@ impl Rack {
         };
     }
 
-    /// Step 5: whether `segment` was sent before the segment that was delivered most recently.
+    /// Step 5: whether `segment` was sent before the segment that was delivered most recently. The sequence decides between
+    /// segments of the same instant, but says nothing about a retransmission and new data: then it is not held against it.
     #[inline]
     pub(super) fn sent_before(&self, segment: &Sent) -> bool {
-        (segment.sent_at, segment.end()) < (self.xmit_at, self.end)
+        if segment.sent_at == self.xmit_at {
+            return segment.end() < self.end && segment.was_retransmitted() == self.again;
+        }
+        segment.sent_at < self.xmit_at
     }
 
     /// Step 5: when `segment` will count as lost.

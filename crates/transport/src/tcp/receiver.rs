@@ -167,7 +167,7 @@ impl Receiver {
     pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32, psh_now: bool) {
         self.nxt += u64::from(len);
         self.full = self.full.max(len);
-        self.unacked += len;
+        self.unacked = self.unacked.saturating_add(len);
         self.schedule(now, psh_now);
     }
 
@@ -180,7 +180,7 @@ impl Receiver {
     #[inline]
     fn schedule(&mut self, now: Timestamp, at_once: bool) {
         // Linux and RFC 5681 alike: at least every second full-sized segment.
-        if at_once || self.quick > 0 || self.unacked >= self.ack_after * self.full {
+        if at_once || self.quick > 0 || self.unacked >= self.ack_after.saturating_mul(self.full) {
             self.quick = self.quick.saturating_sub(1);
             self.ack_now = true;
         } else if !self.delayed_until.is_set() {

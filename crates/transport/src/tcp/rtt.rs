@@ -119,6 +119,11 @@ impl Rtt {
     pub(super) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
+    /// Data begins after the loss of a SYN and without a sample: three seconds (RFC 6298 section 5.7).
+    pub(super) fn restart_after_syn_loss(&mut self) {
+        self.backoff = 0;
+        self.rto = self.rounded(self.rto.max(3_000_000_000));
+    }
     /// Smoothed RTT; zero before the first sample.
     #[inline]
     pub(super) fn srtt(&self) -> TimeDelta {

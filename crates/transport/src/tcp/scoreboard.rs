@@ -122,6 +122,7 @@ impl Scoreboard {
     pub(super) fn at(&self, position: u64) -> Option<&Sent> {
         self.segments.get(position.checked_sub(self.base)? as usize)
     }
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.segments.iter()
     }

@@ -69,7 +69,6 @@ impl<C: CongestionControl> Connection<C> {
         let in_flight = self.in_flight();
         if in_flight + len.max(u64::from(fin)) > self.window || self.no_limited_transmit(len) {
             self.limited_until = self.nxt;
-            self.idle_while_limited(now);
             return None;
         }
         if (self.paced || self.small_window) && !self.pacer.is_open(now) {
@@ -88,15 +87,29 @@ impl<C: CongestionControl> Connection<C> {
             && self.nxt - self.una + len > self.window
     }
 
-    /// In recovery, RFC 6675 `NextSeg` has more to offer when no new data can go; see `poll_speculative`. Nothing to do
-    /// here otherwise: an acknowledgement will open the window.
-    #[inline]
-    fn idle_while_limited(&mut self, now: Timestamp) {
-        debug_assert!(
-            self.una < self.nxt || self.window < self.mss || self.paced,
-            "nothing in flight and window {} closed at {now}",
-            self.window
-        );
+    /// RFC 6675 `NextSeg` rules 3 and 4, where the window has room and no new data can go: a segment below the highest
+    /// sacked one that is not yet known to be lost, or, once per recovery, the last one (rescue).
+    #[cold]
+    pub(super) fn poll_speculative(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        if self.board.has_waiting() || self.in_flight() + self.mss > self.window {
+            return None;
+        }
+        if self.small_window || self.paced && !self.pacer.is_open(now) {
+            return None;
+        }
+        if self.nxt < self.send_end && self.nxt < self.window_end {
+            return None;
+        }
+        if let Some(position) = self.board.next_unsacked_below_top() {
+            return self.retransmit(now, position, false);
+        }
+        if self.rescued {
+            return None;
+        }
+        self.rescued = true;
+        let position = self.board.last_position()?;
+        let unknown = self.board.at(position)?.flags & (Sent::SACKED | Sent::RETRANS) == 0;
+        if unknown { self.retransmit(now, position, false) } else { None }
     }
 
     /// Segments that are not full: Nagle's rule, and the sender's side of silly window avoidance (RFC 1122 section
@@ -218,8 +231,7 @@ impl<C: CongestionControl> Connection<C> {
     fn pace(&mut self, now: Timestamp, segment: &Segment) {
         let srtt = self.rtt.srtt();
         if self.small_window && !srtt.is_zero() {
-            let clamp = self.config.max_window_clamp.unwrap_or(u64::MAX).min(self.ramp);
-            let cwnd = self.cc.cwnd().min(clamp);
+            let cwnd = self.cc.cwnd().min(self.clamp).min(self.ramp);
             let burst = self.config.small_window_burst;
             self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
         }

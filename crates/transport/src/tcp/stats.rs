@@ -11,12 +11,26 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Segments sent that carried payload, retransmissions included.
     pub data_segments_sent: u64,
+    /// Segments received.
+    pub segments_received: u64,
+    /// RTT samples.
+    pub rtt_count: u64,
+    /// Sum of RTT samples in nanoseconds.
+    pub rtt_sum_ns: u64,
+    /// Smallest RTT sample in nanoseconds; meaningless while `rtt_count` is zero.
+    pub rtt_min_ns: u64,
+    /// Largest RTT sample in nanoseconds.
+    pub rtt_max_ns: u64,
+    /// Segments acknowledged.
+    pub latency_count: u64,
+    /// Sum of the times from first transmission to acknowledgement (cumulative or selective), in nanoseconds.
+    pub latency_sum_ns: u64,
+    /// Longest such time in nanoseconds.
+    pub latency_max_ns: u64,
     /// Segments with payload, SYN or FIN that were sent again.
     pub retransmitted_segments: u64,
     /// Payload bytes that were sent again.
     pub retransmitted_bytes: u64,
-    /// Segments received.
-    pub segments_received: u64,
     /// Payload bytes received that had been received before.
     pub duplicate_bytes: u64,
     /// Segments the sender declared lost.
@@ -37,20 +51,6 @@ pub struct Stats {
     pub window_probes: u64,
     /// Data segments that arrived marked congestion-experienced.
     pub ce_marks: u64,
-    /// RTT samples.
-    pub rtt_count: u64,
-    /// Sum of RTT samples in nanoseconds.
-    pub rtt_sum_ns: u64,
-    /// Smallest RTT sample in nanoseconds; meaningless while `rtt_count` is zero.
-    pub rtt_min_ns: u64,
-    /// Largest RTT sample in nanoseconds.
-    pub rtt_max_ns: u64,
-    /// Segments acknowledged.
-    pub latency_count: u64,
-    /// Sum of the times from first transmission to acknowledgement (cumulative or selective), in nanoseconds.
-    pub latency_sum_ns: u64,
-    /// Longest such time in nanoseconds.
-    pub latency_max_ns: u64,
 }
 
 impl Stats {

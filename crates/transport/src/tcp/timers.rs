@@ -130,7 +130,8 @@ impl<C: CongestionControl> Connection<C> {
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
         if self.tlp_used && self.phase == Phase::Open && self.probe_end == 0 && self.board.sacked == 0 {
-            let mut wait = self.rtt.srtt() * 2;
+            let srtt = self.rtt.srtt();
+            let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {
                 wait += WORST_ACK_DELAY;
             }

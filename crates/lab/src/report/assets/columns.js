@@ -37,6 +37,13 @@
   // All columns of a set, by name.
   W.columns = (set) => Object.fromEntries(Object.entries(set ?? {}).map(([name, d]) => [name, W.column(d)]));
 
+  // The samples of a member or a sum by name, with the range of each bin where the series was thinned.
+  W.curve = (curves, name) => ({
+    values: W.column(curves.values[name]),
+    low: curves.low[name] && W.column(curves.low[name]),
+    high: curves.high[name] && W.column(curves.high[name]),
+  });
+
   W.maximum = (values) => {
     let max = -Infinity;
     for (const v of values) if (v !== null && v > max) max = v;

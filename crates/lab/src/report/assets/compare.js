@@ -41,7 +41,7 @@
     build: () => {
       const groups = W.runs.map((run, i) => [run, i]).filter(([, i]) => chosen.has(i)).map(([run, i]) => {
         const found = find(run);
-        return found ? [found[0], [{ name: run.label, values: found[1], ...W.seriesStyle(i) }]] : null;
+        return found ? [found[0], [{ name: run.label, ...found[1], ...W.seriesStyle(i) }]] : null;
       }).filter(Boolean);
       const joined = W.joined(groups);
       return joined ? { ...joined, kind: spec.kind, warmup: Math.min(...W.runs.map((r) => r.summary.warmup_s ?? 0)) } : "None of the chosen runs has this.";
@@ -56,7 +56,7 @@
     const plots = [];
     const redraw = () => plots.forEach((plot) => plot.rebuild());
     plots.push(overlay({ title: "Goodput of all flows", wide: true, height: 280, kind: "bps" }, chosen,
-      (run) => run.flows?.total.goodput_bps && [W.column(run.flows.time), W.column(run.flows.total.goodput_bps)]));
+      (run) => run.flows?.total.values.goodput_bps && [W.column(run.flows.time), W.curve(run.flows.total, "goodput_bps")]));
     const chooser = (label, names, start, make) => {
       if (!names.length) return;
       let name = start;
@@ -67,20 +67,20 @@
     const links = namesOf((run) => run.links);
     const queued = (name) => Math.max(...W.runs.map((run) => {
       const m = member(run.links, name);
-      return m?.columns.queue_delay_ms ? W.maximum(W.column(m.columns.queue_delay_ms)) : 0;
+      return m?.curves.values.queue_delay_ms ? W.maximum(W.column(m.curves.values.queue_delay_ms)) : 0;
     }));
     const busiest = links.slice(0, 12).reduce((best, name) => (best === null || queued(name) > queued(best) ? name : best), null);
     chooser("", links, busiest, (name, tools) => [
       overlay({ title: "Queueing delay", height: 260, kind: "ms", tools }, chosen, (run) => {
         const m = member(run.links, name());
-        return m?.columns.queue_delay_ms && [W.column(run.links.time), W.column(m.columns.queue_delay_ms)];
+        return m?.curves.values.queue_delay_ms && [W.column(run.links.time), W.curve(m.curves, "queue_delay_ms")];
       }),
     ]);
     const flows = namesOf((run) => run.flows);
     chooser("", flows, flows[0], (name, tools) => [
       overlay({ title: "Congestion window", height: 260, kind: "bytes", tools }, chosen, (run) => {
         const m = member(run.flows, name());
-        return m?.columns.cwnd_bytes && [W.column(run.flows.time), W.column(m.columns.cwnd_bytes)];
+        return m?.curves.values.cwnd_bytes && [W.column(run.flows.time), W.curve(m.curves, "cwnd_bytes")];
       }),
     ]);
     // Distributions of the same name, one line per run and line.
@@ -88,7 +88,7 @@
     for (const title of titles) {
       const found = W.runs.map((run) => run.distributions.find((d) => d.title === title)).filter(Boolean);
       const lines = W.runs.flatMap((run) => (run.distributions.find((d) => d.title === title)?.lines ?? []).map((line) => ({ ...line, name: `${run.label}: ${line.name}` })));
-      plots.push(W.distributionPlot({ title, unit: found[0].unit, lines: lines.slice(0, 16) }));
+      plots.push(W.distributionPlot({ title, unit: found[0].unit, lines: lines.slice(0, 16), about: lines.length > 16 ? `The first 16 of ${lines.length} lines.` : undefined }));
     }
     const pick = W.picker("runs", W.runs.map((run, i) => [i, run.label]), chosen, redraw);
     return W.el("section", { class: "part", "aria-label": "Comparison" },

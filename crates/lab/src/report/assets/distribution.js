@@ -1,27 +1,24 @@
 // Cumulative distributions.
 (() => {
   "use strict";
-  W.distributionPlot = (spec) => {
-    return new W.Plot({
-      title: spec.title, time: false, height: 270, about: "Share of samples at or below a value.",
-      build: () => {
-        const groups = spec.lines.map((line, i) => {
-          const set = W.columns(line.columns);
-          // Steps of equal values: only the highest counts.
-          const x = [], y = [];
-          for (let k = 0; k < set.value.length; k++) {
-            if (x.length && x[x.length - 1] === set.value[k]) y[y.length - 1] = set.fraction[k] * 100;
-            else { x.push(set.value[k]); y.push(set.fraction[k] * 100); }
-          }
-          // From the ground up, so that a single sample is a step too.
-          if (x.length === 1) { x.unshift(x[0] * 0.999999); y.unshift(0); }
-          return [x, [{ name: line.name, title: `${line.name}: ${W.human("count", line.samples)} samples`, values: y, ...W.seriesStyle(i), stepped: true, kind: "percent" }]];
-        });
-        const joined = W.joined(groups);
-        if (!joined) return "No samples.";
-        return { ...joined, kind: "percent", xKind: spec.unit, range: () => [0, 102] };
-      },
-    });
-
-  };
+  W.distributionPlot = (spec) => new W.Plot({
+    title: spec.title, time: false, height: 270, about: spec.about ?? "Share of samples at or below a value.",
+    build: () => {
+      const groups = spec.lines.map((line, i) => {
+        const set = W.columns(line.columns);
+        // Steps of equal values: only the highest counts.
+        const x = [], y = [];
+        for (let k = 0; k < set.value.length; k++) {
+          if (x.length && x[x.length - 1] === set.value[k]) y[y.length - 1] = set.fraction[k] * 100;
+          else { x.push(set.value[k]); y.push(set.fraction[k] * 100); }
+        }
+        // From the ground up, so that a single sample is a step too.
+        if (x.length === 1) { x.unshift(x[0] * 0.999999); y.unshift(0); }
+        return [x, [{ name: line.name, title: `${line.name}: ${W.human("count", line.samples)} samples`, values: y, ...W.seriesStyle(i), stepped: true, whole: true, kind: "percent" }]];
+      });
+      const joined = W.joined(groups);
+      if (!joined) return "No samples.";
+      return { ...joined, kind: "percent", xKind: spec.unit, range: () => [0, 102] };
+    },
+  });
 })();

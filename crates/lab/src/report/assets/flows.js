@@ -6,6 +6,8 @@
     const sums = new Float64Array(lines[0]?.values.length ?? 0);
     for (const item of lines) {
       item.raw = item.values;
+      item.low = item.high = undefined;
+      item.whole = true;
       if (!plot.shown(item)) continue;
       item.values = Float64Array.from(sums, (sum, i) => (sums[i] = sum + (item.raw[i] ?? 0)));
       item.fill = "cc";
@@ -17,6 +19,7 @@
   W.throughputPlot = (run) => {
     const { flows } = run;
     const chosen = new Set(flows.members.slice(0, 8).map((m) => m.id));
+    const members = W.ranked(flows.members, chosen);
     let metric = "goodput_bps", shape = "lines";
     const redraw = () => plot.rebuild();
     const tools = [
@@ -31,23 +34,23 @@
       about: "Goodput counts every byte once, when it reaches the application; throughput counts what was sent.",
       build: () => {
         const x = W.column(flows.time);
-        let lines = flows.members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id) && m.columns[metric])
-          .map(([m, i]) => ({ name: m.name, values: W.column(m.columns[metric]), ...W.seriesStyle(i) }));
+        let lines = members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id) && m.curves.values[metric])
+          .map(([m, i]) => ({ name: m.name, ...W.curve(m.curves, metric), ...W.seriesStyle(i) }));
         const stacked = shape === "stacked";
         // What is neither chosen nor embedded by itself, so that a stack reaches the total.
-        const rest = flows.members.filter((m) => !chosen.has(m.id) && m.columns[metric]);
+        const rest = flows.members.filter((m) => !chosen.has(m.id) && m.curves.values[metric]);
         const others = flows.others;
         const count = rest.length + (others?.count ?? 0);
         if (count > 0) {
           const sum = new Float64Array(x.length);
-          const parts = rest.map((m) => W.column(m.columns[metric]));
-          if (others) parts.push(W.column(others.columns[metric]));
+          const parts = rest.map((m) => W.column(m.curves.values[metric]));
+          if (others) parts.push(W.column(others.curves.values[metric]));
           for (const values of parts) for (let i = 0; i < sum.length; i++) sum[i] += values[i] ?? 0;
           lines.push({ name: `${count} other flows`, values: sum, colour: W.colour("muted"), dash: [2, 3], show: stacked });
         }
         if (stacked) lines = stack(lines, plot);
         else if (flows.members.length > 1) {
-          lines.push({ name: "All flows", values: W.column(flows.total[metric]), colour: W.colour("ink"), width: 1, dash: [], show: flows.members.length <= 20 });
+          lines.push({ name: "All flows", ...W.curve(flows.total, metric), colour: W.colour("ink"), width: 1, dash: [], show: flows.members.length <= 20 });
         }
         return { x, lines, kind: "bps", warmup: run.summary.warmup_s, stacked };
       },
@@ -66,7 +69,7 @@
   W.traceChoices = (run) => {
     const recorded = run.tcp.map((t) => [`t${t.flow}.${t.side}`, t.name]);
     const flows = new Set(run.tcp.map((t) => t.flow));
-    const sampled = (run.flows?.members ?? []).filter((m) => !flows.has(m.id) && m.columns.cwnd_bytes)
+    const sampled = (run.flows?.members ?? []).filter((m) => !flows.has(m.id) && m.curves.values.cwnd_bytes)
       .map((m) => [`s${m.id}`, `${m.name} (sampled)`]);
     return [...recorded, ...sampled];
   };
@@ -76,9 +79,9 @@
     const kept = groups.filter(([time]) => time.length);
     if (!kept.length) return null;
     if (kept.length === 1) return { x: kept[0][0], lines: kept[0][1] };
-    const [x, ...values] = uPlot.join(kept.map(([time, lines]) => [time, ...lines.map((line) => line.values)]));
+    const [x, ...values] = uPlot.join(kept.map(([time, lines]) => [time, ...lines.flatMap((line) => [line.values, line.low, line.high].filter(Boolean))]));
     const lines = kept.flatMap(([, group]) => group);
-    lines.forEach((line, i) => { line.values = values[i]; });
+    lines.forEach((line) => ["values", "low", "high"].forEach((part) => { if (line[part]) line[part] = values.shift(); }));
     return { x, lines };
   };
 
@@ -88,12 +91,13 @@
     title: "Congestion window", about: "What may be in flight, what is, and the slow-start threshold.", height: 270,
     build: () => {
       const trace = W.traceOf(run, selected());
-      const m = trace.sampled ? W.columns(trace.sampled.columns) : W.columns(trace.metrics);
+      const m = trace.sampled ? {} : W.columns(trace.metrics);
+      const of = (event, sample) => (trace.sampled ? W.curve(trace.sampled.curves, sample) : { values: m[event] });
       const x = trace.sampled ? W.column(trace.time) : m.time;
       const lines = [
-        { name: "In flight", values: m.in_flight ?? m.in_flight_bytes ?? [], colour: W.colour("s4"), width: 1, fill: "33", stepped: true },
-        { name: "cwnd", values: m.cwnd ?? m.cwnd_bytes ?? [], colour: W.colour("s0"), width: 2, stepped: true },
-        { name: "ssthresh", values: m.ssthresh ?? m.ssthresh_bytes ?? [], colour: W.colour("s1"), dash: [6, 4], stepped: true },
+        { name: "In flight", ...of("in_flight", "in_flight_bytes"), colour: W.colour("s2"), width: 1, fill: "26", stepped: true },
+        { name: "cwnd", ...of("cwnd", "cwnd_bytes"), colour: W.colour("s0"), width: 2, stepped: true },
+        { name: "ssthresh", ...of("ssthresh", "ssthresh_bytes"), colour: W.colour("s1"), dash: [6, 4], stepped: true },
       ].filter((line) => some(line.values));
       if (!lines.length) return "No window was recorded for this flow.";
       const marks = [];
@@ -110,17 +114,17 @@
       const trace = W.traceOf(run, selected());
       let groups;
       if (trace.sampled) {
-        groups = [[W.column(trace.time), [{ name: "Smoothed", values: W.column(trace.sampled.columns.srtt_ms), colour: W.colour("s0") }]]];
+        groups = [[W.column(trace.time), [{ name: "Smoothed", ...W.curve(trace.sampled.curves, "srtt_ms"), colour: W.colour("s0") }]]];
       } else {
         const m = W.columns(trace.metrics), r = W.columns(trace.rtt);
         const rto = W.maximum(m.rto), rtt = Math.max(W.maximum(r.rtt), W.maximum(m.srtt));
         groups = [
-          [r.time, [{ name: "Samples", values: r.rtt, colour: W.colour("s4"), points: true }]],
+          [r.time, [{ name: "Samples", values: r.rtt, colour: W.colour("s7"), points: true }]],
           [m.time, [
             { name: "Smoothed", values: m.srtt, colour: W.colour("s0"), width: 2 },
             { name: "Smallest", values: m.min_rtt, colour: W.colour("s2"), dash: [6, 4] },
             // Where it dwarfs the RTT it is offered in the legend, not drawn.
-            { name: "RTO", values: m.rto, colour: W.colour("s1"), show: rto < 4 * rtt, stepped: true },
+            { name: "RTO", values: m.rto, colour: W.colour("s1"), show: rto < 2 * rtt, stepped: true },
           ]],
         ];
       }

@@ -9,7 +9,7 @@
   // The links worth showing first: where something queued.
   const busy = (run) => {
     const members = run.links.members;
-    const peak = (m) => Math.max(m.columns.queue_delay_ms ? W.maximum(W.column(m.columns.queue_delay_ms)) : 0, m.events.drops ? 1e-3 : 0);
+    const peak = (m) => Math.max(m.curves.values.queue_delay_ms ? W.maximum(W.column(m.curves.values.queue_delay_ms)) : 0, m.events.drops ? 1e-3 : 0);
     const ranked = members.map((m) => [m, peak(m)]).sort((a, b) => b[1] - a[1]);
     const top = ranked.length ? ranked[0][1] : 0;
     const some = ranked.filter(([, p]) => p > 0 && p >= top / 50).slice(0, 4).map(([m]) => m.id);
@@ -23,7 +23,7 @@
       const set = W.columns(exact(events)[0]);
       return [set.time, [{ name: m.name, values: set[exact(events)[1]], ...style, stepped: column !== "delay" }]];
     }
-    return [W.column(run.links.time), m.columns[sampled] ? [{ name: m.name, values: W.column(m.columns[sampled]), ...style }] : []];
+    return [W.column(run.links.time), m.curves.values[sampled] ? [{ name: m.name, ...W.curve(m.curves, sampled), ...style }] : []];
   };
 
   const tickMarks = (run, chosen) => {
@@ -49,7 +49,8 @@
 
   W.linkPlots = (run) => {
     const chosen = busy(run);
-    const members = () => run.links.members.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id));
+    const ranked = W.ranked(run.links.members, chosen);
+    const members = () => ranked.map((m, i) => [m, i]).filter(([m]) => chosen.has(m.id));
     let metric = METRICS[0], load = "utilisation";
     const all = [];
     const change = () => all.forEach((plot) => plot.rebuild());
@@ -76,9 +77,11 @@
       tools: [labelled("Metric", W.select("", [["utilisation", "Share of the rate"], ["throughput", "Bits per second"]], load, (v) => { load = v; use.rebuild(); }))],
       build: () => {
         const share = load === "utilisation";
-        const lines = members().filter(([m]) => m.columns.throughput_bps && (!share || m.rate_bps)).map(([m, i]) => {
-          const values = W.column(m.columns.throughput_bps);
-          return { name: m.name, values: share ? Array.from(values, (v) => (v === null ? null : (v / m.rate_bps) * 100)) : values, ...W.seriesStyle(i) };
+        const lines = members().filter(([m]) => m.curves.values.throughput_bps && (!share || m.rate_bps)).map(([m, i]) => {
+          const curve = W.curve(m.curves, "throughput_bps");
+          const part = (values) => values && Array.from(values, (v) => (v === null ? null : (v / m.rate_bps) * 100));
+          if (share) for (const key of ["values", "low", "high"]) curve[key] = part(curve[key]);
+          return { name: m.name, ...curve, ...W.seriesStyle(i) };
         });
         if (!lines.length) return share ? "None of the chosen links has a rate to be a share of." : "No link is chosen.";
         return { x: W.column(run.links.time), lines, kind: share ? "percent" : "bps", warmup: run.summary.warmup_s };

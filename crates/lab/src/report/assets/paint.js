@@ -22,7 +22,7 @@
   };
 
   // The part of the run that the figures leave out.
-  W.paintWarmup = (u, seconds) => {
+  W.paintWarmup = (u, seconds, above) => {
     if (!(seconds > 0)) return;
     clipped(u, (ctx, bbox, ratio) => {
       const right = Math.min(mapping(u).x(seconds), bbox.left + bbox.width);
@@ -34,8 +34,8 @@
       ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
       if (right - bbox.left > ctx.measureText("warm-up").width + 8 * ratio) {
         ctx.textAlign = "left";
-        ctx.textBaseline = "bottom";
-        ctx.fillText("warm-up", bbox.left + 4 * ratio, bbox.top + bbox.height - 3 * ratio);
+        ctx.textBaseline = above ? "top" : "bottom";
+        ctx.fillText("warm-up", bbox.left + 4 * ratio, above ? bbox.top + 12 * ratio : bbox.top + bbox.height - 3 * ratio);
       }
     });
   };
@@ -111,7 +111,7 @@
     let beforeX = NaN, beforeY = NaN;
     for (let i = first; i < end; i++) {
       const px = x(marks.start[i]), py = y(marks.seq[i] + marks.len[i] / 2);
-      if (Math.abs(px - beforeX) < 1 && Math.abs(py - beforeY) < 1) continue;
+      if (Math.abs(px - beforeX) < arm && Math.abs(py - beforeY) < arm) continue;
       beforeX = px; beforeY = py;
       ctx.moveTo(px - arm, py - arm);
       ctx.lineTo(px + arm, py + arm);
@@ -122,16 +122,75 @@
   });
 
   // Bands over time: [from, to, colour].
-  W.paintBands = (u, bands) => clipped(u, (ctx, bbox, ratio) => {
+  W.paintBands = (u, bands) => clipped(u, (ctx, bbox) => {
     const { x } = mapping(u);
     ctx.globalAlpha = 0.13;
     for (const [from, to, colour] of bands) {
       if (to < u.scales.x.min || from > u.scales.x.max) continue;
       const left = x(from);
       ctx.fillStyle = colour;
-      ctx.fillRect(left, bbox.top, Math.max(x(to) - left, ratio), bbox.height);
+      // No least width: what is too short to see must not add up to a wash over the whole plot.
+      ctx.fillRect(left, bbox.top, x(to) - left, bbox.height);
     }
   });
+
+  // A line with more points than pixels as what each pixel column holds: smallest, largest, and the mean where the points
+  // are evenly spaced samples. Null while there is room for every point and no bin hides a range.
+  W.condense = (u, item) => {
+    if (item.points || item.whole) return null;
+    const { bbox, scales: { x }, data: [times] } = u;
+    const key = `${x.min} ${x.max} ${bbox.width}`;
+    if (item.condensed?.key === key) return item.condensed.columns;
+    const from = Math.max(0, W.lowerBound(times, x.min) - 1), to = Math.min(times.length, W.lowerBound(times, x.max) + 1);
+    const width = Math.round(bbox.width);
+    let columns = null;
+    if (item.low || to - from > 2.5 * width) {
+      columns = [];
+      const k = bbox.width / (x.max - x.min);
+      let last = null;
+      for (let i = from; i < to; i++) {
+        const value = item.values[i];
+        if (value === null || value === undefined) continue;
+        const px = Math.round((times[i] - x.min) * k);
+        const low = item.low ? item.low[i] : value, high = item.high ? item.high[i] : value;
+        if (last && last.px === px) {
+          last.low = Math.min(last.low, low);
+          last.high = Math.max(last.high, high);
+          last.sum += value;
+          last.count++;
+        } else {
+          // Successive columns touch, so that a steep line has no gaps.
+          last = { px, low, high, sum: value, count: 1 };
+          columns.push(last);
+        }
+      }
+    }
+    item.condensed = { key, columns };
+    return columns;
+  };
+
+  // The range of a condensed line as a shade behind it.
+  W.paintRange = (u, item, columns) => clipped(u, (ctx, bbox) => {
+    const { y } = mapping(u);
+    ctx.beginPath();
+    columns.forEach((c, i) => ctx[i ? "lineTo" : "moveTo"](bbox.left + c.px, y(c.high)));
+    for (let i = columns.length - 1; i >= 0; i--) ctx.lineTo(bbox.left + columns[i].px, y(columns[i].low));
+    ctx.closePath();
+    ctx.fillStyle = item.colour;
+    ctx.globalAlpha = item.stepped ? 0.3 : 0.22;
+    ctx.fill();
+  });
+
+  // The stroke of a condensed line: its mean, or for events, which are not evenly spaced, the edges of its range.
+  W.condensedPath = (u, item, columns) => {
+    const { bbox } = u, { y } = mapping(u), path = new Path2D();
+    const trace = (of) => columns.forEach((c, i) => path[i ? "lineTo" : "moveTo"](bbox.left + c.px, y(of(c))));
+    if (item.stepped && !item.low) {
+      trace((c) => c.high);
+      trace((c) => c.low);
+    } else trace((c) => c.sum / c.count);
+    return path;
+  };
 
   // The units above the vertical axis and at the end of the horizontal one.
   W.paintUnits = (u, yText, xText) => {

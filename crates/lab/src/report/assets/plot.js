@@ -10,6 +10,8 @@
 (() => {
   "use strict";
   const plots = new Set();
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  const straight = uPlot.paths.linear();
   const sync = uPlot.sync("time");
 
   const swatch = (item) => {
@@ -46,7 +48,7 @@
           W.el("div", { class: "tools" }, ...(spec.tools ?? []),
             W.el("button", { ...name("Save as PNG image"), onclick: () => this.save() }, "⤓"))),
         spec.about ? W.el("p", { class: "about" }, spec.about) : null,
-        this.body, this.readout, this.legend, this.spoken);
+        W.el("div", { class: "frame" }, this.body, this.readout), this.legend, this.spoken);
       this.body.addEventListener("keydown", (e) => this.key(e));
       this.stop = W.timeline.listen(() => this.follow());
       this.observer = new IntersectionObserver((entries) => {
@@ -121,11 +123,23 @@
       const line = (item) => ({
         label: item.name, stroke: item.colour, width: item.points ? 0 : item.width ?? 1.5, dash: item.dash,
         fill: item.fill ? item.colour + item.fill : undefined, show: this.shown(item),
-        paths: item.points ? () => null : item.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: item.points ? { show: true, size: 3, width: 0, fill: item.colour } : { show: false },
+        paths: item.points ? () => null : (u, index, i0, i1) => {
+          const columns = W.condense(u, item);
+          if (columns) return { stroke: W.condensedPath(u, item, columns), fill: null, clip: null };
+          return (item.stepped ? stepped : straight)(u, index, i0, i1);
+        },
+        points: item.points ? { show: true, size: 3, width: 0, fill: item.colour + "99" } : { show: false },
       });
       const range = (u, low, high) => {
         const [from, to] = time ? W.timeline.range : [u.scales.x.min, u.scales.x.max];
+        // A thinned line reaches as far as its ranges.
+        for (const item of built.lines) {
+          if (!item.low || !this.shown(item)) continue;
+          for (let i = Math.max(0, W.lowerBound(built.x, from) - 1); i < built.x.length && built.x[i] <= to; i++) {
+            if (item.high[i] > high) high = item.high[i];
+            if (item.low[i] !== null && item.low[i] < low) low = item.low[i];
+          }
+        }
         const [bottom, top] = built.range ? built.range(from, to, low, high, this) : [0, high > 0 ? high * 1.06 : 1];
         return top > bottom ? [bottom, top] : [bottom, bottom + 1];
       };
@@ -133,7 +147,7 @@
       this.u = new uPlot({
         width: Math.max(this.body.clientWidth, 200),
         height: this.height(),
-        padding: [24, 10, 0, 0],
+        padding: [24, 26, 0, 0],
         legend: { show: false },
         scales: {
           x: { time: false, range: time ? () => W.timeline.range : (u, low, high) => (built.xRange ? built.xRange : [low, high]) },
@@ -153,9 +167,13 @@
         },
         hooks: {
           drawClear: [(u) => {
-            if (time) W.paintWarmup(u, built.warmup);
+            if (time) W.paintWarmup(u, built.warmup, built.box);
             for (const mark of built.marks ?? []) if (mark.under && this.shown(mark)) mark.paint(u);
           }],
+          drawAxes: [(u) => built.lines.forEach((item, i) => {
+            const columns = u.series[i + 1].show ? W.condense(u, item) : null;
+            if (columns?.length) W.paintRange(u, item, columns);
+          })],
           draw: [(u) => {
             for (const mark of built.marks ?? []) if (!mark.under && this.shown(mark)) mark.paint(u);
             W.paintUnits(u, units.y ?? "", time ? `time, ${units.x}` : units.x);
@@ -185,7 +203,7 @@
             else if (index) this.u.setSeries(index, { show });
             else this.u.redraw(false, true);
           },
-        }, swatch(item), W.el("span", { class: "name" }, item.name), value);
+        }, swatch(item), W.el("span", { class: "name" }, item.name), index ? value : null);
         this.legend.append(W.el("li", null, button));
         this.entries.push([item, index, value]);
       };

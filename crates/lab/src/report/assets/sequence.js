@@ -94,8 +94,8 @@
       return {
         x: hasAcks ? acks.time : [0, W.timeline.span],
         lines: [
-          { name: "ACK", values: hasAcks ? acks.ack : [null, null], colour: W.colour("ack"), stepped: true, kind: "bytes" },
-          { name: "Receive window", values: hasAcks ? acks.window_end : [null, null], colour: W.colour("window"), stepped: true, dash: [5, 3], kind: "bytes" },
+          { name: "ACK", values: hasAcks ? acks.ack : [null, null], colour: W.colour("ack"), stepped: !trace.acks_thinned, whole: true, kind: "bytes" },
+          { name: "Receive window", values: hasAcks ? acks.window_end : [null, null], colour: W.colour("window"), stepped: !trace.acks_thinned, whole: true, dash: [5, 3], kind: "bytes" },
         ],
         marks, kind: "bytes", box: true, warmup: run.summary.warmup_s,
         hover: (u) => nearest(u, sets),

@@ -12,6 +12,13 @@
   // The n-th of many series: colours repeat with another dash, so that no two look alike.
   W.seriesStyle = (n) => ({ colour: W.colour("s" + (n % 8)), dash: DASHES[Math.floor(n / 8) % DASHES.length] });
 
+  // Members in the order in which they take colours: those shown at first come first, by number, so that no two of
+  // them share one.
+  W.ranked = (members, chosen) => {
+    const first = members.filter((m) => chosen.has(m.id)).sort((a, b) => a.id - b.id);
+    return [...first, ...members.filter((m) => !first.includes(m))];
+  };
+
   W.onTheme = (listener) => listeners.push(listener);
   const changed = () => {
     style = getComputedStyle(root);
@@ -20,7 +27,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 
   W.themeButton = () => {
-    const names = { "": "System colours", light: "Light", dark: "Dark" };
+    const names = { "": "Colours: system", light: "Colours: light", dark: "Colours: dark" };
     const order = ["", "light", "dark"];
     const button = W.el("button", {
       type: "button",
@@ -32,7 +39,6 @@
         changed();
       },
     }, names[""]);
-    button.setAttribute("aria-label", "Colour scheme");
     return button;
   };
 

@@ -48,7 +48,7 @@
     const input = (label) => W.el("input", { type: "number", step: "any", min: 0, "aria-label": label, onchange: apply });
     const from = input("From, seconds");
     const to = input("To, seconds");
-    const reset = W.el("button", { type: "button", onclick: timeline.reset }, "Whole run");
+    const reset = W.el("button", { type: "button", onclick: timeline.reset }, "Reset");
     function apply() {
       timeline.set(Number(from.value), Number(to.value));
       show();
@@ -64,7 +64,7 @@
     show();
     const button = (text, label, action) => W.el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick: action }, text);
     return W.el("div", { class: "timebar", role: "group", "aria-label": "Time range of all plots" },
-      W.el("label", null, "Time", from), W.el("label", null, "to", to), "s",
+      W.el("label", null, W.el("span", { class: "word" }, "Time"), from), W.el("label", null, "to", to), "s",
       button("−", "Zoom out", () => timeline.zoom(2)), button("+", "Zoom in", () => timeline.zoom(0.5)),
       button("←", "Earlier", () => timeline.pan(-0.5)), button("→", "Later", () => timeline.pan(0.5)), reset,
       W.el("span", { class: "hint" }, "Drag in a plot to zoom, double-click to reset."));

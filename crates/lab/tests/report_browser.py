@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Opens reports in headless Chromium and checks that they work.
+
+    report_browser.py [--shots DIR] REPORT.html...
+
+Per report: no error on the console, no request to anywhere, the page says that it is ready, every plot is drawn and none
+is blank, also in the dark scheme, on a narrow screen and on paper; zoom, reset, legend, sorting, filter and keyboard do what they
+should. Prints how long each page took to open. Without Chromium it says so and ends well. Standard library only.
+"""
+
+import argparse
+import base64
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Browser:
+    """A Chromium spoken to over a pair of pipes."""
+
+    def __init__(self, binary):
+        to_read, self.out = os.pipe()
+        self.inp, to_write = os.pipe()
+        # High numbers, so that nothing else of the new process is in their place.
+        child_in = fcntl.fcntl(to_read, fcntl.F_DUPFD, 50)
+        child_out = fcntl.fcntl(to_write, fcntl.F_DUPFD, 60)
+        self.profile = tempfile.mkdtemp(prefix="report-browser-")
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
+                 f"--user-data-dir={self.profile}"]
+        # Chromium reads from descriptor 3 and writes to 4.
+        start = f"import os, sys; os.dup2({child_in}, 3); os.dup2({child_out}, 4); os.execv(sys.argv[1], sys.argv[1:])"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", start, binary, *flags, "about:blank"],
+            pass_fds=(child_in, child_out), start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for fd in (to_read, to_write, child_in, child_out):
+            os.close(fd)
+        self.next_id, self.buffer, self.events, self.session = 0, b"", [], None
+
+    def close(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def message(self):
+        while b"\0" not in self.buffer:
+            chunk = os.read(self.inp, 1 << 20)
+            if not chunk:
+                raise RuntimeError("Chromium ended")
+            self.buffer += chunk
+        text, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(text)
+
+    def call(self, method, **parameters):
+        self.next_id += 1
+        request = {"id": self.next_id, "method": method, "params": parameters}
+        if self.session:
+            request["sessionId"] = self.session
+        data = json.dumps(request).encode() + b"\0"
+        while data:
+            data = data[os.write(self.out, data):]
+        while True:
+            answer = self.message()
+            if answer.get("id") == self.next_id:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def page(self):
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.events.clear()
+        return target
+
+    def end_page(self, target):
+        self.session = None
+        self.call("Target.closeTarget", targetId=target)
+
+    def run(self, expression):
+        result = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def size(self, width, height=900):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+
+    def scheme(self, name):
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def shot(self, path, whole=True):
+        image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(image["data"]))
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+        self.wait("document.documentElement?.dataset.ready === '1'", "the page never said that it was ready")
+
+    def wait(self, condition, complaint):
+        for _ in range(1200):
+            if self.run(f"Boolean({condition})"):
+                return
+            time.sleep(0.05)
+        raise AssertionError(complaint)
+
+    def complaints(self):
+        """Console errors, exceptions and requests that left the page, so far."""
+        found = []
+        for event in self.events:
+            method, p = event.get("method"), event.get("params", {})
+            if method == "Runtime.exceptionThrown":
+                found.append(p["exceptionDetails"].get("exception", {}).get("description") or p["exceptionDetails"]["text"])
+            elif method == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
+                found.append("console: " + str([a.get("value", a.get("description")) for a in p["args"]]))
+            elif method == "Log.entryAdded" and p["entry"]["level"] in ("error", "warning"):
+                found.append("log: " + p["entry"]["text"])
+            elif method == "Network.requestWillBeSent" and not p["request"]["url"].startswith(("file:", "blob:", "about:")):
+                found.append("request: " + p["request"]["url"])
+            elif method == "Page.javascriptDialogOpening":
+                found.append("dialog: " + p["message"])
+        return found
+
+
+# Per drawn plot: title, and the number of distinct colours of its canvas (a blank one has one).
+CANVASES = """[...document.querySelectorAll('.plot')].map(p => {
+  const c = p.querySelector('canvas');
+  if (!c) return [p.ariaLabel, p.dataset.empty ? -1 : 0];
+  const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
+  for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200) seen.add((d[i] << 16) | (d[i + 1] << 8) | d[i + 2]);
+  return [p.ariaLabel, seen.size];
+})"""
+
+
+def check_drawn(browser):
+    plots = browser.run(CANVASES)
+    assert plots, "the report has no plot"
+    for title, colours in plots:
+        assert colours == -1 or colours >= 3, f"the plot {title!r} is blank ({colours} colours)"
+    return plots
+
+
+def check_interaction(browser):
+    run = browser.run
+    before = run("W.timeline.range.join()")
+    span = run("W.timeline.span")
+    # A drag across the first plot zooms all of them.
+    run("document.querySelector('.plot .u-over').scrollIntoView({ block: 'center' })")
+    box = run("(() => { const r = document.querySelector('.plot .u-over').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()")
+    x, y, width, height = box
+    def mouse(kind, at, **more):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x + width * at, y=y + height / 2, **more)
+    mouse("mouseMoved", 0.3)
+    mouse("mousePressed", 0.3, button="left", buttons=1, clickCount=1)
+    mouse("mouseMoved", 0.4, button="left", buttons=1)
+    mouse("mouseMoved", 0.5, button="left", buttons=1)
+    mouse("mouseReleased", 0.5, button="left", clickCount=1)
+    browser.wait("W.timeline.zoomed", "a drag did not zoom")
+    low, high = run("W.timeline.range")
+    assert abs(low - 0.3 * span) < 0.02 * span and abs(high - 0.5 * span) < 0.02 * span, (low, high, span)
+    limits = run("[...W.plots].filter(p => p.u && p.spec.time !== false).map(p => p.u.scales.x.min)")
+    assert all(abs(v - low) < 1e-9 for v in limits), limits
+    # The legend shows values under the cursor.
+    mouse("mouseMoved", 0.45)
+    browser.wait("[...document.querySelectorAll('.plot .legend .value')].some(v => v.textContent)", "no values on hover")
+    # A double click goes back.
+    for click in (1, 2):
+        mouse("mousePressed", 0.4, button="left", clickCount=click)
+        mouse("mouseReleased", 0.4, button="left", clickCount=click)
+    browser.wait("!W.timeline.zoomed", "a double click did not reset")
+    assert run("W.timeline.range.join()") == before
+    # The keyboard zooms and moves the cursor.
+    run("document.querySelector('.plot .uplot').focus()")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="+", text="+")
+    browser.wait("W.timeline.zoomed", "the plus key did not zoom")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
+    assert run("document.querySelector('.plot [aria-live]').textContent"), "the arrow key read nothing out"
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="0", text="0")
+    browser.wait("!W.timeline.zoomed", "the key 0 did not reset")
+    # A legend entry hides its line.
+    assert run("""(() => { const p = [...W.plots].find(p => p.entries?.some(([, i]) => i)), b = p.legend.querySelector('button');
+        const i = p.entries[0][1], before = p.u.series[i].show; b.click();
+        const changed = p.u.series[i].show !== before; b.click(); return changed && p.u.series[i].show === before; })()"""), "the legend does nothing"
+    # Every choice of every list can be made.
+    run("document.querySelectorAll('.plot select, .part-head select').forEach(s => [...s.options].reverse().forEach(o => { s.value = o.value; s.dispatchEvent(new Event('change')); }))")
+    run("document.querySelectorAll('.picker').forEach(p => { p.open = true; })")
+    browser.run("new Promise(done => requestAnimationFrame(done))")
+    run("document.querySelectorAll('.picker').forEach(p => { const b = p.querySelector('input[type=checkbox]'); b.click(); b.click(); p.open = false; })")
+    # Tables sort both ways and filter.
+    assert run("""(() => { const t = [...document.querySelectorAll('.card.table')].find(t => t.querySelector('thead button'));
+        const th = t.querySelectorAll('thead th')[0], b = th.querySelector('button');
+        const column = () => [...t.querySelectorAll('tbody tr')].map(r => r.cells[0].textContent);
+        b.click(); const up = column(); b.click(); const down = column();
+        return th.ariaSort === 'descending' && up.length > 0 && (up.length < 2 || up.length > 200 || up.join() === down.reverse().join()); })()"""), "sorting is wrong"
+    assert run("""(() => { const f = document.querySelector('.card.table input[type=search]'); if (!f) return true;
+        f.value = 'no such name'; f.dispatchEvent(new Event('input'));
+        const none = f.closest('.card').querySelectorAll('tbody tr').length === 0;
+        f.value = ''; f.dispatchEvent(new Event('input'));
+        return none && f.closest('.card').querySelectorAll('tbody tr').length > 0; })()"""), "the filter is wrong"
+    # The image of a plot is a PNG.
+    assert run("""new Promise(done => { const real = W.download; W.download = (name, blob) => { W.download = real; done(name.endsWith('.png') && blob.size > 2000); };
+        [...W.plots].find(p => p.u).save(); })"""), "the PNG export is empty"
+
+
+def check(browser, path, shots):
+    target = browser.page()
+    browser.size(1280)
+    browser.scheme("light")
+    browser.open(path.resolve().as_uri())
+    opened = browser.run("document.documentElement.dataset.openMs")
+    assert browser.run("document.querySelectorAll('.plot[data-drawn]').length") > 0, "no plot is drawn at first"
+    started = time.monotonic()
+    browser.run("W.drawAll()")
+    drawing = time.monotonic() - started
+    plots = check_drawn(browser)
+    assert int(browser.run("document.documentElement.dataset.plots")) == len(plots)
+    if shots:
+        browser.shot(shots / f"{path.stem}-1280-light.png")
+    check_interaction(browser)
+    for width, scheme in ((1280, "dark"), (390, "dark"), (390, "light")):
+        browser.size(width)
+        browser.scheme(scheme)
+        browser.open(path.resolve().as_uri())
+        browser.run("W.drawAll()")
+        check_drawn(browser)
+        wide = browser.run("document.documentElement.scrollWidth")
+        assert wide <= width, f"at {width} px the page is {wide} px wide"
+        if shots:
+            browser.shot(shots / f"{path.stem}-{width}-{scheme}.png")
+    # On paper everything is drawn, without having been scrolled to.
+    browser.size(1280)
+    browser.open(path.resolve().as_uri())
+    paper = browser.call("Page.printToPDF", printBackground=True)["data"]
+    assert len(paper) > 20000, "the printed report is empty"
+    browser.wait("document.querySelectorAll('.plot:not([data-drawn])').length === 0", "printing left plots undrawn")
+    errors = browser.run("document.documentElement.dataset.errors")
+    assert not errors, errors
+    complaints = browser.complaints()
+    assert not complaints, "\n".join(complaints)
+    browser.end_page(target)
+    size = path.stat().st_size / 1e6
+    print(f"{path.parent.name}/{path.name}: {size:.2f} MB, {len(plots)} plots, opened in {opened} ms, all drawn in {drawing * 1e3:.0f} ms")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shots", type=pathlib.Path, help="directory for screenshots")
+    parser.add_argument("reports", nargs="+", type=pathlib.Path)
+    arguments = parser.parse_args()
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if binary is None:
+        print("skipped: no Chromium (apt-get install chromium)")
+        return 0
+    if arguments.shots:
+        arguments.shots.mkdir(parents=True, exist_ok=True)
+    browser = Browser(binary)
+    failures = 0
+    try:
+        for path in arguments.reports:
+            try:
+                check(browser, path, arguments.shots)
+            except AssertionError as error:
+                failures += 1
+                print(f"{path.name}: {error}", file=sys.stderr)
+                browser.session = None
+    finally:
+        browser.close()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
