@@ -175,7 +175,7 @@ def _run_point(point: _Point) -> Outcome:
 
 def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
     summary = run.summary
-    entries: Sequence[Mapping[str, Any]]
+    entries: Any  # Mappings of scalars.
     if by == "run":
         drops = sum(
             link["drops_overflow"] + link["drops_aqm"] + link["drops_loss"] + link["drops_down"] for link in summary["links"]
@@ -212,9 +212,10 @@ def _toml(value: Any, *, top: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        # JSON's escapes are TOML's too, but for one character that only TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if value is None:

@@ -8,6 +8,19 @@ import pandas
 import polars
 import pyarrow
 
+__all__ = [
+    "AckSample",
+    "CcConfig",
+    "CongestionEvent",
+    "NativeRun",
+    "NativeScenario",
+    "Progress",
+    "Table",
+    "__version__",
+    "json_schema",
+    "run_scenario",
+]
+
 __version__: str
 
 _Phase: TypeAlias = Literal["open", "disorder", "cwr", "recovery", "loss"]
