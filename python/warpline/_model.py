@@ -330,7 +330,7 @@ class Flow(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FqCodel(Part):
-    """Fair queueing with CoDel in each flow's queue (RFC 8290). Not in this version.
+    """Fair queueing with CoDel in each flow's queue (RFC 8290).
 
     Attributes:
         limit: How much may wait in all queues together. Default 10240p.
@@ -915,7 +915,7 @@ Distribution: TypeAlias = (
 CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
 Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
 StartTime: TypeAlias = str | timedelta
-FlowRecordKind: TypeAlias = Literal["tcp", "qlog"]
+FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
 # Keys of a scenario.
 SCENARIO_KEYS: tuple[str, ...] = (
