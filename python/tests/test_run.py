@@ -334,3 +334,28 @@ def test_web_objects_and_messages_have_their_metrics() -> None:
     assert flow["message_latency_mean_ms"] is not None
     assert flow["message_latency_mean_ms"] > 20
     assert json.loads(run.summary_json) == run.summary
+
+
+def test_importing_warpline_loads_no_optional_library() -> None:
+    code = "import sys, warpline; print(sorted({'polars', 'pandas', 'pyarrow', 'matplotlib', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    example = Path(__file__).parent.parent.parent / "examples" / "first_steps.py"
+    command = [sys.executable, str(example), str(tmp_path / "out")]
+    environment = {**child_environment(), "MPLBACKEND": "Agg", "POLARS_FMT_TABLE_FORMATTING": "ASCII_FULL"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "out" / "first-run.png").read_bytes().startswith(b"\x89PNG")
+    assert "gentle" in done.stdout
+    assert "ledbat" in done.stdout
+    assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
+
+
+def test_unknown_tables_are_refused(finished: warpline.Run, tmp_path: Path) -> None:
+    for run in (finished, dumbbell(duration="2s").run(out=tmp_path / "run", progress=False)):
+        with pytest.raises(KeyError, match="series_links"):
+            run._native.table("nonsense")

@@ -177,3 +177,8 @@ def test_numbers_are_toml(value: bool | int | float) -> None:
     read = tomllib.loads(f"x = {toml_value(value)}")["x"]
     assert read == value
     assert type(read) is type(value)
+
+
+def test_what_cannot_be_sent_to_a_process_says_so() -> None:
+    with pytest.raises(warpline.SweepError, match="pickle"):
+        warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=2, metrics=lambda run: {"x": 1})

@@ -263,12 +263,16 @@ impl Window {
         let py = object.py();
         let number = |value: &Bound<'_, PyAny>, name: &str, allowed: &str| -> PyResult<f64> {
             let refuse = |what: String| {
-                let class = object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
+                let class =
+                    object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
                 format!("{class}.{name} is {what}; it has to be {allowed}")
             };
             // Anything that is a number will do: int, float, numpy's.
             let number: f64 = value.extract().map_err(|_| {
-                let kind = value.get_type().name().map_or_else(|_| "no number".to_owned(), |n| format!("of type {n}"));
+                let kind = value
+                    .get_type()
+                    .name()
+                    .map_or_else(|_| "no number".to_owned(), |n| format!("of type {n}"));
                 PyTypeError::new_err(refuse(kind))
             })?;
             if number.is_nan() {
@@ -321,7 +325,11 @@ impl PyCongestionControl {
     /// Calls `factory(config)` for the algorithm of a new connection. A failure goes to `failure`; the connection then has a
     /// fixed window until the run has stopped.
     pub(crate) fn create(factory: &Py<PyAny>, config: &cc::CcConfig, failure: &Failure) -> Self {
-        let window = Window { cwnd: config.initial_window.max(1), ssthresh: config.initial_ssthresh, pacing_rate: None };
+        let window = Window {
+            cwnd: config.initial_window.max(1),
+            ssthresh: config.initial_ssthresh,
+            pacing_rate: None,
+        };
         let mut control =
             PyCongestionControl { object: None, window, failure: failure.clone(), wants_sent: false };
         if failure.is_set() {
@@ -381,7 +389,9 @@ fn seconds<'py>(py: Python<'py>, now: Timestamp) -> Bound<'py, PyFloat> {
 impl CongestionControl for PyCongestionControl {
     fn on_sent(&mut self, now: Timestamp, bytes: u64, in_flight: u64) {
         if self.wants_sent {
-            self.call(|o| o.call_method1(pyo3::intern!(o.py(), "on_sent"), (seconds(o.py(), now), bytes, in_flight)));
+            self.call(|o| {
+                o.call_method1(pyo3::intern!(o.py(), "on_sent"), (seconds(o.py(), now), bytes, in_flight))
+            });
         }
     }
     fn on_ack(&mut self, ack: &cc::AckSample) {

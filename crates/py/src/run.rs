@@ -12,7 +12,10 @@ use parquet::arrow::ArrowWriter;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
-use warpline_lab::results::{self, Summary, Tables};
+use warpline_lab::results::{
+    self, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, ResultError, Row as _, Summary, Tables,
+    TcpRow, TransferRow,
+};
 use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
 use warpline_transport::cc::CongestionControl;
@@ -66,6 +69,30 @@ pub(crate) struct Run {
     store: Store,
 }
 
+const TABLES: [&str; 7] = [
+    FlowRow::TABLE,
+    LinkRow::TABLE,
+    TransferRow::TABLE,
+    FlowSample::TABLE,
+    LinkSample::TABLE,
+    TcpRow::TABLE,
+    PacketRow::TABLE,
+];
+
+/// Reads one table of a run directory; `None` if there is none of that name.
+fn read_table(run: &results::Run, name: &str) -> Option<Result<results::Table, ResultError>> {
+    Some(match name {
+        FlowRow::TABLE => run.table::<FlowRow>(),
+        LinkRow::TABLE => run.table::<LinkRow>(),
+        TransferRow::TABLE => run.table::<TransferRow>(),
+        FlowSample::TABLE => run.table::<FlowSample>(),
+        LinkSample::TABLE => run.table::<LinkSample>(),
+        TcpRow::TABLE => run.table::<TcpRow>(),
+        PacketRow::TABLE => run.table::<PacketRow>(),
+        _ => return None,
+    })
+}
+
 /// The exception `warpline.RunError` with the text of an error.
 fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
     let class = py.import("warpline._errors").and_then(|errors| errors.getattr("RunError"));
@@ -100,22 +127,22 @@ impl Run {
 
     /// A table by its name ("flows", "series_links"); empty where nothing of it was recorded.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        let read;
-        let tables = match &self.store {
-            Store::Memory(tables) => tables,
+        let table = match &self.store {
+            Store::Memory(tables) => {
+                tables.iter().find(|(known, _)| *known == name).map(|(_, table)| table.clone())
+            }
             Store::Directory(run) => {
-                read = Box::new(py.detach(|| run.tables()).map_err(|error| run_error(py, &error))?);
-                &read
+                py.detach(|| read_table(run, name)).transpose().map_err(|error| run_error(py, &error))?
             }
         };
-        let Some((_, table)) = tables.iter().find(|(known, _)| *known == name) else {
-            let names: Vec<_> = tables.iter().map(|(known, _)| known).collect();
-            return Err(pyo3::exceptions::PyKeyError::new_err(format!(
+        let unknown = || {
+            pyo3::exceptions::PyKeyError::new_err(format!(
                 "no table {name:?}; the tables are {}",
-                names.join(", ")
-            )));
+                TABLES.join(", ")
+            ))
         };
-        Ok(Table::new(Arc::clone(&table.schema), table.batches.clone()))
+        let table = table.ok_or_else(unknown)?;
+        Ok(Table::new(table.schema, table.batches))
     }
 
     /// Captures (.pcapng) and qlog files (.sqlog) in the run directory.
@@ -146,7 +173,8 @@ fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
             Store::Memory(tables) => {
                 let parent = tempfile::tempdir()?;
                 // The directory's name is the run's name in the report.
-                let directory = parent.path().join(format!("{}-{}", run.summary.info.scenario, run.summary.info.seed));
+                let directory =
+                    parent.path().join(format!("{}-{}", run.summary.info.scenario, run.summary.info.seed));
                 std::fs::create_dir(&directory)?;
                 write_tables(&directory, &run.summary, tables)?;
                 paths.push(directory);
@@ -226,10 +254,10 @@ pub(crate) fn run_scenario<'py>(
     let failure = Failure::default();
     let mut inner = scenario.0.clone();
     inner.seed = seed.unwrap_or(inner.seed);
-    let options =
-        RunOptions { tables: out.is_none(), out, force, report, custom_cc: custom(cc, &failure) };
+    let options = RunOptions { tables: out.is_none(), out, force, report, custom_cc: custom(cc, &failure) };
     let outcome = py.detach(|| {
-        let outcome = run::run(&inner, &options, &mut |progress| observe(observer.as_ref(), progress, &failure))?;
+        let outcome =
+            run::run(&inner, &options, &mut |progress| observe(observer.as_ref(), progress, &failure))?;
         let store = match (outcome.directory, outcome.tables) {
             (Some(directory), _) => Store::Directory(Box::new(results::Run::open(&directory)?)),
             (None, Some(tables)) => Store::Memory(Box::new(tables)),

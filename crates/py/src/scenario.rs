@@ -31,7 +31,8 @@ fn scenario_error(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
             class.call((), Some(&keywords))
         };
         let list = diagnostics.errors.iter().map(one).collect::<PyResult<Vec<_>>>()?;
-        let error = errors.getattr("ScenarioError")?.call1((diagnostics.to_string(), PyTuple::new(py, list)?))?;
+        let error =
+            errors.getattr("ScenarioError")?.call1((diagnostics.to_string(), PyTuple::new(py, list)?))?;
         Ok(PyErr::from_value(error))
     };
     build().unwrap_or_else(|error| error)

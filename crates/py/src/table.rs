@@ -55,12 +55,11 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &dyn Array) -> PyResu
         DataType::UInt8 => each!(array.as_primitive::<UInt8Type>().iter()),
         DataType::Boolean => each!(array.as_boolean().iter()),
         DataType::Utf8 => each!(array.as_string::<i32>().iter()),
-        DataType::Dictionary(key, value)
-            if **key == DataType::Int32 && matches!(**value, DataType::Utf8) =>
-        {
+        DataType::Dictionary(key, value) if **key == DataType::Int32 && matches!(**value, DataType::Utf8) => {
             let words = array.as_dictionary::<Int32Type>();
             // One Python string per word and batch, not per row.
-            let values: Vec<_> = words.values().as_string::<i32>().iter().map(|w| w.into_pyobject(py)).collect();
+            let values: Vec<_> =
+                words.values().as_string::<i32>().iter().map(|w| w.into_pyobject(py)).collect();
             for key in words.keys() {
                 match key.and_then(|key| values.get(usize::try_from(key).ok()?)) {
                     Some(Ok(word)) => list.append(word)?,
@@ -68,7 +67,9 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &dyn Array) -> PyResu
                 }
             }
         }
-        other => return Err(PyTypeError::new_err(format!("columns of type {other} have no Python form here"))),
+        other => {
+            return Err(PyTypeError::new_err(format!("columns of type {other} have no Python form here")));
+        }
     }
     Ok(())
 }
