@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
 use warpline_core::{Ecn, LinkId, TimeDelta, Timestamp};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, OnWire};
 use crate::jitter::JitterModel;
 use crate::link::{Link, LinkStats};
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
@@ -23,7 +23,7 @@ pub(crate) struct General {
     /// In transmission: its slot and bytes.
     in_service: Option<(u32, u32)>,
     /// Packets on a wire that reorders, by (arrival, order of departure).
-    reordered: BTreeMap<(Timestamp, u64), u32>,
+    reordered: BTreeMap<(Timestamp, u64), OnWire>,
     departures: u64,
     /// Earliest arrival announced for a wire that reorders.
     announced: Timestamp,
@@ -114,7 +114,7 @@ impl General {
     ) {
         if self.record {
             let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-            let packet = arena[slot].packet;
+            let packet = arena.packet(slot);
             records.push(LinkRecord { time: now, link: id, event, backlog_packets, backlog_bytes, packet });
         }
     }
@@ -137,10 +137,12 @@ impl General {
         self.dropped.0 = dropped; // keeps its memory
     }
 
+    /// A packet leaves the qdisc marked; if it did not come so, this link has marked it.
     fn mark(&mut self, step: &mut Step<'_>, slot: u32) {
-        step.arena[slot].packet.ecn = Ecn::Ce;
-        self.stats.marks += 1;
-        self.note(step.id, step.now, slot, LinkEvent::Mark, step.arena, step.records);
+        if step.arena.mark(slot) {
+            self.stats.marks += 1;
+            self.note(step.id, step.now, slot, LinkEvent::Mark, step.arena, step.records);
+        }
     }
 
     /// Starts the next transmission if the transmitter is free and something waits. Returns when it will be done.
@@ -160,7 +162,7 @@ impl General {
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
         self.stats.queued_max = self.stats.queued_max.max(queued);
-        if packet.ecn == Ecn::Ce && step.arena[packet.slot].packet.ecn != Ecn::Ce {
+        if packet.ecn == Ecn::Ce {
             self.mark(step, packet.slot);
         }
         self.note(step.id, step.now, packet.slot, LinkEvent::Transmit { queued }, step.arena, step.records);
@@ -179,7 +181,7 @@ impl Link {
             general.lose(&mut step, slot, DropReason::Down);
             return Announce::default();
         }
-        let packet = &step.arena[slot].packet;
+        let packet = step.arena.packet(slot);
         let queued = Queued {
             slot,
             size: packet.size + framing,
@@ -205,27 +207,29 @@ impl Link {
 
     /// The packet in transmission has left: it goes onto the wire, and the next one starts.
     pub(crate) fn depart(&mut self, mut step: Step<'_>) -> Announce {
-        let delay = self.delay();
+        let (delay, framing) = (self.delay(), self.framing());
         let Some(general) = &mut self.general else { return Announce::default() };
         let Some((slot, size)) = general.in_service.take() else { return Announce::default() };
         general.stats.sent_packets += 1;
         general.stats.sent_bytes += u64::from(size);
         if let Some(loss) = &mut self.loss {
-            let place = &mut step.arena[slot];
-            place.lost = loss.lose(&place.packet);
+            if loss.lose(&step.arena.packet(slot)) {
+                step.arena.set_lost(slot);
+            }
         }
         let extra = general.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
         let reorders = general.reorders();
+        let (hop, size) = (step.arena.hop(slot), size - framing);
         let mut arrival = step.now + delay + extra;
         let announce = if reorders {
-            general.reordered.insert((arrival, general.departures), slot);
+            general.reordered.insert((arrival, general.departures), OnWire { arrival, slot, hop, size });
             general.departures += 1;
             let first = arrival < general.announced;
             general.announced = general.announced.min(arrival);
             first
         } else {
-            arrival = arrival.max(self.last_arrival(step.arena).unwrap_or(Timestamp::ZERO));
-            self.append(slot, arrival, step.arena)
+            arrival = arrival.max(self.last_arrival().unwrap_or(Timestamp::ZERO));
+            self.append(OnWire { arrival, slot, hop, size })
         };
         Announce {
             arrival: announce.then_some(arrival),
@@ -235,23 +239,20 @@ impl Link {
     }
 
     /// Takes the packet that arrives now, if there is one, and says when the next one does.
-    pub(crate) fn take_general(&mut self, step: Step<'_>) -> (Option<u32>, Option<Timestamp>) {
-        let reorders = self.general.as_ref().is_some_and(|general| general.reorders());
-        let (slot, next) = if reorders {
-            self.general.as_mut().map_or((None, None), |general| general.take_reordered(step.now))
-        } else {
-            let (slot, next) = self.pop(step.arena);
-            (Some(slot), next)
+    pub(crate) fn take_general(&mut self, mut step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
+        let reordered = self.general.as_mut().filter(|general| general.reorders());
+        let (packet, next) = match reordered {
+            Some(general) => general.take_reordered(step.now),
+            None => self.pop(),
         };
-        let Some(slot) = slot else { return (None, next) };
-        if step.arena[slot].lost {
-            self.drop_general(step.id, step.now, slot, DropReason::Loss, step.arena, step.records);
+        let (Some(packet), Some(general)) = (packet, &mut self.general) else { return (None, next) };
+        if step.arena.is_lost(packet.slot) {
+            // The mark is this link's; the slot's next packet starts without.
+            general.lose(&mut step, packet.slot, DropReason::Loss);
             return (None, next);
         }
-        if let Some(general) = &self.general {
-            general.note(step.id, step.now, slot, LinkEvent::Deliver, step.arena, step.records);
-        }
-        (Some(slot), next)
+        general.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
+        (Some(packet), next)
     }
 
     /// The link goes down, which empties its queue, or comes up again.
@@ -278,7 +279,7 @@ impl Link {
 impl General {
     /// Takes the packet that arrives now from a wire that reorders. An arrival that was overtaken by an earlier
     /// announcement finds nothing to take.
-    fn take_reordered(&mut self, now: Timestamp) -> (Option<u32>, Option<Timestamp>) {
+    fn take_reordered(&mut self, now: Timestamp) -> (Option<OnWire>, Option<Timestamp>) {
         let due =
             self.reordered.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
         if now < self.announced {

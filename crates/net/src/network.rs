@@ -8,7 +8,7 @@ use std::sync::Arc;
 use warpline_core::record::LinkRecord;
 use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, OnWire};
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::general::{Announce, General, Step};
 use crate::jitter::JitterConfig;
@@ -167,8 +167,9 @@ impl Core {
     fn send(&mut self, now: Timestamp, route: RouteId, mut packet: Packet) {
         packet.id = self.next_packet;
         self.next_packet += 1;
-        let slot = self.arena.insert(packet, route.0);
-        self.forward(now, slot);
+        let size = packet.size;
+        let slot = self.arena.insert(&packet);
+        self.forward(now, OnWire { arrival: now, slot, hop: route.0, size });
     }
 
     #[inline]
@@ -189,27 +190,25 @@ impl Core {
     /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
-    fn forward(&mut self, now: Timestamp, slot: u32) {
+    fn forward(&mut self, now: Timestamp, packet: OnWire) {
+        let OnWire { slot, size, .. } = packet;
         let mut at = now;
-        let mut hop = self.arena[slot].hop as usize;
+        let mut hop = packet.hop as usize;
         loop {
             let index = self.hops[hop] & !EXPRESS;
+            hop += 1;
             let link = &mut self.links[index as usize];
             if link.general.is_some() {
-                self.arena[slot].hop = hop as u32 + 1;
+                self.arena.set_hop(slot, hop as u32);
                 return self.forward_general(now, slot, index);
             }
-            let Some(accepted) = link.offer(now, at, slot, &self.arena) else {
-                return self.arena.free(slot);
+            let accepted = match link.offer(now, at, (slot, size), &self.arena) {
+                Some(accepted) if !accepted.lost => accepted,
+                _ => return self.arena.free(slot),
             };
-            hop += 1;
-            if accepted.lost {
-                return self.arena.free(slot);
-            }
             let next = self.hops[hop];
             if next & EXPRESS == 0 || next == END {
-                self.arena[slot].hop = hop as u32;
-                if link.append(slot, accepted.arrival, &mut self.arena) {
+                if link.append(OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size }) {
                     self.events.push(Key::new(accepted.arrival, Class::Arrival, index));
                 }
                 return;
@@ -240,28 +239,28 @@ impl Core {
 
     /// The packet at the head of the link's wire has arrived: takes it out, announcing the one behind it.
     #[inline]
-    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
         let link = &mut self.links[index as usize];
         if link.general.is_some() {
             return self.take_arrival_general(now, index);
         }
-        let (slot, next) = link.pop(&self.arena);
+        let (packet, next) = link.pop();
         match next {
             Some(time) => self.events.replace_top(Key::new(time, Class::Arrival, index)),
             None => self.events.vacate_top(),
         }
-        Some(slot)
+        packet
     }
 
     #[inline(never)]
-    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
         self.events.vacate_top();
         let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
-        let (slot, next) = self.links[index as usize].take_general(step);
+        let (packet, next) = self.links[index as usize].take_general(step);
         if let Some(time) = next {
             self.events.push(Key::new(time, Class::Arrival, index));
         }
-        slot
+        packet
     }
 
     #[inline(never)]
@@ -285,7 +284,7 @@ impl Network {
     pub fn new() -> Self {
         Network {
             core: Core {
-                arena: Arena::new(),
+                arena: Arena::default(),
                 events: EventQueue::default(),
                 links: Vec::new(),
                 hops: Vec::new(),
@@ -409,14 +408,13 @@ impl Network {
             self.now = now;
             match key.class() {
                 Class::Arrival => {
-                    let Some(slot) = self.core.take_arrival(now, key.index()) else { continue };
-                    let place = &self.core.arena[slot];
-                    if self.core.hops[place.hop as usize] != END {
-                        self.core.forward(now, slot);
+                    let Some(arrived) = self.core.take_arrival(now, key.index()) else { continue };
+                    if self.core.hops[arrived.hop as usize] != END {
+                        self.core.forward(now, arrived);
                     } else {
                         // Copied out, as its slot is likely to be the first that the answer takes.
-                        let packet = place.packet;
-                        self.core.arena.free(slot);
+                        let packet = self.core.arena.packet(arrived.slot);
+                        self.core.arena.free(arrived.slot);
                         self.core.delivered += 1;
                         hosts.handle_packet(now, &packet, &mut Port { core: &mut self.core, now });
                     }
@@ -503,6 +501,6 @@ impl Network {
 
     /// Packets sent, delivered to an endpoint, and under way now. Together with the links' drops they balance.
     pub fn packets(&self) -> (u64, u64, u64) {
-        (self.core.next_packet, self.core.delivered, u64::from(self.core.arena.live()))
+        (self.core.next_packet, self.core.delivered, self.core.arena.live() as u64)
     }
 }
