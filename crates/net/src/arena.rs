@@ -26,8 +26,6 @@ pub(crate) struct OnWire {
 const UDP: u8 = 1;
 const TIMESTAMPS: u8 = 2;
 const RARE: u8 = 4;
-/// The packet will be lost at the end of the link on whose wire it is.
-const LOST: u8 = 8;
 
 /// A packet in its place.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +187,6 @@ impl Arena {
     /// Keeps where the route of a packet that is to wait goes on.
     pub(crate) fn set_hop(&mut self, index: u32, hop: u32) {
         self.slots[index as usize].hop = hop;
-    }
-
-    /// Whether a packet on a wire will be lost at its end.
-    pub(crate) fn is_lost(&self, index: u32) -> bool {
-        self.slots[index as usize].kind & LOST != 0
-    }
-
-    /// Decides that a packet on a wire will be lost at its end.
-    pub(crate) fn set_lost(&mut self, index: u32) {
-        self.slots[index as usize].kind |= LOST;
     }
 
     /// Marks a packet congestion-experienced. Returns false if it was already.

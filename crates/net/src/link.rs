@@ -35,7 +35,7 @@ pub struct LinkStats {
     pub drops_down: u64,
     /// Packets marked congestion-experienced.
     pub marks: u64,
-    /// Packets whose time in the queue is known.
+    /// Packets whose transmission has begun, so that their time in the queue is known.
     pub queued_packets: u64,
     /// Sum of their times in the queue, transmission excluded.
     pub queued_time: TimeDelta,
@@ -148,11 +148,11 @@ impl Link {
         arena: &Arena,
     ) -> Option<Accepted> {
         debug_assert!(self.general.is_none());
-        let size = size + self.framing;
+        let size = size.saturating_add(self.framing);
         let (held, held_bytes) = self.ledger.held();
         let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
         if !roomy && self.is_full(now, at, size) {
-            self.ledger.enter_overflow(at);
+            self.ledger.enter_overflow(now, at);
             return None;
         }
         let (start, departure) = self.serialise(at, size);
@@ -210,20 +210,25 @@ impl Link {
             sent_bytes: sums.bytes,
             drops_overflow: sums.overflows,
             drops_loss: sums.lost,
-            queued_packets: sums.packets,
+            queued_packets: sums.packets + u64::from(backlog.busy),
             queued_time: TimeDelta::from_nanos(sums.queued_time),
-            queued_max: TimeDelta::from_nanos(self.ledger.queued_max()),
+            queued_max: TimeDelta::from_nanos(sums.queued_max),
             backlog_packets: backlog.packets,
             backlog_bytes: backlog.bytes,
             ..LinkStats::default()
         }
     }
 
+    /// Packets given up already that will be lost only after `now`.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        self.ledger.doomed(now)
+    }
+
     /// Starts a new interval for `queued_max`.
-    pub(crate) fn reset_queued_max(&mut self) {
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
         match &mut self.general {
             Some(general) => general.reset_queued_max(),
-            None => self.ledger.reset_queued_max(),
+            None => self.ledger.reset_queued_max(now),
         }
     }
 }

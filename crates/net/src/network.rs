@@ -15,7 +15,7 @@ use crate::jitter::JitterConfig;
 use crate::link::{Link, LinkStats, Parts};
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
-use crate::qdisc::{Limit, Qdisc as _, QdiscConfig};
+use crate::qdisc::{Limit, QdiscConfig};
 use crate::schedule::RateSchedule;
 use crate::serialise::{ConstantRate, Serialiser};
 
@@ -32,6 +32,8 @@ pub trait Hosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteId(u32);
 
+/// The last instant there is.
+const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
 /// Marks the end of a route in the table of hops.
 const END: u32 = u32::MAX;
 /// Marks a hop onto a link that only the link before it feeds.
@@ -80,7 +82,8 @@ pub struct LinkConfig {
     pub loss: LossConfig,
     /// Extra delay per packet.
     pub jitter: Option<JitterConfig>,
-    /// Outages as (from, until), in order and apart from each other.
+    /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, what is on the wire arrives.
+    /// Those that meet or overlap become one.
     pub outages: Vec<(Timestamp, Timestamp)>,
     /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
     pub framing: u32,
@@ -306,25 +309,27 @@ impl Network {
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
         let (simple_rate, rate) = match &config.rate {
             RateConfig::Unlimited => (true, None),
-            RateConfig::Constant(rate) => (true, Some(*rate)),
+            // At rate 0 nothing ever leaves: there is no departure to know in advance.
+            RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
         let limit = match &config.qdisc {
+            // Without serialisation nothing ever waits.
+            QdiscConfig::DropTail { .. } if matches!(config.rate, RateConfig::Unlimited) => Some(Limit::NONE),
             QdiscConfig::DropTail { limit } => Some(*limit),
             _ => None,
         };
         let simple = config.jitter.is_none() && config.outages.is_empty() && !config.record;
         let general = (!(simple && simple_rate && limit.is_some())).then(|| {
-            let mut qdisc = config.qdisc.build(stream("qdisc"));
-            let serialiser = config.rate.serialiser();
-            if let Some(serialiser) = &serialiser {
-                qdisc.set_rate(serialiser.rate_at(Timestamp::ZERO));
-            }
+            let qdisc = match limit {
+                Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
+                None => config.qdisc.build(stream("qdisc")),
+            };
             let jitter = config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter")));
-            General::new(qdisc, serialiser, jitter, config.outages.clone(), config.record)
+            General::new(qdisc, config.rate.serialiser(), jitter, config.outages, config.record)
         });
-        if let Some(&(from, _)) = config.outages.first() {
-            self.core.events.push(Key::new(from, Class::Control, id));
+        if let Some(at) = general.as_ref().and_then(General::next_switch) {
+            self.core.events.push(Key::new(at, Class::Control, id));
         }
         let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
         self.core.links.push(Link::new(Parts {
@@ -382,7 +387,9 @@ impl Network {
             }
             let link = hop & !EXPRESS;
             let fed_by = feeder[link as usize];
+            // A hop that takes no time would change the order of events of one instant.
             let express = fed_by < MANY
+                && !core.links[link as usize].delay().is_zero()
                 && core.links[link as usize].general.is_none()
                 && core.links[fed_by as usize].general.is_none();
             core.hops[index] = if express { link | EXPRESS } else { link };
@@ -393,6 +400,8 @@ impl Network {
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.
     pub fn run_until<H: Hosts>(&mut self, limit: Timestamp, hosts: &mut H, budget: u64) -> Pause {
         self.prepare();
+        // What never happens is not handled at the end of time either.
+        let limit = limit.min(LAST);
         let mut left = budget;
         let pause = loop {
             let Some(key) = self.core.events.peek() else { break Pause::Reached };
@@ -449,11 +458,14 @@ impl Network {
         self.now
     }
 
-    /// A port to send and set timers with from outside of a call, at time `now`, which must not lie before the events
-    /// handled so far.
+    /// A port to send and set timers with from outside of a call, at time `now`. Events before that must have been handled
+    /// ([`run_until`](Self::run_until) `now`); it does not lie before the present.
     pub fn port(&mut self, now: Timestamp) -> Port<'_> {
-        debug_assert!(now >= self.now);
+        debug_assert!(now >= self.now, "{now} is past, the present is {}", self.now);
+        debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
         self.prepare();
+        // What is sent now has happened by now, whoever reads a counter next.
+        self.now = self.now.max(now);
         Port { core: &mut self.core, now }
     }
 
@@ -475,7 +487,8 @@ impl Network {
 
     /// Starts a new interval for the longest queueing time of a link.
     pub fn reset_queued_max(&mut self, id: LinkId) {
-        self.core.links[id.index()].reset_queued_max();
+        let now = self.now;
+        self.core.links[id.index()].reset_queued_max(now);
     }
 
     /// The records made since the last call, in order of time.
@@ -499,8 +512,11 @@ impl Network {
         self.handled
     }
 
-    /// Packets sent, delivered to an endpoint, and under way now. Together with the links' drops they balance.
+    /// Packets sent, delivered to an endpoint, and under way now. Sent are those delivered, under way, and dropped by links.
     pub fn packets(&self) -> (u64, u64, u64) {
-        (self.core.next_packet, self.core.delivered, self.core.arena.live() as u64)
+        // A link on the fast way gives up a packet as soon as its loss is certain, which may be ahead of time.
+        let doomed: usize = self.core.links.iter().map(|link| link.doomed(self.now)).sum();
+        let live = self.core.arena.live() as u64;
+        (self.core.next_packet, self.core.delivered, live + doomed as u64)
     }
 }
