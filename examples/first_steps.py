@@ -51,7 +51,8 @@ def first_run() -> None:
     warpline.plot.throughput(run, axes[0, 0])
     warpline.plot.cwnd(run, axes[0, 1])
     warpline.plot.queue(run, axes[1, 0])
-    warpline.plot.time_sequence(run, "front", axes[1, 1])
+    # Slow start and the first losses, close up.
+    warpline.plot.time_sequence(run, "front", axes[1, 1]).set(xlim=(0, 1.2), ylim=(0, 1.2))
     figure.savefig(OUT / "first-run.png", dpi=120)
     run.report(OUT / "report.html")
 
