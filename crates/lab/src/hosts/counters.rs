@@ -48,7 +48,8 @@ impl Distribution {
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
-            histogram.saturating_record(delay.as_micros().max(1));
+            // It resizes for any value; the record that saturates would stop at the range that it has.
+            drop(histogram.record(delay.as_micros().max(1)));
         }
     }
     /// The delay that a share `q` of all stays below, in milliseconds.
