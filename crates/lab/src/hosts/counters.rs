@@ -49,7 +49,7 @@ impl Distribution {
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
             // It resizes for any value; the record that saturates would stop at the range that it has.
-            drop(histogram.record(delay.as_micros().max(1)));
+            let _ = histogram.record(delay.as_micros().max(1));
         }
     }
     /// The delay that a share `q` of all stays below, in milliseconds.

@@ -21,6 +21,9 @@ use counters::FlowTotals;
 use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
 
+/// Makes the congestion control of one end of a connection.
+pub(crate) type MakeController = Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+
 /// Everything about a flow that does not change.
 pub(crate) struct FlowSpec {
     /// Name of the instance, "bulk.0".
@@ -42,7 +45,7 @@ pub(crate) struct FlowSpec {
     /// TCP of the data's sender and of its receiver.
     pub(crate) config: (TcpConfig, TcpConfig),
     /// Makes a controller for a connection's end.
-    pub(crate) controller: Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>,
+    pub(crate) controller: MakeController,
     /// Traffic class for priority queues.
     pub(crate) class: u8,
     /// When it begins.

@@ -21,7 +21,7 @@ use super::{CustomCc, RunError};
 use crate::hosts::access_log;
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::web::Sessions;
-use crate::hosts::{FlowSpec, World};
+use crate::hosts::{FlowSpec, MakeController, World};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
 use crate::scenario::{
     self, Application, Cc, CcKind, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
@@ -301,11 +301,7 @@ fn flow_spec(
 }
 
 /// What makes the controllers of a flow's connections.
-fn controller(
-    cc: &Cc,
-    custom: &CustomCc,
-    flow: &str,
-) -> Result<Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>, RunError> {
+fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, RunError> {
     if let CcKind::Custom { name } = &cc.0 {
         let Some(factory) = custom.0.get(name).cloned() else {
             let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
