@@ -45,13 +45,14 @@ docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
 
-schema: ## Write the scenarios' schema and reference anew, after a change of the scenario's structs
+schema: ## Write the scenarios' schema, reference and Python classes anew, after a change of their structs
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) schema > docs/scenario.schema.json
 	$(DEBUG) schema --markdown > docs/src/reference.md
+	$(PYTHON) python/tools/generate_model.py
 
 python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
-	$(VENV)/bin/python -m pip install --quiet '.[plot]'
+	$(VENV)/bin/python -m pip install --quiet '.[all]'
 	@echo "source $(VENV)/bin/activate, then: import warpline"
 
 clean: ## Remove what was built
