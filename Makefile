@@ -27,7 +27,7 @@ endif
 	format lint deny test-rust test-docs test-scenarios test-python
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and its report's path
 	$(CARGO) build --release --locked --package warpline-cli
@@ -45,13 +45,14 @@ docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
 
-schema: ## Write the scenarios' schema and reference anew, after a change of the scenario's structs
+schema: ## Write the scenarios' schema, reference and Python classes anew, after a change of their structs
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) schema > docs/scenario.schema.json
 	$(DEBUG) schema --markdown > docs/src/reference.md
+	$(PYTHON) python/tools/generate_model.py
 
 python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
-	$(VENV)/bin/python -m pip install --quiet '.[plot]'
+	$(VENV)/bin/python -m pip install --quiet '.[all]'
 	@echo "source $(VENV)/bin/activate, then: import warpline"
 
 clean: ## Remove what was built
