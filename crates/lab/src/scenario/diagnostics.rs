@@ -247,6 +247,8 @@ pub(crate) fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
     const MANY: usize = 40;
     let shown = known.iter().copied().take(MANY);
     let more = if known.len() > MANY { format!(" and {} more", known.len() - MANY) } else { String::new() };
-    help.push(format!("allowed: {}{more}", shown.collect::<Vec<&'a str>>().join(", ")));
+    if !known.is_empty() {
+        help.push(format!("allowed: {}{more}", shown.collect::<Vec<&'a str>>().join(", ")));
+    }
     help
 }
