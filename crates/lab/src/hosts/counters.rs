@@ -52,7 +52,11 @@ impl Distribution {
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
-            histogram.saturating_record(delay.as_micros().max(1));
+            let micros = delay.as_micros().max(1);
+            // It grows to hold any delay; where memory forbids that, the longest that it holds counts instead.
+            if histogram.record(micros).is_err() {
+                histogram.saturating_record(micros);
+            }
         }
     }
     pub(crate) fn merge(&mut self, other: &Distribution) {

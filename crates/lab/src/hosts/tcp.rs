@@ -81,6 +81,9 @@ impl TcpEndpoint {
     /// No more writes: the connection closes when everything is written.
     pub(crate) fn close(&mut self) {
         self.connection.set_unlimited(false);
+        if self.exchange.response.is_none() {
+            self.unwritten = 0;
+        }
         self.closing = true;
         self.write_on();
     }
@@ -97,6 +100,8 @@ impl TcpEndpoint {
     /// Starts sending what the exchange asks for.
     pub(crate) fn begin_sending(&mut self) {
         match self.exchange.response {
+            // A send buffer is kept full.
+            None if self.connection.config().send_buffer.is_some() => self.write(u64::MAX),
             None => self.connection.set_unlimited(true),
             Some(0) => {}
             Some(bytes) => self.write(bytes),

