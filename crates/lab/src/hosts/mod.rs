@@ -333,7 +333,11 @@ impl World {
                 state.app.stop();
                 let live: Vec<_> = state.live.iter().map(|&(sender, _)| sender).collect();
                 for sender in live {
-                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index()) {
+                    // Transfers under way are finished: they close by themselves, and one whose request is still on its
+                    // way must not be answered with a FIN.
+                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
+                        && endpoint.exchange.transfer.is_none()
+                    {
                         endpoint.close();
                         self.serve(now, sender, port);
                     }

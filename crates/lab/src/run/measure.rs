@@ -246,7 +246,8 @@ impl Meter {
                 sent_packets: stats.sent_packets - before.sent_packets,
                 sent_bytes,
                 throughput_bps: throughput,
-                utilisation: (rate > 0.0).then(|| throughput / rate),
+                // A packet counts when it is through, so the first may have been begun before.
+                utilisation: (rate > 0.0).then(|| (throughput / rate).min(1.0)),
                 drops_overflow: stats.drops_overflow - before.drops_overflow,
                 drops_aqm: stats.drops_aqm - before.drops_aqm,
                 drops_loss: stats.drops_loss - before.drops_loss,

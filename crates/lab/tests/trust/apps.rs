@@ -33,8 +33,7 @@ fn a_constant_rate_over_tcp_delivers_every_write() {
 
 #[test]
 fn a_transfer_takes_what_a_hand_computation_says() {
-    let transfer =
-        r#"flow = [{ app = "transfer", from = "a", to = "b", size = "14480B", transfers = 3, pause = "500ms" }]"#;
+    let transfer = r#"flow = [{ app = "transfer", from = "a", to = "b", size = "14480B", transfers = 3, pause = "500ms" }]"#;
     let outcome = two_hosts("10s", "", transfer);
     let flow = outcome.flow("transfer.0");
     // SYN and SYN/ACK of 60 bytes, ten full segments of the initial window, the first of which acknowledges: at a byte per
@@ -95,7 +94,10 @@ fn a_window_and_a_rate_limit_a_flow() {
     "#;
     let text = format!(
         "duration = \"20s\"\nwarmup = \"2s\"\n{}",
-        limited.replace("[[link]]", "[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Gbit/s\"\ndelay = \"50ms\"\n[[link]]")
+        limited.replace(
+            "[[link]]",
+            "[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Gbit/s\"\ndelay = \"50ms\"\n[[link]]"
+        )
     );
     let outcome = crate::support::simulate(&text);
     // Four segments a round trip of 100 ms and 12 us; the four leave together.
@@ -297,6 +299,27 @@ fn a_flow_that_starts_late_is_measured_from_its_start() {
     close(late.throughput_bps, 120e3, 0.03);
     let last = outcome.flow("last.0");
     assert_eq!((last.delivered_bytes, last.goodput_bps, last.end_s), (0, 0.0, None));
+}
+
+#[test]
+fn a_web_object_whose_request_is_on_its_way_at_the_stop_is_fetched() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("access.log"), "100.000 0 c TCP_MISS/200 5000 GET u\n").unwrap();
+    for stop in [1, 5, 15, 25, 35, 45, 55] {
+        let text = format!(
+            r#"
+            duration = "10s"
+            link = [{{ between = ["a", "b"], rate = "8Mbit/s", delay = "10ms" }}]
+            flow = [{{ app = "web", from = "a", to = "b", start = "1s", stop = "{}ms", web = {{ access_log = "access.log" }} }}]
+            "#,
+            1000 + stop
+        );
+        let file = directory.path().join("web.toml");
+        std::fs::write(&file, text).unwrap();
+        let outcome = simulate_scenario(&Scenario::load(&file, &[]).unwrap());
+        assert_eq!(outcome.flow("web.0").transfers_completed, 1, "{stop}");
+        assert_eq!(outcome.flow("web.0").delivered_bytes, 5000, "{stop}");
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ use crate::support::{Rows, parse};
 /// What tshark prints of a capture; none where there is no tshark.
 fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("tshark");
-    let options = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
+    let options =
+        ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
     command.arg("-n").args(options).arg("-r").arg(capture).args(arguments);
     match command.output() {
         Ok(output) => {
@@ -79,8 +80,16 @@ fn wireshark_finds_no_fault_with_a_capture() {
     let packets = Run::open(&out).unwrap().rows::<PacketRow>().unwrap();
     for (number, name) in ["a-r", "r-a"].into_iter().enumerate() {
         let capture = out.join(format!("{name}.pcapng"));
-        let fields = ["frame.time_relative", "_ws.malformed", "ip.checksum.status", "tcp.checksum.status",
-            "udp.checksum.status", "tcp.analysis.ack_lost_segment", "tcp.analysis.lost_segment", "ip.len"];
+        let fields = [
+            "frame.time_relative",
+            "_ws.malformed",
+            "ip.checksum.status",
+            "tcp.checksum.status",
+            "udp.checksum.status",
+            "tcp.analysis.ack_lost_segment",
+            "tcp.analysis.lost_segment",
+            "ip.len",
+        ];
         let mut arguments = vec!["-T", "fields", "-E", "separator=,"];
         arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
         let Some(text) = tshark(&capture, &arguments) else { return };
@@ -89,7 +98,10 @@ fn wireshark_finds_no_fault_with_a_capture() {
         for line in &lines {
             assert_eq!(line[1], "", "malformed: {line:?}");
             assert_eq!(line[2], "1", "IP checksum: {line:?}");
-            assert!(line[3] == "1" || line[4] == "1", "TCP or UDP checksum: {line:?}");
+            // Of a packet that is cut off after its headers, the sum over the whole cannot be verified (2).
+            let whole = line[7].parse::<u32>().unwrap() <= 128;
+            let good = |status: &str| status == "1" || (status == "2" && !whole);
+            assert!(good(line[3]) || good(line[4]), "TCP or UDP checksum: {line:?}");
         }
         let link = number as u32;
         let here = packets.iter().filter(|row| row.link == link && row.event == "transmit");
@@ -107,7 +119,12 @@ fn wireshark_finds_no_fault_with_a_capture() {
         eprintln!("no mergecap: the directions were not looked at together");
         return;
     }
-    for fault in ["_ws.malformed", "tcp.analysis.ack_lost_segment", "tcp.analysis.lost_segment", "_ws.expert.severity == error"] {
+    for fault in [
+        "_ws.malformed",
+        "tcp.analysis.ack_lost_segment",
+        "tcp.analysis.lost_segment",
+        "_ws.expert.severity == error",
+    ] {
         let found = tshark(&merged, &["-Y", fault]).unwrap();
         assert_eq!(found, "", "{fault}");
     }

@@ -7,12 +7,15 @@ use crate::support::{Rows, root, simulate_scenario};
 
 fn example(name: &str, sets: &[&str]) -> RunOutcome {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-    simulate_scenario(&Scenario::load(&root().join("scenarios").join(name), &sets).unwrap_or_else(|e| panic!("{e}")))
+    simulate_scenario(
+        &Scenario::load(&root().join("scenarios").join(name), &sets).unwrap_or_else(|e| panic!("{e}")),
+    )
 }
 
 #[test]
 fn the_background_flow_gets_out_of_the_way() {
-    let (nice, reno) = (example("dumbbell.toml", &[]), example("dumbbell.toml", &["flow.background.cc=reno"]));
+    let (nice, reno) =
+        (example("dumbbell.toml", &[]), example("dumbbell.toml", &["flow.background.cc=reno"]));
     let link = nice.link("r1>r2");
     assert!(link.utilisation.unwrap() > 0.95, "{:?}", link.utilisation);
     let goodput = |outcome: &RunOutcome, name: &str| outcome.flow(name).goodput_bps;
@@ -31,8 +34,12 @@ fn codel_keeps_the_delay_low_where_drop_tail_fills_its_buffer() {
 
 #[test]
 fn newer_recovery_gets_over_three_losses_sooner() {
-    let outcome = example("old-tcp.toml", &[]);
+    // Before the queue overflows for the first time: three losses in one window, and what became of them.
+    let outcome = example("old-tcp.toml", &["duration=4s"]);
     let latency = |name: &str| outcome.flow(name).latency_max_ms.unwrap();
+    for f in &outcome.summary.flows {
+        eprintln!("{} {:?} {} {}", f.name, f.latency_max_ms, f.rtos, f.delivered_bytes);
+    }
     assert!(outcome.flow("reno-1990.0").rtos > 0);
     assert_eq!(outcome.flow("newreno-1999.0").rtos + outcome.flow("modern.0").rtos, 0);
     assert!(latency("modern.0") < latency("newreno-1999.0"));

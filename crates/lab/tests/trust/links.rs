@@ -35,7 +35,12 @@ fn a_rate_schedule_is_kept() {
     close(link.rate_bps.unwrap(), bits / 10.0, 1e-9);
     close(link.utilisation.unwrap(), 1.0, 0.003);
     let at = |time: f64| {
-        outcome.link_samples().iter().find(|s| s.link == 0 && (s.time_s - time).abs() < 0.01).unwrap().throughput_bps
+        outcome
+            .link_samples()
+            .iter()
+            .find(|s| s.link == 0 && (s.time_s - time).abs() < 0.01)
+            .unwrap()
+            .throughput_bps
     };
     close(at(3.0), 1e6, 0.13);
     close(at(6.0), 3e6, 0.05);
@@ -107,7 +112,9 @@ fn jitter_delays_by_what_it_says_and_reorders_if_told() {
     // Without reordering a packet waits for those before it: later, never earlier.
     let ordered = probe(r#", jitter = { kind = "uniform", min = "2ms", max = "30ms" }"#);
     assert!(ordered.flow("cbr.0").latency_mean_ms > flow.latency_mean_ms);
-    for kind in [r#"kind = "exponential", mean = "16ms""#, r#"kind = "normal", mean = "16ms", stddev = "3ms""#] {
+    for kind in
+        [r#"kind = "exponential", mean = "16ms""#, r#"kind = "normal", mean = "16ms", stddev = "3ms""#]
+    {
         let outcome = probe(&format!(", jitter = {{ {kind}, reorder = true }}"));
         close(outcome.flow("cbr.0").latency_mean_ms.unwrap(), 10.1 + 16.0, 0.05);
     }
@@ -164,7 +171,10 @@ fn the_first_class_is_unhurt_by_the_second() {
     assert!(probe.latency_max_ms.unwrap() <= 10.1 + 1.5, "{:?}", probe.latency_max_ms);
     assert!(flood.lost_packets > 1000);
     // In one class with the flood, or without classes, it queues.
-    for same in [beside_a_flood(r#"kind = "priority", limit = "50p""#, 1), beside_a_flood(r#"kind = "droptail", limit = "50p""#, 0)] {
+    for same in [
+        beside_a_flood(r#"kind = "priority", limit = "50p""#, 1),
+        beside_a_flood(r#"kind = "droptail", limit = "50p""#, 0),
+    ] {
         assert!(same.flow("probe.0").latency_mean_ms.unwrap() > 50.0);
     }
 }
@@ -214,7 +224,11 @@ fn active_queue_management_keeps_the_queue_short() {
 
 #[test]
 fn with_ecn_at_both_ends_routers_mark_instead_of_dropping() {
-    for queue in [r#"kind = "codel""#, r#"kind = "fq_codel""#, r#"kind = "red", limit = "300p", max_threshold = "150p""#] {
+    for queue in [
+        r#"kind = "codel""#,
+        r#"kind = "fq_codel""#,
+        r#"kind = "red", limit = "300p", max_threshold = "150p""#,
+    ] {
         let marked = bulk(&format!("{queue}, ecn = true"), "ecn = true");
         let link = marked.link("a>b");
         assert!(link.marks > 0, "{queue}");

@@ -11,5 +11,6 @@ mod examples;
 mod interruption;
 mod links;
 mod metrics;
+mod properties;
 mod support;
 mod tcp_options;

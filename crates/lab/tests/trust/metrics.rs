@@ -4,7 +4,8 @@ use crate::support::{Rows, close, simulate, two_hosts};
 
 #[test]
 fn two_packets_at_once_wait_for_each_other() {
-    let pair = r#"flow = [{ app = "cbr", from = "a", to = "b", count = 2, rate = "120kbit/s", stop = "9.95s" }]"#;
+    let pair =
+        r#"flow = [{ app = "cbr", from = "a", to = "b", count = 2, rate = "120kbit/s", stop = "9.95s" }]"#;
     let outcome = two_hosts("10s", "", pair);
     let link = outcome.link("a>b");
     // Every 100 ms two packets of 1.5 ms: one waits 0 ms, the other 1.5 ms.
@@ -23,9 +24,11 @@ fn two_packets_at_once_wait_for_each_other() {
 
 #[test]
 fn a_full_queue_drops_what_does_not_fit() {
-    let many = r#"flow = [{ app = "cbr", from = "a", to = "b", count = 5, rate = "120kbit/s", stop = "9.95s" }]"#;
+    let many =
+        r#"flow = [{ app = "cbr", from = "a", to = "b", count = 5, rate = "120kbit/s", stop = "9.95s" }]"#;
     for record in ["", r#", record = ["packets"]"#] {
-        let outcome = two_hosts("10s", &format!(r#", queue = {{ kind = "droptail", limit = "2p" }} {record}"#), many);
+        let outcome =
+            two_hosts("10s", &format!(r#", queue = {{ kind = "droptail", limit = "2p" }} {record}"#), many);
         let link = outcome.link("a>b");
         // One is sent, two wait, two are dropped; 100 times.
         assert_eq!((link.arrivals, link.sent_packets, link.drops_overflow), (500, 300, 200));
@@ -126,7 +129,11 @@ fn warm_up_or_not_what_was_sent_is_the_same() {
         .filter(|sample| sample.flow == 0 && sample.time_s < 3.05)
         .map(|sample| sample.goodput_bps * 0.1 / 8.0)
         .sum();
-    close(first + second.flow("bulk.0").delivered_bytes as f64, whole.flow("bulk.0").delivered_bytes as f64, 1e-9);
+    close(
+        first + second.flow("bulk.0").delivered_bytes as f64,
+        whole.flow("bulk.0").delivered_bytes as f64,
+        1e-9,
+    );
 }
 
 #[test]
@@ -224,7 +231,11 @@ fn percentiles_of_short_connections_and_of_datagrams_are_kept() {
     let short = outcome.flow("short.0");
     assert!(short.transfers_completed > 100);
     // The median of SYN, data and FIN: between 20 and 22 ms.
-    assert!(short.latency_p50_ms.is_some_and(|p50| (20.0..22.0).contains(&p50)), "{:?}", short.latency_p50_ms);
+    assert!(
+        short.latency_p50_ms.is_some_and(|p50| (20.0..22.0).contains(&p50)),
+        "{:?}",
+        short.latency_p50_ms
+    );
     assert!(outcome.flow("datagrams.0").latency_p50_ms.is_some_and(|p50| (11.4..12.1).contains(&p50)));
 }
 

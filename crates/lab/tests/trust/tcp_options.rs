@@ -19,7 +19,8 @@ fn completion(link: &str, size: &str, tcp: &str) -> f64 {
 }
 
 /// The first six and the last of a window get through.
-const BURST: &str = r#", loss = { kind = "list", packets = [60, 62, 64, 66] }, reverse = { loss = { kind = "none" } }"#;
+const BURST: &str =
+    r#", loss = { kind = "list", packets = [60, 62, 64, 66] }, reverse = { loss = { kind = "none" } }"#;
 
 #[test]
 fn each_way_of_recovery_takes_its_time() {
@@ -54,7 +55,8 @@ fn acknowledgements_are_delayed_as_told() {
     close(acks(""), 0.5, 0.02);
     close(acks("delayed_ack_segments = 4"), 0.25, 0.05);
     // A lone segment waits for the whole time.
-    let lone = |tcp: &str| bulk("", &format!("max_window = \"1p\", {tcp}")).flow("bulk.0").latency_mean_ms.unwrap();
+    let lone =
+        |tcp: &str| bulk("", &format!("max_window = \"1p\", {tcp}")).flow("bulk.0").latency_mean_ms.unwrap();
     close(lone("delayed_ack = \"100ms\""), 121.552, 0.01);
     close(lone("delayed_ack = \"0s\""), 21.552, 0.01);
     close(lone("delayed_ack = \"100ms\", quick_acks = 1000"), 21.552, 0.01);
@@ -65,7 +67,10 @@ fn segments_have_their_size() {
     let size = |tcp: &str| {
         let outcome = bulk("", &format!("max_window = \"30p\", {tcp}"));
         let flow = outcome.flow("bulk.0");
-        (flow.sent_bytes as f64 / flow.sent_packets as f64, flow.delivered_bytes as f64 / flow.sent_packets as f64)
+        (
+            flow.sent_bytes as f64 / flow.sent_packets as f64,
+            flow.delivered_bytes as f64 / flow.sent_packets as f64,
+        )
     };
     let (packet, payload) = size("mss = \"536B\"");
     close(packet, 576.0, 1e-3);
@@ -78,7 +83,9 @@ fn segments_have_their_size() {
 #[test]
 fn the_initial_window_saves_round_trips() {
     // Ten segments: 2, 4 and 4 in three flights, each of a round trip; ACKs come one by one.
-    let time = |window: &str| completion("", "14480B", &format!("initial_window = \"{window}\", delayed_ack = \"0s\""));
+    let time = |window: &str| {
+        completion("", "14480B", &format!("initial_window = \"{window}\", delayed_ack = \"0s\""))
+    };
     let whole = 0.030 + (60.0 + 60.0 + 10.0 * 1500.0) / 1e6;
     close(time("10p"), whole, 1e-9);
     close(time("14480B"), whole, 1e-9);
@@ -125,10 +132,13 @@ fn time_outs_are_as_told() {
     let time = |tcp: &str| completion(tail, "14480B", &format!("delayed_ack = \"0s\", {tcp}"));
     let whole = 0.030 + (60.0 + 60.0 + 10.0 * 1500.0) / 1e6;
     let plain = "tlp = false, rack = false, limited_transmit = false, rto_variance = \"rfc6298\"";
-    let (short, long) = (time(&format!("min_rto = \"300ms\", {plain}")), time(&format!("min_rto = \"900ms\", {plain}")));
+    let (short, long) =
+        (time(&format!("min_rto = \"300ms\", {plain}")), time(&format!("min_rto = \"900ms\", {plain}")));
     close(long - short, 0.6, 0.01);
     // Linux adds the round trip to the minimum.
-    let linux = time("min_rto = \"300ms\", tlp = false, rack = false, limited_transmit = false, rto_variance = \"linux\"");
+    let linux = time(
+        "min_rto = \"300ms\", tlp = false, rack = false, limited_transmit = false, rto_variance = \"linux\"",
+    );
     assert!((short + 0.015..short + 0.060).contains(&linux), "{linux} after {short}");
     let tick = time(&format!("min_rto = \"300ms\", tick = \"500ms\", {plain}"));
     // Never less than a tick of variance (RFC 6298 section 2.3), and then up to the next tick: 1 s.
@@ -147,7 +157,9 @@ fn a_connection_is_given_up_after_its_retries() {
         two_hosts(
             "300s",
             &format!(", down = [{{ at = \"{down}\", for = \"250s\" }}]"),
-            &format!("flow = [{{ app = \"transfer\", size = \"50MB\", from = \"a\", to = \"b\", tcp = {{ {tcp} }} }}]"),
+            &format!(
+                "flow = [{{ app = \"transfer\", size = \"50MB\", from = \"a\", to = \"b\", tcp = {{ {tcp} }} }}]"
+            ),
         )
     };
     // Five time-outs of 220, 440 ... ms are over long before the link is back; fifteen are not.
@@ -170,7 +182,8 @@ fn pacing_spreads_a_window_at_its_gain() {
         (queue(""), queue("pacing = true, pacing_gain = 1.0"), queue("pacing = true, pacing_gain = 8.0"));
     assert!(gentle < burst, "{gentle} {burst}");
     assert!(gentle < brisk, "{gentle} {brisk}");
-    let start = |gain: &str| completion("", "200kB", &format!("pacing = true, pacing_gain_slow_start = {gain}"));
+    let start =
+        |gain: &str| completion("", "200kB", &format!("pacing = true, pacing_gain_slow_start = {gain}"));
     assert!(start("4.0") < start("1.1"));
 }
 
