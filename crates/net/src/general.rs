@@ -20,8 +20,10 @@ pub(crate) struct General {
     /// None stands for no limit.
     serialiser: Option<Serialiser>,
     jitter: Option<JitterModel>,
-    /// In transmission: its slot, bytes, and time in the queue, which counts when it is through.
-    in_service: Option<(u32, u32, TimeDelta)>,
+    /// In transmission: its slot and bytes.
+    in_service: Option<(u32, u32)>,
+    /// Time in the queue of the packet in transmission.
+    served_after: TimeDelta,
     /// Packets on a wire that reorders, by (arrival, order of departure).
     reordered: BTreeMap<(Timestamp, u64), u32>,
     departures: u64,
@@ -67,6 +69,7 @@ impl General {
             serialiser,
             jitter,
             in_service: None,
+            served_after: TimeDelta::ZERO,
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
@@ -80,7 +83,13 @@ impl General {
 
     pub(crate) fn stats(&self) -> LinkStats {
         let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-        LinkStats { backlog_packets, backlog_bytes, ..self.stats }
+        let mut stats = LinkStats { backlog_packets, backlog_bytes, ..self.stats };
+        // As on the fast way, a packet's wait counts when it is through.
+        if self.in_service.is_some() {
+            stats.queued_packets -= 1;
+            stats.queued_time = stats.queued_time.saturating_sub(self.served_after);
+        }
+        stats
     }
 
     pub(crate) fn reset_queued_max(&mut self) {
@@ -155,8 +164,12 @@ impl General {
             Some(serialiser) => serialiser.finish_of(step.now, packet.size),
             None => step.now,
         };
+        self.in_service = Some((packet.slot, packet.size));
         let queued = step.now - packet.arrived;
-        self.in_service = Some((packet.slot, packet.size, queued));
+        self.served_after = queued;
+        self.stats.queued_packets += 1;
+        self.stats.queued_time += queued;
+        self.stats.queued_max = self.stats.queued_max.max(queued);
         if packet.ecn == Ecn::Ce && step.arena[packet.slot].packet.ecn != Ecn::Ce {
             self.mark(step, packet.slot);
         }
@@ -204,12 +217,9 @@ impl Link {
     pub(crate) fn depart(&mut self, mut step: Step<'_>) -> Announce {
         let delay = self.delay();
         let Some(general) = &mut self.general else { return Announce::default() };
-        let Some((slot, size, queued)) = general.in_service.take() else { return Announce::default() };
+        let Some((slot, size)) = general.in_service.take() else { return Announce::default() };
         general.stats.sent_packets += 1;
         general.stats.sent_bytes += u64::from(size);
-        general.stats.queued_packets += 1;
-        general.stats.queued_time += queued;
-        general.stats.queued_max = general.stats.queued_max.max(queued);
         if let Some(loss) = &mut self.loss {
             let place = &mut step.arena[slot];
             place.lost = loss.lose(&place.packet);

@@ -28,8 +28,8 @@ fn hazards() -> impl Strategy<Value = String> {
         4 => Just(String::new()),
         1 => (0.0..0.05f64).prop_map(|p| format!(", loss = {{ kind = \"bernoulli\", probability = {p} }}")),
         1 => (20u64..100).prop_map(|n| format!(", loss = {{ kind = \"every\", n = {n} }}")),
-        1 => Just(", loss = { kind = \"list\", packets = [1, 2, 5, 9, 10, 30] }".to_owned()),
-        1 => Just(", loss = { kind = \"gilbert-elliott\", good_to_bad = 0.005, bad_to_good = 0.3 }".to_owned()),
+        1 => Just(", loss = { kind = \"list\", packets = [2, 9, 10, 30] }".to_owned()),
+        1 => Just(", loss = { kind = \"gilbert-elliott\", good_to_bad = 0.005, bad_to_good = 0.6 }".to_owned()),
     ];
     let jitter = prop_oneof![
         4 => Just(String::new()),
@@ -101,7 +101,7 @@ fn scenario() -> impl Strategy<Value = Random> {
     (links, flows, warmup, any::<u32>()).prop_map(|(links, flows, warmup, seed)| {
         // A tree: each node hangs on one before it.
         let nodes = links.len() + 1;
-        let mut text = format!("duration = \"400s\"\nwarmup = \"{warmup}\"\nseed = {seed}\nsample_interval = \"1s\"\n");
+        let mut text = format!("duration = \"3000s\"\nwarmup = \"{warmup}\"\nseed = {seed}\nsample_interval = \"10s\"\n");
         for (i, (link, parent)) in links.iter().enumerate() {
             text += &format!("[[link]]\nbetween = [\"n{}\", \"n{}\"]\n{}\n", parent.index(i + 1), i + 1, lines(link));
         }
@@ -133,7 +133,7 @@ fn lines(members: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
     fn packets_are_conserved_and_every_transfer_arrives(random in scenario()) {
         let outcome = simulate(&random.text);
@@ -152,7 +152,8 @@ proptest! {
             }
             prop_assert!(link.drops_loss <= link.sent_packets);
             prop_assert!(link.utilisation.is_none_or(|u| (0.0..=1.0).contains(&u)));
-            prop_assert!(link.queue_delay_mean_ms <= link.queue_delay_max_ms + 1e-9);
+            // The longest wait is of packets that came after the warm-up.
+            prop_assert!(warm || link.queue_delay_mean_ms <= link.queue_delay_max_ms + 1e-9);
         }
         let transfers: Vec<TransferRow> = outcome.transfers();
         for flow in &outcome.summary.flows {
@@ -169,7 +170,7 @@ proptest! {
                 }
             }
             // It stopped, everything that was sent is delivered, and it knows.
-            prop_assert!(flow.end_s.is_some_and(|end| end < 400.0), "{:?}", flow);
+            prop_assert!(flow.end_s.is_some_and(|end| end < 3000.0), "{:?}", flow);
             prop_assert!(flow.rtt_min_ms <= flow.rtt_max_ms);
             if flow.transport == "tcp" && flow.rtt_min_ms.is_some() {
                 prop_assert!(flow.rtt_min_ms <= flow.rtt_mean_ms && flow.rtt_mean_ms <= flow.rtt_max_ms);
