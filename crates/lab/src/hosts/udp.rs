@@ -64,7 +64,8 @@ impl UdpSink {
         totals.ce_marks += self.ce;
         totals.latency.merge(&self.delays);
         if let Some(distribution) = &self.distribution {
-            totals.latencies.merge(distribution);
+            // The one sink of its flow.
+            totals.latencies = distribution.clone();
         }
     }
 }
