@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Vec<(TimeDelta, u64)>, AccessLogError> {
         .into_iter()
         .map(|(start, bytes)| {
             // Whole microseconds: a double has no more of a time of day to give.
-            (TimeDelta::from_micros(((start - first) * 1e6).round() as u64), bytes)
+            (TimeDelta::from_nanos((((start - first) * 1e6).round() as u64).saturating_mul(1_000)), bytes)
         })
         .collect();
     entries.sort_by_key(|&(start, _)| start);
@@ -94,6 +94,12 @@ mod tests {
         assert!(
             parse("\n1066036250.6 310").unwrap_err().to_string().starts_with("line 2, column 17: the client")
         );
+    }
+
+    #[test]
+    fn absurd_times_do_not_overflow() {
+        let entries = parse("1e300 0 c s 5 GET u\n7 0 c s 5 GET u").unwrap();
+        assert_eq!(entries[1].0, TimeDelta::MAX);
     }
 
     proptest! {

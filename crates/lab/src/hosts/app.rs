@@ -176,12 +176,14 @@ impl App {
                     }
                     Beat::new(now, *bytes, *rate)
                 });
-                if let Some(bursts) = bursts
-                    && beat.next >= bursts.until
-                {
-                    let on = bursts.until + bursts.draw(bursts.mean_off, stream);
-                    bursts.until = on + bursts.draw(bursts.mean_on, stream);
-                    *beat = Beat::new(on, *bytes, *rate);
+                // What was left to wait when a burst ended is waited for in the next one, so that the rate while on is
+                // kept however short bursts are.
+                if let Some(bursts) = bursts {
+                    while beat.next >= bursts.until && bursts.until.is_set() {
+                        let off = bursts.draw(bursts.mean_off, stream);
+                        beat.next += off;
+                        bursts.until = bursts.until + off + bursts.draw(bursts.mean_on, stream);
+                    }
                 }
                 if now < beat.next {
                     return Action::Wait(beat.next);
@@ -193,7 +195,9 @@ impl App {
                 if let Some(open) = carrier.open() {
                     return open;
                 }
-                let next = next.get_or_insert(now);
+                // The first comes like every other: a Poisson process does not know when it was begun.
+                let next =
+                    next.get_or_insert_with(|| now + TimeDelta::from_secs_f64(stream.exponential(*mean)));
                 if now < *next {
                     return Action::Wait(*next);
                 }
@@ -246,8 +250,8 @@ impl App {
     /// A transfer marked `tag` has been delivered. Returns when the application wants to be polled.
     pub(crate) fn on_transfer_done(&mut self, now: Timestamp, tag: u32, stream: &mut Stream) -> Timestamp {
         match self {
-            App::Transfer { pause, next, .. } => {
-                *next = now + *pause;
+            App::Transfer { left, pause, next, .. } => {
+                *next = if *left == 0 { Timestamp::NEVER } else { now + *pause };
                 *next
             }
             App::Web(sessions) => sessions.on_done(now, tag, stream),
@@ -255,11 +259,16 @@ impl App {
         }
     }
 
+    /// Whether what it sends are messages, whose latency counts.
+    pub(crate) fn sends_messages(&self) -> bool {
+        matches!(self, App::Messages { .. })
+    }
+
     /// Whether it will never ask for anything again.
     pub(crate) fn is_through(&self) -> bool {
         match self {
             App::Stopped => true,
-            App::Transfer { left, next, .. } => *left == 0 && !next.is_set(),
+            App::Transfer { left, .. } => *left == 0,
             App::Log { entries, next, .. } => *next == entries.len(),
             _ => false,
         }
@@ -346,7 +355,8 @@ mod tests {
         let next = app.on_transfer_done(Timestamp::from_secs(5), 0, &mut stream);
         assert_eq!(next, Timestamp::from_secs(6));
         assert!(matches!(app.poll(next, &mut stream), Action::Open { .. }));
-        assert_eq!(app.on_transfer_done(Timestamp::from_secs(7), 0, &mut stream), Timestamp::from_secs(8));
+        assert!(!app.on_transfer_done(Timestamp::from_secs(7), 0, &mut stream).is_set());
+        assert!(app.is_through());
         assert!(matches!(app.poll(Timestamp::from_secs(9), &mut stream), Action::Wait(t) if !t.is_set()));
     }
 }

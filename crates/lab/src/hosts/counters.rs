@@ -28,6 +28,10 @@ impl Delays {
     pub(crate) fn reset_extremes(&mut self) {
         self.max = TimeDelta::ZERO;
     }
+    /// Largest in milliseconds of what came after `before`, at which it was reset.
+    pub(crate) fn max_ms_since(&self, before: &Delays) -> Option<f64> {
+        (self.count > before.count).then(|| self.max.as_nanos() as f64 / 1e6)
+    }
     /// Mean in milliseconds of what came after `before`.
     pub(crate) fn mean_ms_since(&self, before: &Delays) -> Option<f64> {
         let count = self.count - before.count;
@@ -106,7 +110,8 @@ impl FlowTotals {
             sum: stats.rtt_sum_ns,
             max: TimeDelta::from_nanos(stats.rtt_max_ns),
         });
-        if stats.rtt_count > 0 {
+        // The smallest is forgotten at the end of the warm-up, and there may be no sample since.
+        if stats.rtt_count > 0 && stats.rtt_min_ns != u64::MAX {
             let min = TimeDelta::from_nanos(stats.rtt_min_ns);
             self.rtt_min = Some(self.rtt_min.map_or(min, |known| known.min(min)));
         }

@@ -14,7 +14,7 @@ use warpline_core::record::TcpRecord;
 use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
 use warpline_transport::cc::Controller;
-use warpline_transport::tcp::{Connection, TcpConfig};
+use warpline_transport::tcp::{Connection, Outcome, State, TcpConfig};
 
 use app::{App, Exchange};
 use counters::FlowTotals;
@@ -82,15 +82,17 @@ pub(crate) struct Flow {
     /// For UDP: what has been sent.
     datagrams: udp::Sent,
     /// When the last of its transfers ended, or it stopped.
-    pub(crate) ended: Option<Timestamp>,
+    ended: Option<Timestamp>,
+    /// Transfers begun and neither delivered nor given up.
+    open_transfers: u32,
     /// Time from a message's creation to its delivery.
     pub(crate) messages: counters::Messages,
 }
 
 impl Flow {
-    /// Whether the flow has nothing more to do at `now`.
-    pub(crate) fn is_over(&self, now: &Timestamp) -> bool {
-        *now >= self.spec.stop || (self.app.is_through() && self.live.is_empty())
+    /// Whether what it sends are messages, whose latency counts.
+    pub(crate) fn sends_messages(&self) -> bool {
+        self.app.sends_messages()
     }
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Transfer {
     pub(crate) bytes: u64,
     pub(crate) start: Timestamp,
     pub(crate) end: Option<Timestamp>,
+    /// Whether it is delivered or its connection has failed.
+    over: bool,
 }
 
 /// One end of something.
@@ -139,7 +143,8 @@ impl World {
     pub(crate) fn add_flow(&mut self, spec: FlowSpec, app: App, stream: Stream) -> FlowId {
         let id = FlowId(self.flows.len() as u32);
         let timer = self.add_endpoint(Endpoint::App(id));
-        let sink = (!spec.tcp).then(|| self.add_endpoint(Endpoint::Udp(Box::default())));
+        let keep = spec.record_latency || app.sends_messages();
+        let sink = (!spec.tcp).then(|| self.add_endpoint(Endpoint::Udp(Box::new(UdpSink::new(keep)))));
         if let Some(sink) = sink {
             let (opener, other) = ((timer, spec.from.0), (sink, spec.to.0));
             self.opened.push(Opened { flow: id, opener, other });
@@ -154,6 +159,7 @@ impl World {
             sink,
             datagrams: udp::Sent::default(),
             ended: None,
+            open_transfers: 0,
             messages: counters::Messages::default(),
         });
         id
@@ -252,29 +258,47 @@ impl World {
                     if let Some(transfer) = exchange.transfer {
                         // The receiver of a transfer has nothing more to say.
                         endpoint.close();
-                        self.finish_transfer(now, transfer, exchange.tag, port);
+                        self.finish_transfer(now, transfer, exchange.tag, true, port);
                     }
                 }
                 self.serve(now, id, port);
             }
             Event::Closed => {
-                // The other end is looked at too: when both are through, the connection is forgotten.
+                let failed = endpoint.connection.outcome() != Some(Outcome::Complete);
+                let exchange = endpoint.exchange;
+                if failed && let Some(transfer) = exchange.transfer {
+                    self.finish_transfer(now, transfer, exchange.tag, false, port);
+                }
+                // The other end is looked at too: when both are through, the connection is forgotten. One that never
+                // heard of it has nothing to wait for.
                 let over = match self.endpoints.get(peer.index()) {
-                    Some(Endpoint::Tcp(other)) => other.connection.is_closed(),
+                    Some(Endpoint::Tcp(other)) => {
+                        let state = other.connection.state();
+                        state == State::Closed || (failed && state == State::Listen)
+                    }
                     _ => true,
                 };
                 if over {
-                    self.forget(now, flow, id, peer);
+                    self.forget(flow, id, peer);
                 }
             }
         }
     }
 
-    /// A transfer has been delivered in full.
-    fn finish_transfer(&mut self, now: Timestamp, transfer: u32, tag: u32, port: &mut Port<'_>) {
-        let Some(done) = self.transfers.get_mut(transfer as usize) else { return };
-        done.end = Some(now);
+    /// A transfer has been delivered in full, or its connection has failed: its application goes on.
+    fn finish_transfer(
+        &mut self,
+        now: Timestamp,
+        transfer: u32,
+        tag: u32,
+        delivered: bool,
+        port: &mut Port<'_>,
+    ) {
+        let Some(done) = self.transfers.get_mut(transfer as usize).filter(|done| !done.over) else { return };
+        done.over = true;
+        done.end = delivered.then_some(now);
         let state = &mut self.flows[done.flow.index()];
+        state.open_transfers -= 1;
         state.ended = Some(now);
         let next = state.app.on_transfer_done(now, tag, &mut state.stream);
         if next.is_set() {
@@ -283,16 +307,17 @@ impl World {
     }
 
     /// Both ends are closed: their counters go to the flow, their memory back.
-    fn forget(&mut self, now: Timestamp, flow: FlowId, a: EndpointId, b: EndpointId) {
+    fn forget(&mut self, flow: FlowId, a: EndpointId, b: EndpointId) {
         for id in [a, b] {
             if let Endpoint::Tcp(mut endpoint) =
                 std::mem::replace(&mut self.endpoints[id.index()], Endpoint::Gone)
             {
                 let state = &mut self.flows[flow.index()];
                 endpoint.add_to(&mut state.closed);
+                endpoint.drain_latencies(&mut state.closed);
                 endpoint.drain_records(id, &mut self.records);
-                if endpoint.sends {
-                    state.ended = state.ended.max(Some(now));
+                if endpoint.is_stream() {
+                    state.ended = state.ended.max(endpoint.finished);
                 }
             }
         }
@@ -305,13 +330,17 @@ impl World {
         loop {
             let state = &mut self.flows[flow.index()];
             if now >= state.spec.stop {
-                if state.ended.is_none() {
-                    state.ended = Some(now);
+                if !state.app.is_through() {
+                    state.ended = state.ended.max(Some(now));
                 }
                 state.app.stop();
                 let live: Vec<_> = state.live.iter().map(|&(sender, _)| sender).collect();
                 for sender in live {
-                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index()) {
+                    // Transfers under way are finished: they close by themselves, and one whose request is still on its
+                    // way must not be answered with a FIN.
+                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
+                        && endpoint.exchange.transfer.is_none()
+                    {
                         endpoint.close();
                         self.serve(now, sender, port);
                     }
@@ -349,7 +378,8 @@ impl World {
                     if exchange.transfer.is_some() {
                         exchange.transfer = Some(self.transfers.len() as u32);
                         let bytes = exchange.response.unwrap_or(0);
-                        self.transfers.push(Transfer { flow, bytes, start: now, end: None });
+                        state.open_transfers += 1;
+                        self.transfers.push(Transfer { flow, bytes, start: now, end: None, over: false });
                     }
                     self.connect(now, flow, exchange, port);
                 }
@@ -378,6 +408,26 @@ impl World {
         })
     }
 
+    /// When a flow ended: the last of what it sent was delivered, or it stopped with nothing left to deliver. None while it
+    /// goes on at `now`.
+    pub(crate) fn ended(&self, flow: &Flow, now: Timestamp) -> Option<Timestamp> {
+        let stopped = now >= flow.spec.stop || flow.app.is_through();
+        if !stopped || flow.open_transfers > 0 {
+            return None;
+        }
+        let mut ended = flow.ended;
+        for (_, receiver) in self.connections(flow).filter(|(_, receiver)| receiver.is_stream()) {
+            if receiver.finished.is_none() && !receiver.connection.is_closed() {
+                return None;
+            }
+            ended = ended.max(receiver.finished);
+        }
+        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
+            ended = ended.max(sink.last_arrival());
+        }
+        ended
+    }
+
     /// Everything that a flow has done so far.
     pub(crate) fn totals(&self, flow: &Flow) -> FlowTotals {
         let mut totals = flow.closed.clone();
@@ -393,6 +443,7 @@ impl World {
 
     /// Starts the measured part of the run: extremes are forgotten, as sums are by difference.
     pub(crate) fn end_warmup(&mut self) {
+        self.drain_latencies();
         for endpoint in &mut self.endpoints {
             match endpoint {
                 Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),

@@ -28,6 +28,8 @@ pub(crate) struct TcpEndpoint {
     closing: bool,
     /// Whether the connection has been told.
     closed: bool,
+    /// When everything that the other end sent, its FIN included, was here.
+    pub(crate) finished: Option<Timestamp>,
     pub(crate) exchange: Exchange,
 }
 
@@ -60,8 +62,14 @@ impl TcpEndpoint {
             unwritten: 0,
             closing: false,
             closed: false,
+            finished: None,
             exchange,
         }
+    }
+
+    /// Whether this end receives what is no transfer of a stated size.
+    pub(crate) fn is_stream(&self) -> bool {
+        !self.sends && self.exchange.transfer.is_none()
     }
 
     /// Writes bytes; what the send buffer does not take now follows as it drains.
@@ -73,6 +81,9 @@ impl TcpEndpoint {
     /// No more writes: the connection closes when everything is written.
     pub(crate) fn close(&mut self) {
         self.connection.set_unlimited(false);
+        if self.exchange.response.is_none() {
+            self.unwritten = 0;
+        }
         self.closing = true;
         self.write_on();
     }
@@ -89,6 +100,8 @@ impl TcpEndpoint {
     /// Starts sending what the exchange asks for.
     pub(crate) fn begin_sending(&mut self) {
         match self.exchange.response {
+            // A send buffer is kept full.
+            None if self.connection.config().send_buffer.is_some() => self.write(u64::MAX),
             None => self.connection.set_unlimited(true),
             Some(0) => {}
             Some(bytes) => self.write(bytes),
@@ -104,9 +117,12 @@ impl TcpEndpoint {
         if self.unwritten > 0 {
             self.write_on();
         }
-        if self.connection.peer_closed() && !self.closed {
+        if self.connection.peer_closed() && self.finished.is_none() {
+            self.finished = Some(now);
             // Nothing more will be asked: what is written is sent, and this side closes too.
-            self.close();
+            if !self.closed {
+                self.close();
+            }
         }
         while let Some((segment, ecn)) = self.connection.poll_transmit(now) {
             let packet = Packet {

@@ -30,7 +30,7 @@ table! {
         cc: Option<String> [""],
         /// When it started.
         start_s: f64 ["s"],
-        /// When its last byte was delivered and acknowledged; absent while it still runs at the end.
+        /// When its last byte was delivered, or it stopped if that is later; absent while it still runs at the end.
         end_s: Option<f64> ["s"],
         /// Packets sent by both ends' data senders, retransmissions included.
         sent_packets: u64 ["packets"],
@@ -76,11 +76,11 @@ table! {
         message_latency_p95_ms: Option<f64> ["ms"],
         /// Largest message latency.
         message_latency_max_ms: Option<f64> ["ms"],
-        /// Transfers begun: sized transfers, web objects, message batches.
+        /// Transfers begun after warm-up: sized transfers and web objects.
         transfers: u64 [""],
-        /// Transfers completed.
+        /// Those of them that completed.
         transfers_completed: u64 [""],
-        /// Mean completion time of the completed transfers.
+        /// Mean completion time of those.
         completion_mean_s: Option<f64> ["s"],
     }
 }
@@ -128,7 +128,7 @@ table! {
         delay_s: f64 ["s"],
         /// Packets transmitted after warm-up.
         sent_packets: u64 ["packets"],
-        /// Bytes transmitted after warm-up, from the IP header on.
+        /// Bytes transmitted after warm-up, from the IP header on, with the link's framing.
         sent_bytes: u64 ["B"],
         /// Bytes transmitted per second after warm-up.
         throughput_bps: f64 ["bit/s"],

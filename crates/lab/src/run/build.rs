@@ -14,7 +14,7 @@ use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_transport::cc::{
     Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, VegasParams,
 };
-use warpline_transport::tcp::{InitialWindow, LossRecovery, TcpConfig};
+use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
 use super::measure::LinkInfo;
 use super::{CustomCc, RunError};
@@ -425,8 +425,23 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
         max_window_clamp: options.max_window.map(|window| window.bytes(payload)),
         max_rate: options.max_rate.map(|rate| rate.0),
         // Nice sends pairs, so that a receiver that delays acknowledgements answers at once.
-        small_window_burst: if matches!(cc.0, CcKind::Nice { .. }) { 2 } else { 1 },
-        ..default
+        small_window_burst: match cc.0 {
+            CcKind::Nice { .. } => 2,
+            _ => options.small_window_burst.unwrap_or(default.small_window_burst),
+        },
+        pacing_gain: options.pacing_gain.unwrap_or(default.pacing_gain),
+        pacing_gain_slow_start: options.pacing_gain_slow_start.unwrap_or(default.pacing_gain_slow_start),
+        cwnd_validation: options.cwnd_validation.unwrap_or(default.cwnd_validation),
+        quick_acks: options.quick_acks.unwrap_or(default.quick_acks),
+        rto_variance: match options.rto_variance {
+            Some(scenario::tcp::RtoVariance::Rfc6298) => RtoVariance::Rfc6298,
+            Some(scenario::tcp::RtoVariance::Linux) | None => RtoVariance::Linux,
+        },
+        syn_retries: options.syn_retries.unwrap_or(default.syn_retries),
+        data_retries: options.data_retries.unwrap_or(default.data_retries),
+        // No scenario can ask for these yet.
+        time_wait: default.time_wait,
+        fin_timeout: default.fin_timeout,
     }
 }
 

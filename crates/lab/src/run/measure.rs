@@ -2,6 +2,7 @@
 
 use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_net::{LinkStats, Network};
+use warpline_transport::tcp::State;
 
 use super::build::Capacity;
 use crate::hosts::World;
@@ -92,6 +93,9 @@ impl Meter {
             // Several connections at once: windows add up, the oldest one's RTT stands for all.
             for (sender, _) in world.connections(flow) {
                 let connection = &sender.connection;
+                if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
+                    continue; // has sent everything
+                }
                 *sample.cwnd_bytes.get_or_insert(0) += connection.cwnd();
                 *sample.in_flight_bytes.get_or_insert(0) += connection.in_flight();
                 if connection.ssthresh() != u64::MAX {
@@ -152,8 +156,9 @@ impl Meter {
             })
             .collect();
         // The transfers of each flow in one pass: (begun, completed, sum of completion times).
+        // As every other sum, without those that began during the warm-up.
         let mut done = vec![(0u64, 0u64, 0.0f64); world.flows.len()];
-        for transfer in &world.transfers {
+        for transfer in world.transfers.iter().filter(|transfer| transfer.start >= begin) {
             let (begun, completed, sum) = &mut done[transfer.flow.index()];
             *begun += 1;
             if let Some(at) = transfer.end {
@@ -166,15 +171,21 @@ impl Meter {
         for (index, (flow, totals)) in world.flows.iter().zip(&end.flows).enumerate() {
             let spec = &flow.spec;
             let before = self.start.as_ref().map_or(&none, |start| &start.flows[index]);
-            // A flow is measured while it is there: from its start or the warm-up's end to its stop or the run's end.
+            // A flow is measured while it is there: from its start or the warm-up's end to its own or the run's end.
             let from = begin.max(spec.start.min(end.at));
-            let until = end.at.min(spec.stop).max(from);
-            let until = if flow.is_over(&end.at) { flow.ended.unwrap_or(until).max(from) } else { until };
+            let ended = world.ended(flow, end.at);
+            let until = ended.unwrap_or(end.at).max(from);
             let span = until - from;
             let delivered = totals.delivered_bytes - before.delivered_bytes;
             let sent = totals.sent_bytes - before.sent_bytes;
-            let max = |delays: &Delays| (delays.count > 0).then(|| ms(delays.max));
-            let quantile = |q| totals.latencies.quantile_ms(q);
+            let quantile = |q| totals.latencies.quantile_ms(q).filter(|_| spec.record_latency);
+            // A datagram is a message.
+            let datagrams = (!spec.tcp && flow.sends_messages()).then_some(totals);
+            let none_yet = Delays::default();
+            let (messages, messages_before, distribution) = match datagrams {
+                Some(totals) => (&totals.latency, &before.latency, &totals.latencies),
+                None => (&flow.messages.delays, &none_yet, &flow.messages.distribution),
+            };
             let (begun, completed, sum) = done[index];
             flows.push(FlowRow {
                 flow: index as u32,
@@ -186,7 +197,7 @@ impl Meter {
                 transport: if spec.tcp { "tcp" } else { "udp" }.to_owned(),
                 cc: spec.tcp.then(|| spec.cc.clone()),
                 start_s: spec.start.as_secs_f64(),
-                end_s: flow.ended.filter(|_| flow.is_over(&end.at)).map(Timestamp::as_secs_f64),
+                end_s: ended.map(Timestamp::as_secs_f64),
                 sent_packets: totals.sent_packets - before.sent_packets,
                 sent_bytes: sent,
                 retransmitted_packets: totals.retransmitted_packets - before.retransmitted_packets,
@@ -200,15 +211,15 @@ impl Meter {
                 ce_marks: totals.ce_marks - before.ce_marks,
                 rtt_min_ms: totals.rtt_min.map(ms),
                 rtt_mean_ms: totals.rtt.mean_ms_since(&before.rtt),
-                rtt_max_ms: max(&totals.rtt),
+                rtt_max_ms: totals.rtt.max_ms_since(&before.rtt),
                 latency_mean_ms: totals.latency.mean_ms_since(&before.latency),
                 latency_p50_ms: quantile(0.5),
                 latency_p95_ms: quantile(0.95),
                 latency_p99_ms: quantile(0.99),
-                latency_max_ms: max(&totals.latency),
-                message_latency_mean_ms: flow.messages.delays.mean_ms_since(&Delays::default()),
-                message_latency_p95_ms: flow.messages.distribution.quantile_ms(0.95),
-                message_latency_max_ms: max(&flow.messages.delays),
+                latency_max_ms: totals.latency.max_ms_since(&before.latency),
+                message_latency_mean_ms: messages.mean_ms_since(messages_before),
+                message_latency_p95_ms: distribution.quantile_ms(0.95),
+                message_latency_max_ms: messages.max_ms_since(messages_before),
                 transfers: begun,
                 transfers_completed: completed,
                 completion_mean_s: (completed > 0).then(|| sum / completed as f64),
@@ -235,7 +246,8 @@ impl Meter {
                 sent_packets: stats.sent_packets - before.sent_packets,
                 sent_bytes,
                 throughput_bps: throughput,
-                utilisation: (rate > 0.0).then(|| throughput / rate),
+                // A packet counts when it is through, so the first may have been begun before.
+                utilisation: (rate > 0.0).then(|| (throughput / rate).min(1.0)),
                 drops_overflow: stats.drops_overflow - before.drops_overflow,
                 drops_aqm: stats.drops_aqm - before.drops_aqm,
                 drops_loss: stats.drops_loss - before.drops_loss,

@@ -118,6 +118,12 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
             "it relies on TCP's reliability and congestion control; cbr, onoff and poisson can use UDP";
         check.error(&entry("flow", i, &["transport"]), message, help);
     }
+    if let Some(size) = flow.message_size
+        && size.0.0 > 65_507
+    {
+        let help = "allowed: at most 65507B, which an IPv4 packet has room for; or transport = \"tcp\"";
+        check.error(&entry("flow", i, &["message_size"]), format!("a datagram cannot carry {size}"), help);
+    }
     let tcp_only = [
         ("cc", flow.cc.is_some()),
         ("tcp", flow.tcp.is_some()),

@@ -1,0 +1,16 @@
+//! Whether the laboratory can be trusted: whole scenarios, from their text to rows and files, against figures worked out by
+//! hand and against themselves.
+
+// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap.
+#![allow(clippy::unwrap_used)]
+
+mod apps;
+mod capture;
+mod determinism;
+mod examples;
+mod interruption;
+mod links;
+mod metrics;
+mod properties;
+mod support;
+mod tcp_options;
