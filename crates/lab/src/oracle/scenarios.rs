@@ -55,7 +55,9 @@ fn cc(agent: Agent) -> &'static str {
 }
 
 fn head(title: &str, about: &str, duration_s: f64) -> String {
-    format!("# {about}\nname = \"{title}\"\nduration = \"{duration_s}s\"\nseed = 1\n")
+    let name: String =
+        title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    format!("# {title}\n# {about}\nname = \"{name}\"\nduration = \"{duration_s}s\"\nseed = 1\n")
 }
 
 fn fig1(title: &str, agent: Agent, tcp: &str, mean_delay_ms: f64, duration_s: f64, queue: u32) -> String {
