@@ -48,7 +48,9 @@ impl Distribution {
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
-            histogram.saturating_record(delay.as_micros().max(1));
+            // Not `saturating_record`, which clamps to the present range instead of growing. Growing fails only where memory
+            // cannot be addressed; the sample is then left out.
+            let _ = histogram.record(delay.as_micros().max(1));
         }
     }
     pub(crate) fn merge(&mut self, other: &Distribution) {

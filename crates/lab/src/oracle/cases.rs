@@ -44,9 +44,15 @@ impl Family {
     /// What the scenario is, in a line.
     pub const fn about(self) -> &'static str {
         match self {
-            Family::Fig1 => "goodput under reordering: 4 Mbit/s, 100 ms, exponential extra delay of every data packet",
-            Family::Fig6 => "goodput of one flow over congested hops of 10 Mbit/s and 10 ms, cross traffic at each",
-            Family::Fig7 => "latency of 512-byte messages, one per segment, through one connection that loses packets",
+            Family::Fig1 => {
+                "goodput under reordering: 4 Mbit/s, 100 ms, exponential extra delay of every data packet"
+            }
+            Family::Fig6 => {
+                "goodput of one flow over congested hops of 10 Mbit/s and 10 ms, cross traffic at each"
+            }
+            Family::Fig7 => {
+                "latency of 512-byte messages, one per segment, through one connection that loses packets"
+            }
         }
     }
 }

@@ -137,9 +137,9 @@ pub fn compare(
         Ok(case.answers.iter().map(|(metric, _)| measure(*metric, case, &outcome.summary)).collect())
     };
     // The longest cases stand last in the tables; dealt one by one, no core is left with all of them.
-    let results: Vec<Result<Vec<f64>, OracleError>> =
-        jobs.par_iter().with_max_len(1).map(one).collect();
-    let mut measured: Vec<Vec<Vec<f64>>> = cases.iter().map(|case| vec![Vec::new(); case.answers.len()]).collect();
+    let results: Vec<Result<Vec<f64>, OracleError>> = jobs.par_iter().with_max_len(1).map(one).collect();
+    let mut measured: Vec<Vec<Vec<f64>>> =
+        cases.iter().map(|case| vec![Vec::new(); case.answers.len()]).collect();
     for ((index, _), result) in jobs.iter().zip(results) {
         for (all, value) in measured[*index].iter_mut().zip(result?) {
             all.push(value);
@@ -170,3 +170,6 @@ fn measure(metric: Metric, case: &Case, summary: &Summary) -> f64 {
     };
     value.unwrap_or(f64::NAN)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,14 @@ pub fn scenario(case: &Case) -> Option<String> {
         }
         Setting::Fig6 { hops, forward, reverse, duration_s, delayed_ack } => {
             let delayed = if delayed_ack { "" } else { ", delayed_ack = \"0s\"" };
-            fig6(&title, case.agent, &format!("{tcp}{delayed}"), delayed, (hops, forward, reverse), duration_s)
+            fig6(
+                &title,
+                case.agent,
+                &format!("{tcp}{delayed}"),
+                delayed,
+                (hops, forward, reverse),
+                duration_s,
+            )
         }
         Setting::Fig7 { loss, rate, duration_s, one_way_ms, bandwidth_mbps } => {
             fig7(&title, case.agent, &tcp, loss, rate, duration_s, one_way_ms, bandwidth_mbps)
@@ -39,16 +46,20 @@ fn tcp(agent: Agent) -> Option<String> {
 
 /// ns-2's one-way agents: RFC 2988 timer of 10 ms ticks, limited transmit (`singledup_`), no window validation.
 const CLASSIC: &str = "preset = \"ns2-sack1\", limited_transmit = true";
-/// The Linux agents: timestamps, the kernel's timer.
+/// The Linux agents: timestamps, the kernel's timer, and a scoreboard that takes a segment for lost when one four above it
+/// has arrived.
 const LINUX: &str = "preset = \"ns2-sack1\", limited_transmit = true, timestamps = true, \
-                     rto_variance = \"linux\", tick = \"0s\", initial_window = \"3p\"";
+                     rto_variance = \"linux\", tick = \"0s\", initial_window = \"3p\", dupack_threshold = 4";
 
-/// The congestion control: all of ns-2's count acknowledgements, not bytes.
+/// The congestion control. ns-2's own agents count acknowledgements; its Linux agents count bytes in congestion avoidance
+/// (`sysctl_tcp_abc` is 1 there).
 fn cc(agent: Agent) -> &'static str {
     match agent {
         Agent::Vegas => {
-            "{ kind = \"vegas\", alpha = 1, beta = 3, gamma = 1, counting = \"acks\", alternate_slow_start = true }"
+            "{ kind = \"vegas\", alpha = 1, beta = 3, gamma = 1, counting = \"acks\", alternate_slow_start = true, \
+             estimate = \"paper\", decrease = 0.75 }"
         }
+        Agent::LinuxReno => "{ kind = \"reno\", counting = \"bytes\" }",
         Agent::LinuxCubic => "{ kind = \"cubic\", hystart = false }",
         _ => "{ kind = \"reno\", counting = \"acks\" }",
     }
@@ -61,7 +72,8 @@ fn head(title: &str, about: &str, duration_s: f64) -> String {
 }
 
 fn fig1(title: &str, agent: Agent, tcp: &str, mean_delay_ms: f64, duration_s: f64, queue: u32) -> String {
-    let mut text = head(title, "src -- r1 -- r2 -- dst; the last hop delays each data packet at random.", duration_s);
+    let mut text =
+        head(title, "src -- r1 -- r2 -- dst; the last hop delays each data packet at random.", duration_s);
     let jitter = if mean_delay_ms > 0.0 {
         format!(
             "jitter = {{ kind = \"exponential\", mean = \"{mean_delay_ms}ms\", reorder = true }}\n\
@@ -115,8 +127,11 @@ fn fig6(
     (hops, forward, reverse): (u32, u32, u32),
     duration_s: f64,
 ) -> String {
-    let mut text =
-        head(title, "The measured flow crosses every hop; the cross flows (Newreno) one hop each.", duration_s);
+    let mut text = head(
+        title,
+        "The measured flow crosses every hop; the cross flows (Newreno) one hop each.",
+        duration_s,
+    );
     for hop in 0..hops {
         let _ = write!(
             text,
@@ -146,11 +161,11 @@ queue = {{ kind = "droptail", limit = "9999p" }}
     host("dst", hops);
     let mut cross = Vec::new();
     for hop in 0..hops {
-        for (kind, count, from, to) in
-            [("cross", forward, hop, hop + 1), ("against", reverse, hop + 1, hop)]
+        for (kind, count, from, to) in [("cross", forward, hop, hop + 1), ("against", reverse, hop + 1, hop)]
         {
             for number in 0..count {
-                let (sender, receiver) = (format!("{kind}-s{hop}-{number}"), format!("{kind}-d{hop}-{number}"));
+                let (sender, receiver) =
+                    (format!("{kind}-s{hop}-{number}"), format!("{kind}-d{hop}-{number}"));
                 host(&sender, from);
                 host(&receiver, to);
                 cross.push((kind, sender, receiver));
@@ -199,7 +214,8 @@ fn fig7(
     one_way_ms: f64,
     bandwidth_mbps: f64,
 ) -> String {
-    let mut text = head(title, "n0 -- n1 == n2 -- n3; the middle link loses packets on the way there.", duration_s);
+    let mut text =
+        head(title, "n0 -- n1 == n2 -- n3; the middle link loses packets on the way there.", duration_s);
     let loss = if loss > 0.0 {
         format!(
             "loss = {{ kind = \"bernoulli\", probability = {loss} }}\nreverse = {{ loss = {{ kind = \"none\" }} }}\n"

@@ -13,7 +13,7 @@ use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_transport::cc::{
     AckCounting, Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, RenoParams,
-    VegasParams,
+    VegasEstimate, VegasParams,
 };
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
@@ -345,13 +345,19 @@ fn algorithm(cc: &Cc) -> Algorithm {
             params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
             Algorithm::Cubic(params)
         }
-        CcKind::Vegas { alpha, beta, gamma, counting, alternate_slow_start } => {
+        CcKind::Vegas { alpha, beta, gamma, counting, alternate_slow_start, estimate, decrease } => {
             let mut params = VegasParams::default();
             params.alpha = alpha.unwrap_or(params.alpha);
             params.beta = beta.unwrap_or(params.beta);
             params.gamma = gamma.unwrap_or(params.gamma);
             params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
             params.alternate_slow_start = alternate_slow_start.unwrap_or(params.alternate_slow_start);
+            params.estimate = match estimate {
+                Some(scenario::VegasEstimate::Paper) => VegasEstimate::Paper,
+                Some(scenario::VegasEstimate::Linux) => VegasEstimate::Linux,
+                None => params.estimate,
+            };
+            params.decrease = decrease.unwrap_or(params.decrease);
             Algorithm::Vegas(params)
         }
         CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence } => {

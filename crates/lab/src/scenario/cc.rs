@@ -47,6 +47,10 @@ pub enum CcKind {
         counting: Option<AckCounting>,
         /// Whether slow start doubles the window only every other round trip, as in the paper. Default false, as in Linux.
         alternate_slow_start: Option<bool>,
+        /// How the segments in the queue are reckoned. Default linux.
+        estimate: Option<VegasEstimate>,
+        /// What remains of the window after a loss, above 0 and below 1; 0.75 in the paper. Default 0.5, as in Linux.
+        decrease: Option<f64>,
     },
     /// BIC (Xu, Harfoush and Rhee 2004).
     Bic {
@@ -110,6 +114,16 @@ pub enum AckCounting {
     Acks,
 }
 
+/// How Vegas reckons the segments that it holds in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VegasEstimate {
+    /// `cwnd * (rtt - base) / base`, as Linux.
+    Linux,
+    /// `cwnd * (rtt - base) / rtt`, as the paper and ns-2.
+    Paper,
+}
+
 /// Names that may stand alone.
 pub const CC_NAMES: [&str; 7] = ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"];
 
@@ -131,6 +145,8 @@ impl Cc {
                 gamma: None,
                 counting: None,
                 alternate_slow_start: None,
+                estimate: None,
+                decrease: None,
             },
             "bic" => CcKind::Bic {
                 max_increment: None,

@@ -278,7 +278,8 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
             wrong("beta", *beta, part.0, part.1);
             wrong("c", *c, positive.0, positive.1);
         }
-        CcKind::Vegas { alpha, beta, gamma, .. } => {
+        CcKind::Vegas { alpha, beta, gamma, decrease, .. } => {
+            wrong("decrease", *decrease, part.0, part.1);
             for (name, value) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
                 wrong(name, *value, segments.0, segments.1);
             }
