@@ -1,11 +1,26 @@
 //! Replications: one scenario under several seeds, on all cores, with 95 % confidence intervals.
+//!
+//! With a directory, each seed's run is written to `seed-N` in it, whole or not at all; `replications.json` with the estimates and one
+//! report of all runs follow at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use warpline_net::Control;
 
-use crate::results::Replications;
+use crate::report::write_report;
+use crate::results::{Replications, ResultError, Run, Summary};
 use crate::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use crate::scenario::Scenario;
+
+/// File with the estimates, in the directory of a set of runs.
+pub const REPLICATIONS_FILE: &str = "replications.json";
+/// What the name of a seed's run directory begins with.
+const SEED_PREFIX: &str = "seed-";
+/// The report of all runs.
+const REPORT_FILE: &str = "report.html";
 
 /// What replications gave.
 #[derive(Debug)]
@@ -18,13 +33,18 @@ pub struct Replicated {
     pub complete: bool,
 }
 
+/// The run directory of a seed.
+pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
+    directory.join(format!("{SEED_PREFIX}{seed}"))
+}
+
 /// Runs a scenario once per seed, `jobs` at a time (0: one per core).
 ///
-/// With an `out` directory in the options each run gets a directory of its own in it, "seed-N". `observe` is called with the
-/// number of the run, from several threads; what it answers counts for that run.
+/// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
 ///
 /// # Errors
-/// The first error of any run, in the order of the seeds.
+/// The first error of any run, in the order of the seeds; runs that have not begun by then do not. Runs that were complete stay
+/// in the directory.
 pub fn replicate(
     scenario: &Scenario,
     seeds: &[u64],
@@ -32,31 +52,83 @@ pub fn replicate(
     options: &RunOptions,
     observe: &(dyn Fn(usize, &Progress) -> Control + Sync),
 ) -> Result<Replicated, RunError> {
+    if let Some(directory) = &options.out {
+        prepare(directory, options.force)?;
+    }
+    let failed = AtomicBool::new(false);
+    let one = |(index, &seed): (usize, &u64)| -> Result<Option<RunOutcome>, RunError> {
+        if failed.load(Ordering::Relaxed) || observe(index, &Progress::default()) == Control::Stop {
+            return Ok(None);
+        }
+        let scenario = Scenario { seed, replicate: None, ..scenario.clone() };
+        let options = RunOptions {
+            out: options.out.as_ref().map(|directory| seed_directory(directory, seed)),
+            report: false,
+            ..options.clone()
+        };
+        let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
+        failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        outcome.map(Some)
+    };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs)
         .build()
         .map_err(|error| RunError::Build(format!("no threads for the replications: {error}")))?;
-    let one = |(index, &seed): (usize, &u64)| -> Result<Option<RunOutcome>, RunError> {
-        if observe(index, &Progress::default()) == Control::Stop {
-            return Ok(None);
+    let results: Vec<Result<Option<RunOutcome>, RunError>> =
+        pool.install(|| seeds.par_iter().enumerate().with_max_len(1).map(one).collect());
+    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let summaries: Vec<Summary> = runs.iter().map(|run| run.summary.clone()).collect();
+    let replications = Replications::of(&summaries);
+    let complete = runs.len() == seeds.len() && runs.iter().all(|run| run.complete);
+    if let Some(directory) = &options.out {
+        finish(directory, seeds, &replications)?;
+        let runs: Vec<&Path> = runs.iter().filter_map(|run| run.directory.as_deref()).collect();
+        if options.report && !runs.is_empty() {
+            write_report(&runs, &directory.join(REPORT_FILE))?;
         }
-        let scenario = Scenario { seed, replicate: None, ..scenario.clone() };
-        let mut options = options.clone();
-        options.out = options.out.map(|out| out.join(format!("seed-{seed}")));
-        run(&scenario, &options, &mut |progress| observe(index, progress)).map(Some)
-    };
-    if let Some(out) = &options.out {
-        std::fs::create_dir_all(out)
-            .map_err(|error| RunError::Build(format!("cannot create {}: {error}", out.display())))?;
     }
-    let results: Vec<_> = pool.install(|| seeds.par_iter().enumerate().map(one).collect());
-    let mut runs = Vec::with_capacity(seeds.len());
-    for result in results {
-        runs.extend(result?);
+    Ok(Replicated { runs, replications, complete })
+}
+
+/// Makes the directory, or makes sure that what it holds may be replaced.
+fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("create", directory, error);
+    if directory.exists() && !directory.is_dir() {
+        return Err(ResultError::Occupied(directory.to_owned()));
     }
-    let summaries: Vec<_> = runs.iter().filter(|run| run.complete).map(|run| run.summary.clone()).collect();
-    let complete = summaries.len() == seeds.len();
-    Ok(Replicated { replications: Replications::of(&summaries), runs, complete })
+    fs::create_dir_all(directory).map_err(failed)?;
+    let mut empty = true;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = name == REPLICATIONS_FILE
+            || name == REPORT_FILE
+            || name.starts_with(&format!(".{SEED_PREFIX}"))
+            || (name.starts_with(SEED_PREFIX) && Run::open(&entry.path()).is_ok());
+        if !ours {
+            return Err(ResultError::Occupied(directory.to_owned()));
+        }
+        empty &= name.starts_with('.');
+    }
+    if empty || force { Ok(()) } else { Err(ResultError::Exists(directory.to_owned())) }
+}
+
+/// Writes the estimates, and removes runs of other seeds that an earlier set left here.
+fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("write in", directory, error);
+    let kept: Vec<PathBuf> = seeds.iter().map(|&seed| seed_directory(directory, seed)).collect();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let stale =
+            entry.file_name().to_string_lossy().starts_with(SEED_PREFIX) && !kept.contains(&entry.path());
+        if stale {
+            fs::remove_dir_all(entry.path()).map_err(failed)?;
+        }
+    }
+    let mut file = tempfile::NamedTempFile::with_prefix_in(".seed-", directory).map_err(failed)?;
+    std::io::Write::write_all(&mut file, replications.to_json().as_bytes()).map_err(failed)?;
+    file.persist(directory.join(REPLICATIONS_FILE)).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -69,12 +141,17 @@ mod tests {
         flow = [{ from = "a", to = "b" }]
     "#;
 
+    fn lossy() -> Scenario {
+        Scenario::from_toml("lossy", LOSSY, &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn goes_on(_: usize, _: &Progress) -> Control {
+        Control::Continue
+    }
+
     #[test]
     fn seeds_differ_and_one_seed_is_the_same_on_any_number_of_threads() {
-        let scenario = Scenario::from_toml("lossy", LOSSY, &[]).unwrap_or_else(|error| panic!("{error}"));
-        let all = |jobs| {
-            replicate(&scenario, &[1, 2, 3], jobs, &RunOptions::default(), &|_, _| Control::Continue).unwrap()
-        };
+        let all = |jobs| replicate(&lossy(), &[3, 1, 2], jobs, &RunOptions::default(), &goes_on).unwrap();
         let (one, two) = (all(1), all(2));
         let goodputs = |replicated: &Replicated| -> Vec<f64> {
             replicated.runs.iter().map(|run| run.summary.totals.goodput_bps).collect()
@@ -82,16 +159,49 @@ mod tests {
         assert_eq!(goodputs(&one), goodputs(&two));
         assert!(goodputs(&one)[0] != goodputs(&one)[1]);
         assert!(one.complete);
+        assert_eq!(one.replications, two.replications);
+        assert_eq!(
+            (&one.replications.seeds[..], one.replications.measures[0].estimate.n),
+            (&[3, 1, 2][..], 3)
+        );
     }
 
     #[test]
     fn a_stopped_run_leaves_the_others_alone() {
-        let scenario = Scenario::from_toml("lossy", LOSSY, &[]).unwrap_or_else(|error| panic!("{error}"));
-        let stop_second = |index: usize, _: &Progress| {
-            if index == 1 { Control::Stop } else { Control::Continue }
+        let stop_second = |index: usize, progress: &Progress| {
+            if index == 1 && !progress.simulated.is_zero() { Control::Stop } else { Control::Continue }
         };
-        let some = replicate(&scenario, &[1, 2, 3], 2, &RunOptions::default(), &stop_second).unwrap();
+        let some = replicate(&lossy(), &[1, 2, 3], 2, &RunOptions::default(), &stop_second).unwrap();
         assert!(!some.complete);
-        assert_eq!(some.runs.len(), 2);
+        assert_eq!(some.runs.len(), 3);
+        assert_eq!(some.replications.incomplete, [2]);
+        assert_eq!(some.replications.measures[0].estimate.n, 2);
+        let none = replicate(&lossy(), &[1, 2], 1, &RunOptions::default(), &|_, _| Control::Stop).unwrap();
+        assert!(none.runs.is_empty() && !none.complete);
+    }
+
+    #[test]
+    fn a_directory_holds_a_run_for_each_seed_and_is_replaced_only_when_forced() {
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let run = |seeds: &[u64], force| {
+            let options = RunOptions { out: Some(out.clone()), force, ..RunOptions::default() };
+            replicate(&lossy(), seeds, 2, &options, &goes_on)
+        };
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(&out)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        run(&[1, 2, 3], false).unwrap();
+        assert_eq!(names(), ["replications.json", "seed-1", "seed-2", "seed-3"]);
+        assert!(matches!(run(&[1], false), Err(RunError::Results(ResultError::Exists(_)))));
+        run(&[2, 4], true).unwrap();
+        assert_eq!(names(), ["replications.json", "seed-2", "seed-4"]);
+        fs::write(out.join("notes.txt"), "mine").unwrap();
+        assert!(matches!(run(&[1], true), Err(RunError::Results(ResultError::Occupied(_)))));
     }
 }

@@ -1,87 +1,249 @@
-//! Where packets live while the network has them: slots that are reused, addressed by number, and linked into pipes.
+//! Where packets live while the network has them: slots of one cache line that are reused and addressed by number.
 //!
-//! A packet is written once and moves by its number; in steady state nothing is allocated.
+//! A packet is written once, when it is sent, and read once, when it is delivered. In between only its number travels, with
+//! the little that a hop needs to know ([`OnWire`]): in steady state nothing is allocated, and a hop touches no packet.
+//! Thousands of packets are in flight on a fast path, and they have gone from the cache by the time they arrive, so what
+//! hardly any of them carries (SACK blocks, a SYN's options) is kept apart.
 
-use warpline_core::{Packet, Timestamp};
+use warpline_core::{
+    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Packet, SackBlocks, Segment, SynOptions, Timestamp,
+};
 
-/// No slot.
-pub(crate) const NIL: u32 = u32::MAX;
-
-/// A packet and what the network keeps about it.
+/// A packet on a wire: what it takes to move it on.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Slot {
-    /// When it arrives at the far end of the link whose pipe it is in.
-    pub(crate) time: Timestamp,
-    /// The packet behind it in the pipe, or in the list of free slots.
-    pub(crate) next: u32,
+pub(crate) struct OnWire {
+    /// When it arrives at the far end.
+    pub(crate) arrival: Timestamp,
+    /// Where the packet is.
+    pub(crate) slot: u32,
     /// Where its route goes on: an index into the table of hops.
     pub(crate) hop: u32,
-    /// The packet. Its loss on the wire, once decided, is told by `lost`.
-    pub(crate) packet: Packet,
-    /// It will be lost at the end of the link it is on.
-    pub(crate) lost: bool,
+    /// Its bytes on the wire, without framing.
+    pub(crate) size: u32,
+}
+
+/// What a slot's packet is and has; flags in [`Slot::kind`].
+const UDP: u8 = 1;
+const TIMESTAMPS: u8 = 2;
+const RARE: u8 = 4;
+
+/// A packet in its place.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Slot {
+    seq: u64,
+    /// A segment's acknowledgement, or when a datagram was created.
+    ack_or_created: u64,
+    id: u64,
+    flow: FlowId,
+    to: EndpointId,
+    size: u32,
+    len: u32,
+    window: u32,
+    timestamps: (u32, u32),
+    /// Where its route goes on, while it waits in a queueing discipline; whoever moves it knows otherwise.
+    hop: u32,
+    flags: Flags,
+    kind: u8,
+    ecn: Ecn,
+    class: u8,
+}
+
+/// What few segments carry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rare {
+    sack: SackBlocks,
+    syn: SynOptions,
 }
 
 /// All slots.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Arena {
     slots: Vec<Slot>,
-    free: u32,
-    live: u32,
+    /// In parallel with `slots`, as far as it was ever needed.
+    rare: Vec<Rare>,
+    free: Vec<u32>,
 }
 
 impl Arena {
-    pub(crate) fn new() -> Self {
-        Arena { slots: Vec::new(), free: NIL, live: 0 }
-    }
-
     /// Puts a packet into a free slot.
     #[inline]
-    pub(crate) fn insert(&mut self, packet: Packet, hop: u32) -> u32 {
-        self.live += 1;
-        let slot = Slot { time: Timestamp::ZERO, next: NIL, hop, packet, lost: false };
-        if self.free == NIL {
-            return self.grow(slot);
+    pub(crate) fn insert(&mut self, packet: &Packet) -> u32 {
+        let mut slot = Slot {
+            seq: 0,
+            ack_or_created: 0,
+            id: packet.id,
+            flow: packet.flow,
+            to: packet.to,
+            size: packet.size,
+            len: 0,
+            window: 0,
+            timestamps: (0, 0),
+            hop: 0,
+            flags: Flags::default(),
+            kind: 0,
+            ecn: packet.ecn,
+            class: packet.class,
+        };
+        let mut rare = None;
+        match &packet.body {
+            Body::Tcp(segment) => {
+                slot.seq = segment.seq;
+                slot.ack_or_created = segment.ack;
+                slot.len = segment.len;
+                slot.window = segment.window;
+                slot.flags = segment.flags;
+                if let Some(timestamps) = segment.timestamps {
+                    slot.timestamps = timestamps;
+                    slot.kind |= TIMESTAMPS;
+                }
+                if !segment.sack.is_empty() || segment.flags.contains(Flags::SYN) {
+                    slot.kind |= RARE;
+                    rare = Some(Rare { sack: segment.sack, syn: segment.syn });
+                }
+            }
+            Body::Udp(datagram) => {
+                slot.seq = datagram.seq;
+                slot.ack_or_created = datagram.created.as_nanos();
+                slot.len = datagram.len;
+                slot.kind |= UDP;
+            }
         }
-        let index = self.free;
-        let place = &mut self.slots[index as usize];
-        self.free = place.next;
-        *place = slot;
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = slot;
+                index
+            }
+            None => self.grow(slot),
+        };
+        if let Some(rare) = rare {
+            self.keep_rare(index, rare);
+        }
         index
     }
 
     #[cold]
     fn grow(&mut self, slot: Slot) -> u32 {
-        let index = self.slots.len() as u32;
         self.slots.push(slot);
-        index
+        self.slots.len() as u32 - 1
+    }
+
+    #[inline(never)]
+    fn keep_rare(&mut self, index: u32, rare: Rare) {
+        let index = index as usize;
+        if index >= self.rare.len() {
+            self.rare.resize(index + 1, Rare::default());
+        }
+        self.rare[index] = rare;
+    }
+
+    /// The packet in a slot.
+    #[inline]
+    pub(crate) fn packet(&self, index: u32) -> Packet {
+        let slot = &self.slots[index as usize];
+        let body = if slot.kind & UDP == 0 {
+            let rare = if slot.kind & RARE == 0 { Rare::default() } else { self.rare[index as usize] };
+            Body::Tcp(Segment {
+                seq: slot.seq,
+                ack: slot.ack_or_created,
+                len: slot.len,
+                window: slot.window,
+                timestamps: (slot.kind & TIMESTAMPS != 0).then_some(slot.timestamps),
+                sack: rare.sack,
+                syn: rare.syn,
+                flags: slot.flags,
+            })
+        } else {
+            let created = Timestamp::from_nanos(slot.ack_or_created);
+            Body::Udp(Datagram { seq: slot.seq, created, len: slot.len })
+        };
+        Packet {
+            flow: slot.flow,
+            to: slot.to,
+            size: slot.size,
+            ecn: slot.ecn,
+            class: slot.class,
+            id: slot.id,
+            body,
+        }
     }
 
     /// Gives the slot back.
     #[inline]
     pub(crate) fn free(&mut self, index: u32) {
-        self.live -= 1;
-        self.slots[index as usize].next = self.free;
-        self.free = index;
+        self.free.push(index);
     }
 
     /// Packets in the network now.
-    pub(crate) fn live(&self) -> u32 {
-        self.live
+    pub(crate) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Where the route of a waiting packet goes on.
+    pub(crate) fn hop(&self, index: u32) -> u32 {
+        self.slots[index as usize].hop
+    }
+
+    /// Keeps where the route of a packet that is to wait goes on.
+    pub(crate) fn set_hop(&mut self, index: u32, hop: u32) {
+        self.slots[index as usize].hop = hop;
+    }
+
+    /// Marks a packet congestion-experienced. Returns false if it was already.
+    pub(crate) fn mark(&mut self, index: u32) -> bool {
+        let ecn = &mut self.slots[index as usize].ecn;
+        std::mem::replace(ecn, Ecn::Ce) != Ecn::Ce
     }
 }
 
-impl std::ops::Index<u32> for Arena {
-    type Output = Slot;
-    #[inline]
-    fn index(&self, index: u32) -> &Slot {
-        &self.slots[index as usize]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_one_cache_line() {
+        assert_eq!(size_of::<Slot>(), 64);
     }
-}
-impl std::ops::IndexMut<u32> for Arena {
-    #[inline]
-    fn index_mut(&mut self, index: u32) -> &mut Slot {
-        &mut self.slots[index as usize]
+
+    #[test]
+    fn packets_come_out_as_they_went_in() {
+        let mut arena = Arena::default();
+        let mut segment = Segment {
+            seq: 1 << 40,
+            ack: 7,
+            len: 1448,
+            window: 65_535,
+            timestamps: Some((3, 4)),
+            flags: Flags::ACK.with(Flags::ECE),
+            ..Segment::default()
+        };
+        let packet = |body| Packet {
+            flow: FlowId(1),
+            to: EndpointId(2),
+            size: 1500,
+            ecn: Ecn::Ect0,
+            class: 3,
+            id: 9,
+            body,
+        };
+        let mut packets = vec![packet(Body::Tcp(segment))];
+        segment.timestamps = None;
+        assert!(segment.sack.push(7, 100, 200));
+        packets.push(packet(Body::Tcp(segment)));
+        segment.flags = Flags::SYN;
+        segment.syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };
+        packets.push(packet(Body::Tcp(segment)));
+        let datagram = Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100 };
+        packets.push(packet(Body::Udp(datagram)));
+        // Twice, so that slots are used again, each by another kind.
+        for packets in [packets.clone(), packets.into_iter().rev().collect()] {
+            let slots: Vec<u32> = packets.iter().map(|packet| arena.insert(packet)).collect();
+            for (slot, packet) in slots.iter().zip(&packets) {
+                assert_eq!(arena.packet(*slot), *packet);
+            }
+            assert!(arena.mark(slots[0]) && !arena.mark(slots[0]));
+            slots.into_iter().for_each(|slot| arena.free(slot));
+        }
+        assert_eq!((arena.live(), arena.slots.len()), (0, 4));
     }
 }

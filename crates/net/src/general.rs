@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
 use warpline_core::{Ecn, LinkId, TimeDelta, Timestamp};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, OnWire};
 use crate::jitter::JitterModel;
 use crate::link::{Link, LinkStats};
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
@@ -23,13 +23,15 @@ pub(crate) struct General {
     /// In transmission: its slot and bytes.
     in_service: Option<(u32, u32)>,
     /// Packets on a wire that reorders, by (arrival, order of departure).
-    reordered: BTreeMap<(Timestamp, u64), u32>,
+    reordered: BTreeMap<(Timestamp, u64), OnWire>,
     departures: u64,
     /// Earliest arrival announced for a wire that reorders.
     announced: Timestamp,
     down: bool,
     /// Outages still to come or under way, as (from, until), earliest last.
     outages: Vec<(Timestamp, Timestamp)>,
+    /// When the rate that the qdisc was told of ends.
+    rate_until: Timestamp,
     record: bool,
     dropped: Dropped,
     stats: LinkStats,
@@ -54,6 +56,20 @@ pub(crate) struct Step<'a> {
     pub(crate) records: &'a mut Vec<LinkRecord>,
 }
 
+/// Outages in order and apart from each other, whatever they were: empty ones are left out, those that meet become one.
+fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Timestamp)> {
+    outages.retain(|&(from, until)| from < until);
+    outages.sort();
+    let mut apart: Vec<(Timestamp, Timestamp)> = Vec::with_capacity(outages.len());
+    for (from, until) in outages {
+        match apart.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(until),
+            _ => apart.push((from, until)),
+        }
+    }
+    apart
+}
+
 impl General {
     pub(crate) fn new(
         qdisc: AnyQdisc,
@@ -62,6 +78,8 @@ impl General {
         outages: Vec<(Timestamp, Timestamp)>,
         record: bool,
     ) -> Self {
+        let mut outages = normalised(outages);
+        outages.reverse();
         General {
             qdisc,
             serialiser,
@@ -70,11 +88,33 @@ impl General {
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
-            down: false,
-            outages: outages.into_iter().rev().collect(),
+            // Whoever sends at the run's start, before its first event, must find it so.
+            down: outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO),
+            outages,
+            rate_until: Timestamp::ZERO,
             record,
             dropped: Dropped::default(),
             stats: LinkStats::default(),
+        }
+    }
+
+    /// When the link goes down or comes up next, if ever.
+    pub(crate) fn next_switch(&self) -> Option<Timestamp> {
+        let &(from, until) = self.outages.last()?;
+        Some(if self.down { until } else { from }).filter(|at| at.is_set())
+    }
+
+    /// Tells the qdisc the rate if it has changed since it was last told.
+    fn follow_rate(&mut self, now: Timestamp) {
+        if now < self.rate_until {
+            return;
+        }
+        self.rate_until = Timestamp::NEVER;
+        if let Some(serialiser) = &self.serialiser {
+            self.qdisc.set_rate(serialiser.rate_at(now));
+            if let Serialiser::Scheduled(schedule) = serialiser {
+                self.rate_until = schedule.next_change(now);
+            }
         }
     }
 
@@ -87,7 +127,7 @@ impl General {
         self.stats.queued_max = TimeDelta::ZERO;
     }
 
-    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+    fn count_drop(&mut self, reason: DropReason) {
         match reason {
             DropReason::Overflow => self.stats.drops_overflow += 1,
             DropReason::Aqm => self.stats.drops_aqm += 1,
@@ -103,7 +143,7 @@ impl General {
 
     /// Records an event if somebody asked for it.
     #[inline]
-    pub(crate) fn note(
+    fn note(
         &self,
         id: LinkId,
         now: Timestamp,
@@ -114,7 +154,7 @@ impl General {
     ) {
         if self.record {
             let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-            let packet = arena[slot].packet;
+            let packet = arena.packet(slot);
             records.push(LinkRecord { time: now, link: id, event, backlog_packets, backlog_bytes, packet });
         }
     }
@@ -137,10 +177,12 @@ impl General {
         self.dropped.0 = dropped; // keeps its memory
     }
 
+    /// A packet leaves the qdisc marked; if it did not come so, this link has marked it.
     fn mark(&mut self, step: &mut Step<'_>, slot: u32) {
-        step.arena[slot].packet.ecn = Ecn::Ce;
-        self.stats.marks += 1;
-        self.note(step.id, step.now, slot, LinkEvent::Mark, step.arena, step.records);
+        if step.arena.mark(slot) {
+            self.stats.marks += 1;
+            self.note(step.id, step.now, slot, LinkEvent::Mark, step.arena, step.records);
+        }
     }
 
     /// Starts the next transmission if the transmitter is free and something waits. Returns when it will be done.
@@ -148,6 +190,7 @@ impl General {
         if self.in_service.is_some() || self.down {
             return None;
         }
+        self.follow_rate(step.now);
         let next = self.qdisc.dequeue(step.now, &mut self.dropped);
         self.lose_dropped(step);
         let packet = next?;
@@ -160,11 +203,11 @@ impl General {
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
         self.stats.queued_max = self.stats.queued_max.max(queued);
-        if packet.ecn == Ecn::Ce && step.arena[packet.slot].packet.ecn != Ecn::Ce {
+        if packet.ecn == Ecn::Ce {
             self.mark(step, packet.slot);
         }
         self.note(step.id, step.now, packet.slot, LinkEvent::Transmit { queued }, step.arena, step.records);
-        // A trace that has ended, or a rate that stays zero, never finishes.
+        // Under a rate that stays zero it is never done.
         departure.is_set().then_some(departure)
     }
 }
@@ -179,15 +222,16 @@ impl Link {
             general.lose(&mut step, slot, DropReason::Down);
             return Announce::default();
         }
-        let packet = &step.arena[slot].packet;
+        let packet = step.arena.packet(slot);
         let queued = Queued {
             slot,
-            size: packet.size + framing,
+            size: packet.size.saturating_add(framing),
             flow: packet.flow.0,
             ecn: packet.ecn,
             class: packet.class,
             arrived: step.now,
         };
+        general.follow_rate(step.now);
         // An idle transmitter takes the packet through the qdisc all the same: CoDel and RED keep state there.
         let verdict = general.qdisc.enqueue(step.now, queued, &mut general.dropped);
         match verdict {
@@ -200,61 +244,72 @@ impl Link {
             }
         }
         general.lose_dropped(&mut step);
-        Announce { departure: general.start(&mut step), ..Announce::default() }
+        self.transmit(step, None)
+    }
+
+    /// Starts transmissions until one takes time. Those that take none are over at once and not by an event, so that what
+    /// is offered next at the same instant finds the transmitter free, as on the fast way.
+    fn transmit(&mut self, mut step: Step<'_>, mut arrival: Option<Timestamp>) -> Announce {
+        while let Some(departure) = self.general.as_mut().and_then(|general| general.start(&mut step)) {
+            if departure > step.now {
+                return Announce { arrival, departure: Some(departure), control: None };
+            }
+            let earlier = self.finish(&mut step);
+            arrival = earlier.or(arrival);
+        }
+        Announce { arrival, ..Announce::default() }
     }
 
     /// The packet in transmission has left: it goes onto the wire, and the next one starts.
     pub(crate) fn depart(&mut self, mut step: Step<'_>) -> Announce {
-        let delay = self.delay();
-        let Some(general) = &mut self.general else { return Announce::default() };
-        let Some((slot, size)) = general.in_service.take() else { return Announce::default() };
+        let arrival = self.finish(&mut step);
+        self.transmit(step, arrival)
+    }
+
+    /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that is to be
+    /// announced, being earlier than any announced before.
+    fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        let (delay, framing) = (self.delay(), self.framing());
+        let general = self.general.as_mut()?;
+        let (slot, size) = general.in_service.take()?;
         general.stats.sent_packets += 1;
         general.stats.sent_bytes += u64::from(size);
-        if let Some(loss) = &mut self.loss {
-            let place = &mut step.arena[slot];
-            place.lost = loss.lose(&place.packet);
-        }
+        // Drawn for a packet that is lost, too: losses do not reshuffle the delays of the others.
         let extra = general.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
+        if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
+            general.lose(step, slot, DropReason::Loss);
+            return None;
+        }
         let reorders = general.reorders();
+        let (hop, size) = (step.arena.hop(slot), size - framing);
         let mut arrival = step.now + delay + extra;
         let announce = if reorders {
-            general.reordered.insert((arrival, general.departures), slot);
+            general.reordered.insert((arrival, general.departures), OnWire { arrival, slot, hop, size });
             general.departures += 1;
             let first = arrival < general.announced;
             general.announced = general.announced.min(arrival);
             first
         } else {
-            arrival = arrival.max(self.last_arrival(step.arena).unwrap_or(Timestamp::ZERO));
-            self.append(slot, arrival, step.arena)
+            arrival = arrival.max(self.last_arrival().unwrap_or(Timestamp::ZERO));
+            self.append(OnWire { arrival, slot, hop, size })
         };
-        Announce {
-            arrival: announce.then_some(arrival),
-            departure: self.general.as_mut().and_then(|general| general.start(&mut step)),
-            control: None,
-        }
+        announce.then_some(arrival)
     }
 
     /// Takes the packet that arrives now, if there is one, and says when the next one does.
-    pub(crate) fn take_general(&mut self, step: Step<'_>) -> (Option<u32>, Option<Timestamp>) {
-        let reorders = self.general.as_ref().is_some_and(|general| general.reorders());
-        let (slot, next) = if reorders {
-            self.general.as_mut().map_or((None, None), |general| general.take_reordered(step.now))
-        } else {
-            let (slot, next) = self.pop(step.arena);
-            (Some(slot), next)
+    pub(crate) fn take_general(&mut self, step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
+        let (packet, next) = match self.general.as_mut().filter(|general| general.reorders()) {
+            Some(general) => general.take_reordered(step.now),
+            None => self.pop(),
         };
-        let Some(slot) = slot else { return (None, next) };
-        if step.arena[slot].lost {
-            self.drop_general(step.id, step.now, slot, DropReason::Loss, step.arena, step.records);
-            return (None, next);
+        if let (Some(packet), Some(general)) = (packet, &self.general) {
+            general.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
         }
-        if let Some(general) = &self.general {
-            general.note(step.id, step.now, slot, LinkEvent::Deliver, step.arena, step.records);
-        }
-        (Some(slot), next)
+        (packet, next)
     }
 
-    /// The link goes down, which empties its queue, or comes up again.
+    /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
+    /// the wire arrives.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
         let Some(general) = &mut self.general else { return Announce::default() };
         if !general.down {
@@ -262,23 +317,24 @@ impl Link {
             while let Some(packet) = general.qdisc.dequeue(step.now, &mut general.dropped) {
                 general.lose(&mut step, packet.slot, DropReason::Down);
             }
+            // What the qdisc would have dropped on the way out is lost to the outage all the same.
+            for (_, reason) in &mut general.dropped.0 {
+                *reason = DropReason::Down;
+            }
             general.lose_dropped(&mut step);
-            return Announce {
-                control: general.outages.last().map(|outage| outage.1),
-                ..Announce::default()
-            };
+        } else {
+            // Nothing can wait, as nothing was taken in: there is no transmission to start.
+            general.down = false;
+            general.outages.pop();
         }
-        general.down = false;
-        general.outages.pop();
-        let control = general.outages.last().map(|outage| outage.0);
-        Announce { control, departure: general.start(&mut step), arrival: None }
+        Announce { control: general.next_switch(), ..Announce::default() }
     }
 }
 
 impl General {
     /// Takes the packet that arrives now from a wire that reorders. An arrival that was overtaken by an earlier
     /// announcement finds nothing to take.
-    fn take_reordered(&mut self, now: Timestamp) -> (Option<u32>, Option<Timestamp>) {
+    fn take_reordered(&mut self, now: Timestamp) -> (Option<OnWire>, Option<Timestamp>) {
         let due =
             self.reordered.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
         if now < self.announced {
@@ -287,5 +343,66 @@ impl General {
         let next = self.reordered.first_key_value().map(|(&(arrival, _), _)| arrival);
         self.announced = next.unwrap_or(Timestamp::NEVER);
         (due, next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+    use crate::schedule::{RateSchedule, Steps};
+    use warpline_core::Rate;
+
+    /// An empty queue that tells what rates it is told.
+    #[derive(Debug)]
+    struct Listener(Sender<u64>);
+
+    impl Qdisc for Listener {
+        fn enqueue(&mut self, _: Timestamp, _: Queued, _: &mut Dropped) -> Verdict {
+            Verdict::Dropped(DropReason::Overflow)
+        }
+        fn dequeue(&mut self, _: Timestamp, _: &mut Dropped) -> Option<Queued> {
+            None
+        }
+        fn backlog(&self) -> (u32, u64) {
+            (0, 0)
+        }
+        fn set_rate(&mut self, rate: Rate) {
+            self.0.send(rate.as_bps()).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_qdisc_is_told_of_each_rate_before_its_next_packet() {
+        let (told, heard) = channel();
+        let steps =
+            [(TimeDelta::from_millis(2), Rate::from_bps(0)), (TimeDelta::from_millis(5), Rate::from_bps(7))];
+        let schedule = RateSchedule::new(Steps::new(Rate::from_bps(3), &steps, None).unwrap());
+        let qdisc = AnyQdisc::Boxed(Box::new(Listener(told)));
+        let mut general = General::new(qdisc, Some(Serialiser::Scheduled(schedule)), None, vec![], false);
+        let mut rates_at = |millis| {
+            general.follow_rate(Timestamp::from_millis(millis));
+            heard.try_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 5, 9].map(&mut rates_at),
+            [vec![3], vec![], vec![0], vec![], vec![7], vec![]]
+        );
+    }
+
+    #[test]
+    fn outages_are_put_in_order_and_apart() {
+        let at = Timestamp::from_secs;
+        let given = vec![
+            (at(5), at(6)),
+            (at(1), at(3)),
+            (at(2), at(4)),
+            (at(4), at(4)),
+            (at(6), at(8)),
+            (at(7), at(7)),
+        ];
+        assert_eq!(normalised(given), [(at(1), at(4)), (at(5), at(8))]);
+        assert_eq!(normalised(vec![(at(9), at(2)), (at(3), Timestamp::NEVER)]), [(at(3), Timestamp::NEVER)]);
     }
 }

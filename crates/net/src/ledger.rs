@@ -23,12 +23,25 @@ pub(crate) struct Entry {
     pub(crate) size: u32,
 }
 
+impl Entry {
+    /// Nanoseconds in the queue.
+    fn queued(&self) -> u64 {
+        (self.start - self.arrival).as_nanos()
+    }
+    /// The same; 0 for a transmission that began by `interval`.
+    fn queued_in(&self, interval: Option<Timestamp>) -> u64 {
+        if interval.is_some_and(|interval| self.start <= interval) { 0 } else { self.queued() }
+    }
+}
+
 /// What a link has carried and lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Of all packets whose transmission has begun.
     pub(crate) queued_time: u64,
+    pub(crate) queued_max: u64,
     pub(crate) lost: u64,
     pub(crate) overflows: u64,
 }
@@ -51,7 +64,8 @@ pub(crate) struct Ledger {
     /// Bytes of all entries.
     held: u64,
     sums: Sums,
-    queued_max: u64,
+    /// Transmissions that began by then are no matter of the present interval of `queued_max`; none before the first.
+    interval: Option<Timestamp>,
     /// Arrivals that found no room and may lie in the future.
     overflows: VecDeque<Timestamp>,
 }
@@ -60,12 +74,13 @@ impl Ledger {
     /// Enters a packet. `now` is the present, which no arrival precedes.
     #[inline]
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
-        let queued = (entry.start - entry.arrival).as_nanos();
+        debug_assert!(entry.arrival >= now && entry.start >= entry.arrival && entry.departure >= entry.start);
+        debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
         self.sums.packets += 1;
         self.sums.bytes += u64::from(entry.size);
-        self.sums.queued_time += queued;
+        // A reading takes back the waits still to come, which may be ages: only the difference need fit.
+        self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
         self.sums.lost += u64::from(entry.lost);
-        self.queued_max = self.queued_max.max(queued);
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
         }
@@ -74,8 +89,20 @@ impl Ledger {
     }
 
     /// Enters an arrival that found the queue full.
-    pub(crate) fn enter_overflow(&mut self, arrival: Timestamp) {
-        self.overflows.push_back(arrival);
+    pub(crate) fn enter_overflow(&mut self, now: Timestamp, arrival: Timestamp) {
+        self.count_overflows(now);
+        if arrival <= now {
+            self.sums.overflows += 1;
+        } else {
+            self.overflows.push_back(arrival);
+        }
+    }
+
+    fn count_overflows(&mut self, now: Timestamp) {
+        while self.overflows.front().is_some_and(|&arrival| arrival <= now) {
+            self.sums.overflows += 1;
+            self.overflows.pop_front();
+        }
     }
 
     /// Packets and bytes of the entries, departed or not: an upper bound of what is in the queue.
@@ -101,6 +128,7 @@ impl Ledger {
             && entry.departure <= now
         {
             self.held -= u64::from(entry.size);
+            self.sums.queued_max = self.sums.queued_max.max(entry.queued_in(self.interval));
             self.entries.pop_front();
         }
     }
@@ -123,19 +151,19 @@ impl Ledger {
     /// The sums over packets that have departed by `now`, and what waits then.
     pub(crate) fn read(&mut self, now: Timestamp) -> (Sums, Backlog) {
         self.forget(now);
-        while self.overflows.front().is_some_and(|&arrival| arrival <= now) {
-            self.sums.overflows += 1;
-            self.overflows.pop_front();
-        }
+        self.count_overflows(now);
         let (mut sums, mut backlog) = (self.sums, Backlog::default());
         for entry in &self.entries {
             sums.packets -= 1;
             sums.bytes -= u64::from(entry.size);
-            sums.queued_time -= (entry.start - entry.arrival).as_nanos();
             sums.lost -= u64::from(entry.lost);
             if entry.start <= now {
                 backlog.busy = true;
-            } else if entry.arrival <= now {
+                sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
+                continue;
+            }
+            sums.queued_time = sums.queued_time.wrapping_sub(entry.queued());
+            if entry.arrival <= now {
                 backlog.packets += 1;
                 backlog.bytes += u64::from(entry.size);
             }
@@ -143,13 +171,105 @@ impl Ledger {
         (sums, backlog)
     }
 
-    /// Starts a new interval for [`queued_max`](Self::queued_max).
-    pub(crate) fn reset_queued_max(&mut self) {
-        self.queued_max = 0;
+    /// Packets entered that will be lost only after `now`, on the wire or for want of room.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        let lost = self.entries.iter().filter(|entry| entry.lost && entry.departure > now).count();
+        lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()
     }
 
-    /// Longest wait of any packet entered since [`reset_queued_max`](Self::reset_queued_max), in nanoseconds.
-    pub(crate) fn queued_max(&self) -> u64 {
-        self.queued_max
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        self.forget(now);
+        self.sums.queued_max = 0;
+        self.interval = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+    fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
+        Entry { arrival: at(arrival), start: at(start), departure: at(departure), size: 100, lost }
+    }
+    /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
+    fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {
+        let (sums, backlog) = ledger.read(at(now));
+        let Sums { packets, bytes, queued_time, queued_max, lost, overflows } = sums;
+        (
+            [packets, bytes, queued_time, queued_max, lost, overflows],
+            (backlog.packets, backlog.bytes, backlog.busy),
+            ledger.doomed(at(now)),
+        )
+    }
+
+    #[test]
+    fn a_reading_tells_what_has_happened_by_then_and_nothing_else() {
+        let mut ledger = Ledger::default();
+        ledger.enter(at(0), entry(0, 0, 10, false));
+        ledger.enter(at(0), entry(5, 10, 20, true));
+        ledger.enter(at(0), entry(12, 20, 30, false));
+        ledger.enter_overflow(at(0), at(13));
+        assert_eq!(read(&mut ledger, 0), ([0; 6], (0, 0, true), 2));
+        assert_eq!(read(&mut ledger, 9), ([0; 6], (1, 100, true), 2));
+        assert_eq!(read(&mut ledger, 10), ([1, 100, 5, 5, 0, 0], (0, 0, true), 2));
+        assert_eq!(read(&mut ledger, 13), ([1, 100, 5, 5, 0, 1], (1, 100, true), 1));
+        assert_eq!(read(&mut ledger, 20), ([2, 200, 13, 8, 1, 1], (0, 0, true), 0));
+        assert_eq!(read(&mut ledger, 30), ([3, 300, 13, 8, 1, 1], (0, 0, false), 0));
+    }
+
+    #[test]
+    fn a_reading_does_not_depend_on_those_before() {
+        let build = || {
+            let mut ledger = Ledger::default();
+            for n in 0..20 {
+                ledger.enter(at(0), entry(n * 3, n * 7, n * 7 + 7, n % 4 == 1));
+                if n % 5 == 0 {
+                    ledger.enter_overflow(at(0), at(n * 3));
+                }
+            }
+            ledger
+        };
+        let mut often = build();
+        for now in 0..150 {
+            assert_eq!(read(&mut often, now), read(&mut build(), now), "at {now}");
+        }
+    }
+
+    #[test]
+    fn the_longest_wait_is_of_the_interval() {
+        let mut ledger = Ledger::default();
+        ledger.enter(at(0), entry(0, 40, 50, false));
+        ledger.enter(at(0), entry(30, 50, 60, false));
+        assert_eq!(read(&mut ledger, 39).0[3], 0);
+        assert_eq!(read(&mut ledger, 45).0[3], 40);
+        ledger.reset_queued_max(at(45));
+        assert_eq!(read(&mut ledger, 49).0[3], 0);
+        assert_eq!(read(&mut ledger, 80).0[3], 20);
+    }
+
+    #[test]
+    fn it_grows_with_the_queue_and_not_with_the_run() {
+        let mut ledger = Ledger::default();
+        for n in 0..100_000 {
+            ledger.enter(at(n * 10), entry(n * 10, n * 10, n * 10 + 30, false));
+            ledger.enter_overflow(at(n * 10), at(n * 10 + n % 3));
+        }
+        assert!(ledger.entries.capacity() <= 64 && ledger.overflows.len() <= 3);
+        assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
+    }
+
+    #[test]
+    fn waits_that_never_end_do_not_overflow_the_sum() {
+        let mut ledger = Ledger::default();
+        let never = u64::MAX;
+        ledger.enter(at(0), entry(0, 0, never, false));
+        for n in 1..4 {
+            ledger.enter(at(0), entry(n, never, never, false));
+        }
+        assert_eq!(read(&mut ledger, 10), ([0; 6], (3, 300, true), 0));
     }
 }

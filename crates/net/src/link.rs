@@ -5,10 +5,11 @@
 //! for the departure, and no queue but a [`Ledger`]. Everything else (active queue management, priorities, rate schedules,
 //! traces, jitter, outages, or somebody recording) takes the general way in `general`, with an event per departure.
 
-use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
-use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
+use std::collections::VecDeque;
 
-use crate::arena::{Arena, NIL};
+use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
+
+use crate::arena::{Arena, OnWire};
 use crate::general::General;
 use crate::ledger::{Entry, Ledger};
 use crate::loss::LossModel;
@@ -34,7 +35,7 @@ pub struct LinkStats {
     pub drops_down: u64,
     /// Packets marked congestion-experienced.
     pub marks: u64,
-    /// Packets whose time in the queue is known.
+    /// Packets whose transmission has begun, so that their time in the queue is known.
     pub queued_packets: u64,
     /// Sum of their times in the queue, transmission excluded.
     pub queued_time: TimeDelta,
@@ -63,9 +64,8 @@ pub struct Link {
     rate: Option<ConstantRate>,
     delay: TimeDelta,
     framing: u32,
-    /// The wire: packets that will arrive at the far end, oldest first, linked through their slots.
-    head: u32,
-    tail: u32,
+    /// Packets that will arrive at the far end, oldest first.
+    wire: VecDeque<OnWire>,
     ledger: Ledger,
     limit: Limit,
     pub(crate) loss: Option<Box<LossModel>>,
@@ -103,8 +103,7 @@ impl Link {
             rate: parts.rate.map(ConstantRate::new),
             delay: parts.delay,
             framing: parts.framing,
-            head: NIL,
-            tail: NIL,
+            wire: VecDeque::new(),
             ledger: Ledger::default(),
             // Without serialisation nothing ever waits.
             limit: if parts.rate.is_some() { parts.limit } else { Limit::NONE },
@@ -136,7 +135,8 @@ impl Link {
         self.delay
     }
 
-    /// Offers a packet that arrives at `at` to a link on the fast way; `now` is the present. None when the queue is full.
+    /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the
+    /// queue is full.
     ///
     /// Offers must come in the order of their arrival, which may lie ahead of the present.
     #[inline]
@@ -144,20 +144,19 @@ impl Link {
         &mut self,
         now: Timestamp,
         at: Timestamp,
-        slot: u32,
+        (slot, size): (u32, u32),
         arena: &Arena,
     ) -> Option<Accepted> {
         debug_assert!(self.general.is_none());
-        let packet = &arena[slot].packet;
-        let size = packet.size + self.framing;
+        let size = size.saturating_add(self.framing);
         let (held, held_bytes) = self.ledger.held();
         let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
         if !roomy && self.is_full(now, at, size) {
-            self.ledger.enter_overflow(at);
+            self.ledger.enter_overflow(now, at);
             return None;
         }
         let (start, departure) = self.serialise(at, size);
-        let lost = self.loss.as_mut().is_some_and(|loss| loss.lose(packet));
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)));
         self.ledger.enter(now, Entry { arrival: at, start, departure, size, lost });
         Some(Accepted { arrival: departure + self.delay, lost })
     }
@@ -178,33 +177,16 @@ impl Link {
 
     /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
     #[inline]
-    pub(crate) fn append(&mut self, slot: u32, arrival: Timestamp, arena: &mut Arena) -> bool {
-        let place = &mut arena[slot];
-        place.time = arrival;
-        place.next = NIL;
-        if self.tail == NIL {
-            self.head = slot;
-            self.tail = slot;
-            true
-        } else {
-            arena[self.tail].next = slot;
-            self.tail = slot;
-            false
-        }
+    pub(crate) fn append(&mut self, packet: OnWire) -> bool {
+        let was_empty = self.wire.is_empty();
+        self.wire.push_back(packet);
+        was_empty
     }
 
     /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
     #[inline]
-    pub(crate) fn pop(&mut self, arena: &Arena) -> (u32, Option<Timestamp>) {
-        let slot = self.head;
-        let next = arena[slot].next;
-        self.head = next;
-        if next == NIL {
-            self.tail = NIL;
-            (slot, None)
-        } else {
-            (slot, Some(arena[next].time))
-        }
+    pub(crate) fn pop(&mut self) -> (Option<OnWire>, Option<Timestamp>) {
+        (self.wire.pop_front(), self.wire.front().map(|next| next.arrival))
     }
 
     pub(crate) fn framing(&self) -> u32 {
@@ -212,8 +194,8 @@ impl Link {
     }
 
     /// Arrival of the last packet on the wire, if there is one.
-    pub(crate) fn last_arrival(&self, arena: &Arena) -> Option<Timestamp> {
-        (self.tail != NIL).then(|| arena[self.tail].time)
+    pub(crate) fn last_arrival(&self) -> Option<Timestamp> {
+        self.wire.back().map(|packet| packet.arrival)
     }
 
     /// The counters at `now`.
@@ -228,37 +210,25 @@ impl Link {
             sent_bytes: sums.bytes,
             drops_overflow: sums.overflows,
             drops_loss: sums.lost,
-            queued_packets: sums.packets,
+            queued_packets: sums.packets + u64::from(backlog.busy),
             queued_time: TimeDelta::from_nanos(sums.queued_time),
-            queued_max: TimeDelta::from_nanos(self.ledger.queued_max()),
+            queued_max: TimeDelta::from_nanos(sums.queued_max),
             backlog_packets: backlog.packets,
             backlog_bytes: backlog.bytes,
             ..LinkStats::default()
         }
     }
 
-    /// Starts a new interval for `queued_max`.
-    pub(crate) fn reset_queued_max(&mut self) {
-        match &mut self.general {
-            Some(general) => general.reset_queued_max(),
-            None => self.ledger.reset_queued_max(),
-        }
+    /// Packets given up already that will be lost only after `now`.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        self.ledger.doomed(now)
     }
 
-    /// Counts, records and frees a packet that a link on the general way has lost.
-    pub(crate) fn drop_general(
-        &mut self,
-        id: LinkId,
-        now: Timestamp,
-        slot: u32,
-        reason: DropReason,
-        arena: &mut Arena,
-        records: &mut Vec<LinkRecord>,
-    ) {
-        if let Some(general) = &mut self.general {
-            general.count_drop(reason);
-            general.note(id, now, slot, LinkEvent::Drop(reason), arena, records);
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        match &mut self.general {
+            Some(general) => general.reset_queued_max(),
+            None => self.ledger.reset_queued_max(now),
         }
-        arena.free(slot);
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use warpline_core::record::LinkRecord;
 use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, OnWire};
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::general::{Announce, General, Step};
 use crate::jitter::JitterConfig;
 use crate::link::{Link, LinkStats, Parts};
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
-use crate::qdisc::{Limit, Qdisc as _, QdiscConfig};
+use crate::qdisc::{Limit, QdiscConfig};
 use crate::schedule::RateSchedule;
 use crate::serialise::{ConstantRate, Serialiser};
 
@@ -32,6 +32,8 @@ pub trait Hosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteId(u32);
 
+/// The last instant there is.
+const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
 /// Marks the end of a route in the table of hops.
 const END: u32 = u32::MAX;
 /// Marks a hop onto a link that only the link before it feeds.
@@ -80,7 +82,8 @@ pub struct LinkConfig {
     pub loss: LossConfig,
     /// Extra delay per packet.
     pub jitter: Option<JitterConfig>,
-    /// Outages as (from, until), in order and apart from each other.
+    /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, what is on the wire arrives.
+    /// Those that meet or overlap become one.
     pub outages: Vec<(Timestamp, Timestamp)>,
     /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
     pub framing: u32,
@@ -167,8 +170,9 @@ impl Core {
     fn send(&mut self, now: Timestamp, route: RouteId, mut packet: Packet) {
         packet.id = self.next_packet;
         self.next_packet += 1;
-        let slot = self.arena.insert(packet, route.0);
-        self.forward(now, slot);
+        let size = packet.size;
+        let slot = self.arena.insert(&packet);
+        self.forward(now, OnWire { arrival: now, slot, hop: route.0, size });
     }
 
     #[inline]
@@ -189,27 +193,25 @@ impl Core {
     /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
-    fn forward(&mut self, now: Timestamp, slot: u32) {
+    fn forward(&mut self, now: Timestamp, packet: OnWire) {
+        let OnWire { slot, size, .. } = packet;
         let mut at = now;
-        let mut hop = self.arena[slot].hop as usize;
+        let mut hop = packet.hop as usize;
         loop {
             let index = self.hops[hop] & !EXPRESS;
+            hop += 1;
             let link = &mut self.links[index as usize];
             if link.general.is_some() {
-                self.arena[slot].hop = hop as u32 + 1;
+                self.arena.set_hop(slot, hop as u32);
                 return self.forward_general(now, slot, index);
             }
-            let Some(accepted) = link.offer(now, at, slot, &self.arena) else {
-                return self.arena.free(slot);
+            let accepted = match link.offer(now, at, (slot, size), &self.arena) {
+                Some(accepted) if !accepted.lost => accepted,
+                _ => return self.arena.free(slot),
             };
-            hop += 1;
-            if accepted.lost {
-                return self.arena.free(slot);
-            }
             let next = self.hops[hop];
             if next & EXPRESS == 0 || next == END {
-                self.arena[slot].hop = hop as u32;
-                if link.append(slot, accepted.arrival, &mut self.arena) {
+                if link.append(OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size }) {
                     self.events.push(Key::new(accepted.arrival, Class::Arrival, index));
                 }
                 return;
@@ -240,28 +242,28 @@ impl Core {
 
     /// The packet at the head of the link's wire has arrived: takes it out, announcing the one behind it.
     #[inline]
-    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
         let link = &mut self.links[index as usize];
         if link.general.is_some() {
             return self.take_arrival_general(now, index);
         }
-        let (slot, next) = link.pop(&self.arena);
+        let (packet, next) = link.pop();
         match next {
             Some(time) => self.events.replace_top(Key::new(time, Class::Arrival, index)),
             None => self.events.vacate_top(),
         }
-        Some(slot)
+        packet
     }
 
     #[inline(never)]
-    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<u32> {
+    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
         self.events.vacate_top();
         let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
-        let (slot, next) = self.links[index as usize].take_general(step);
+        let (packet, next) = self.links[index as usize].take_general(step);
         if let Some(time) = next {
             self.events.push(Key::new(time, Class::Arrival, index));
         }
-        slot
+        packet
     }
 
     #[inline(never)]
@@ -285,7 +287,7 @@ impl Network {
     pub fn new() -> Self {
         Network {
             core: Core {
-                arena: Arena::new(),
+                arena: Arena::default(),
                 events: EventQueue::default(),
                 links: Vec::new(),
                 hops: Vec::new(),
@@ -307,25 +309,27 @@ impl Network {
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
         let (simple_rate, rate) = match &config.rate {
             RateConfig::Unlimited => (true, None),
-            RateConfig::Constant(rate) => (true, Some(*rate)),
+            // At rate 0 nothing ever leaves: there is no departure to know in advance.
+            RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
         let limit = match &config.qdisc {
+            // Without serialisation nothing ever waits.
+            QdiscConfig::DropTail { .. } if matches!(config.rate, RateConfig::Unlimited) => Some(Limit::NONE),
             QdiscConfig::DropTail { limit } => Some(*limit),
             _ => None,
         };
         let simple = config.jitter.is_none() && config.outages.is_empty() && !config.record;
         let general = (!(simple && simple_rate && limit.is_some())).then(|| {
-            let mut qdisc = config.qdisc.build(stream("qdisc"));
-            let serialiser = config.rate.serialiser();
-            if let Some(serialiser) = &serialiser {
-                qdisc.set_rate(serialiser.rate_at(Timestamp::ZERO));
-            }
+            let qdisc = match limit {
+                Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
+                None => config.qdisc.build(stream("qdisc")),
+            };
             let jitter = config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter")));
-            General::new(qdisc, serialiser, jitter, config.outages.clone(), config.record)
+            General::new(qdisc, config.rate.serialiser(), jitter, config.outages, config.record)
         });
-        if let Some(&(from, _)) = config.outages.first() {
-            self.core.events.push(Key::new(from, Class::Control, id));
+        if let Some(at) = general.as_ref().and_then(General::next_switch) {
+            self.core.events.push(Key::new(at, Class::Control, id));
         }
         let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
         self.core.links.push(Link::new(Parts {
@@ -383,7 +387,9 @@ impl Network {
             }
             let link = hop & !EXPRESS;
             let fed_by = feeder[link as usize];
+            // A hop that takes no time would change the order of events of one instant.
             let express = fed_by < MANY
+                && !core.links[link as usize].delay().is_zero()
                 && core.links[link as usize].general.is_none()
                 && core.links[fed_by as usize].general.is_none();
             core.hops[index] = if express { link | EXPRESS } else { link };
@@ -394,6 +400,8 @@ impl Network {
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.
     pub fn run_until<H: Hosts>(&mut self, limit: Timestamp, hosts: &mut H, budget: u64) -> Pause {
         self.prepare();
+        // What never happens is not handled at the end of time either.
+        let limit = limit.min(LAST);
         let mut left = budget;
         let pause = loop {
             let Some(key) = self.core.events.peek() else { break Pause::Reached };
@@ -409,14 +417,13 @@ impl Network {
             self.now = now;
             match key.class() {
                 Class::Arrival => {
-                    let Some(slot) = self.core.take_arrival(now, key.index()) else { continue };
-                    let place = &self.core.arena[slot];
-                    if self.core.hops[place.hop as usize] != END {
-                        self.core.forward(now, slot);
+                    let Some(arrived) = self.core.take_arrival(now, key.index()) else { continue };
+                    if self.core.hops[arrived.hop as usize] != END {
+                        self.core.forward(now, arrived);
                     } else {
                         // Copied out, as its slot is likely to be the first that the answer takes.
-                        let packet = place.packet;
-                        self.core.arena.free(slot);
+                        let packet = self.core.arena.packet(arrived.slot);
+                        self.core.arena.free(arrived.slot);
                         self.core.delivered += 1;
                         hosts.handle_packet(now, &packet, &mut Port { core: &mut self.core, now });
                     }
@@ -451,11 +458,14 @@ impl Network {
         self.now
     }
 
-    /// A port to send and set timers with from outside of a call, at time `now`, which must not lie before the events
-    /// handled so far.
+    /// A port to send and set timers with from outside of a call, at time `now`. Events before that must have been handled
+    /// ([`run_until`](Self::run_until) `now`); it does not lie before the present.
     pub fn port(&mut self, now: Timestamp) -> Port<'_> {
-        debug_assert!(now >= self.now);
+        debug_assert!(now >= self.now, "{now} is past, the present is {}", self.now);
+        debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
         self.prepare();
+        // What is sent now has happened by now, whoever reads a counter next.
+        self.now = self.now.max(now);
         Port { core: &mut self.core, now }
     }
 
@@ -477,7 +487,8 @@ impl Network {
 
     /// Starts a new interval for the longest queueing time of a link.
     pub fn reset_queued_max(&mut self, id: LinkId) {
-        self.core.links[id.index()].reset_queued_max();
+        let now = self.now;
+        self.core.links[id.index()].reset_queued_max(now);
     }
 
     /// The records made since the last call, in order of time.
@@ -501,8 +512,11 @@ impl Network {
         self.handled
     }
 
-    /// Packets sent, delivered to an endpoint, and under way now. Together with the links' drops they balance.
+    /// Packets sent, delivered to an endpoint, and under way now. Sent are those delivered, under way, and dropped by links.
     pub fn packets(&self) -> (u64, u64, u64) {
-        (self.core.next_packet, self.core.delivered, u64::from(self.core.arena.live()))
+        // A link on the fast way gives up a packet as soon as its loss is certain, which may be ahead of time.
+        let doomed: usize = self.core.links.iter().map(|link| link.doomed(self.now)).sum();
+        let live = self.core.arena.live() as u64;
+        (self.core.next_packet, self.core.delivered, live + doomed as u64)
     }
 }

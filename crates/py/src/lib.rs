@@ -1,1 +1,29 @@
-//! placeholder
+//! The extension module `warpline._warpline`: scenarios, runs, tables and congestion controls for Python.
+//!
+//! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
+
+mod cc;
+mod run;
+mod scenario;
+mod table;
+
+use pyo3::prelude::*;
+
+/// The compiled part of warpline.
+#[pymodule]
+mod _warpline {
+    #[pymodule_export]
+    use crate::cc::{AckSample, CcConfig, CongestionEvent};
+    #[pymodule_export]
+    use crate::run::{Progress, Run, run_scenario};
+    #[pymodule_export]
+    use crate::scenario::{Scenario, json_schema};
+    #[pymodule_export]
+    use crate::table::Table;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -132,6 +132,21 @@ impl Drop for PartialDirectory {
     }
 }
 
+/// Removes what this process has written so far for the run directory `target`, and leaves `target` as it is: for a process that ends
+/// at once, such as on a second Ctrl-C.
+pub fn discard_unfinished(target: &Path) {
+    let Ok((parent, name)) = split(target) else { return };
+    let path = parent.join(format!(".{name}.partial-{}", std::process::id()));
+    // A run that is still being written may add a file between the listing and the removal.
+    for _ in 0..100 {
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            _ => break,
+        }
+    }
+    let _ = fs::remove_file(lock_path(&path));
+}
+
 /// The lock file of a partial directory.
 fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -26,6 +26,7 @@ pub mod writer;
 pub use address::{AddressBook, EndpointAddress};
 pub use column::{Row, Word};
 pub use compare::{Change, Comparison, compare};
+pub use directory::discard_unfinished;
 pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
 pub use measures::{Measure, Subject, measures};

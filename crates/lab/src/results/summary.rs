@@ -43,9 +43,10 @@ pub struct RunInfo {
 /// Metrics of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sum of the flows' goodput, in bit/s.
+    /// Unique application bits delivered per second of the measured part of the run. A flow's own goodput is over its own
+    /// lifetime, so that those of flows that come and go add up to more.
     pub goodput_bps: f64,
-    /// Sum of the flows' throughput, in bit/s.
+    /// Wire bits sent per second of the measured part of the run.
     pub throughput_bps: f64,
     /// Packets lost on all links.
     pub drops: u64,
@@ -67,11 +68,11 @@ pub struct GroupSummary {
     pub cc: String,
     /// Number of flows.
     pub flows: u64,
-    /// Sum of the flows' goodput, in bit/s.
+    /// Unique application bits delivered per second of the measured part of the run.
     pub goodput_bps: f64,
-    /// Mean of the flows' goodput, in bit/s.
+    /// Mean of the flows' own goodput, in bit/s.
     pub goodput_mean_bps: f64,
-    /// Sum of the flows' throughput, in bit/s.
+    /// Wire bits sent per second of the measured part of the run.
     pub throughput_bps: f64,
     /// Jain's fairness index of the flows' goodput.
     pub jain: Option<f64>,
@@ -131,9 +132,10 @@ impl Summary {
         for value in [&mut info.duration_s, &mut info.warmup_s, &mut info.simulated_s] {
             *value = if value.is_finite() { *value } else { 0.0 };
         }
+        let measured_s = info.simulated_s - info.warmup_s;
         let totals = Totals {
-            goodput_bps: flows.iter().map(|flow| flow.goodput_bps).sum(),
-            throughput_bps: flows.iter().map(|flow| flow.throughput_bps).sum(),
+            goodput_bps: rate(flows.iter().map(|flow| flow.delivered_bytes).sum(), measured_s),
+            throughput_bps: rate(flows.iter().map(|flow| flow.sent_bytes).sum(), measured_s),
             drops: links.iter().map(LinkRow::drops).sum(),
             marks: links.iter().map(|link| link.marks).sum(),
             jain: jain(flows.iter().map(|flow| flow.goodput_bps)),
@@ -149,7 +151,7 @@ impl Summary {
                 }
             }
         }
-        let groups = members.iter().map(|flows| GroupSummary::new(flows)).collect();
+        let groups = members.iter().map(|flows| GroupSummary::new(flows, measured_s)).collect();
         Summary {
             warpline: env!("CARGO_PKG_VERSION").to_owned(),
             format: FORMAT,
@@ -170,17 +172,20 @@ impl Summary {
     }
 }
 
+/// Bits per second of `bytes` in `seconds`; zero in no time.
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
 impl GroupSummary {
-    /// Aggregates the flows of one group.
-    pub fn new(flows: &[&FlowRow]) -> GroupSummary {
+    /// Aggregates the flows of one group over the `measured_s` seconds that were measured.
+    pub fn new(flows: &[&FlowRow], measured_s: f64) -> GroupSummary {
         let sum = |field: fn(&FlowRow) -> u64| flows.iter().map(|flow| field(flow)).sum::<u64>();
-        let sum_f = |field: fn(&FlowRow) -> f64| flows.iter().map(|flow| field(flow)).sum::<f64>();
         let max =
             |field: fn(&FlowRow) -> Option<f64>| flows.iter().filter_map(|flow| field(flow)).reduce(f64::max);
         let first_sent = |flow: &FlowRow| flow.sent_packets.saturating_sub(flow.retransmitted_packets) as f64;
         let (sent_packets, retransmitted_packets) =
             (sum(|f| f.sent_packets), sum(|f| f.retransmitted_packets));
-        let goodput_bps = sum_f(|f| f.goodput_bps);
         let one_of = |field: fn(&FlowRow) -> &str| {
             let mut words: Vec<&str> = flows.iter().map(|flow| field(flow)).collect();
             words.sort_unstable();
@@ -192,9 +197,9 @@ impl GroupSummary {
             app: one_of(|f| &f.app),
             cc: one_of(|f| f.cc.as_deref().unwrap_or(&f.transport)),
             flows: flows.len() as u64,
-            goodput_bps,
-            goodput_mean_bps: goodput_bps / flows.len().max(1) as f64,
-            throughput_bps: sum_f(|f| f.throughput_bps),
+            goodput_bps: rate(sum(|f| f.delivered_bytes), measured_s),
+            goodput_mean_bps: mean(flows.iter().map(|flow| flow.goodput_bps)).unwrap_or(0.0),
+            throughput_bps: rate(sum(|f| f.sent_bytes), measured_s),
             jain: jain(flows.iter().map(|flow| flow.goodput_bps)),
             sent_packets,
             retransmitted_packets,

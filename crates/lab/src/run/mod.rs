@@ -59,6 +59,8 @@ pub struct Progress {
     pub simulated: TimeDelta,
     /// Duration of the whole run.
     pub duration: TimeDelta,
+    /// Links crossed by packets.
+    pub packet_hops: u64,
     /// Events handled.
     pub events: u64,
 }
@@ -216,7 +218,8 @@ pub fn run(
                 return Control::Stop;
             }
             let simulated = network.now() - Timestamp::ZERO;
-            observe(&Progress { simulated, duration, events: network.events() })
+            let packet_hops = network.packet_hops();
+            observe(&Progress { simulated, duration, packet_hops, events: network.events() })
         });
         if let Some(error) = failure {
             return Err(error.into());

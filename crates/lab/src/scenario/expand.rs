@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warpline_core::{Rate, TimeDelta};
+use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
+use warpline_net::routing::{Graph, Metric, Router};
+use warpline_net::topology;
 
 use super::document::Step;
 use super::flow::{Application, FlowRecordKind, Transport};
 use super::link::{Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
 use super::quantity::{BitRate, StartTime, Time};
-use super::routes::Routes;
 use super::tcp::TcpOptions;
 use super::topology::Topology;
 use super::{Cc, Scenario};
@@ -237,55 +238,38 @@ impl Builder<'_> {
         self.one_way(b, a, &back, origin);
     }
 
+    /// The links that a topology stands for, each with the key of the scenario that its options come from.
     fn topology(&mut self, topology: &Topology) {
-        let at = |name: &str| vec![key("topology"), key(name)];
-        match topology {
+        let links = match topology {
             Topology::Dumbbell { pairs, bottleneck, access, access_delays, rtt } => {
                 let pairs = pairs.unwrap_or_else(|| self.scenario.pairs_needed("left", "right"));
                 let access = access_with_defaults(access, bottleneck);
                 let delays = access_delays.as_deref().unwrap_or_default();
-                let delay_of = |i: u32| match delays {
-                    [] => access.options.delay.unwrap_or_default(),
-                    _ => delays[i as usize % delays.len()],
+                let own = |pair: usize| {
+                    let mut own = access.clone();
+                    if !delays.is_empty() {
+                        own.options.delay = Some(delays[pair % delays.len()]);
+                    }
+                    ("access", own)
                 };
                 let mut middle = bottleneck.clone();
                 if let Some(rtt) = rtt {
-                    let edges = delay_of(0).0 * 2;
+                    let edges = own(0).1.options.delay.unwrap_or_default().0 * 2;
                     middle.options.delay = Some(Time((rtt.0 / 2).saturating_sub(edges)));
                 }
-                self.duplex("r1", "r2", &middle, &at("bottleneck"));
-                for i in 0..pairs {
-                    let mut own = access.clone();
-                    own.options.delay = Some(delay_of(i));
-                    self.duplex(&format!("left.{i}"), "r1", &own, &at("access"));
-                    self.duplex(&format!("right.{i}"), "r2", &own, &at("access"));
-                }
+                topology::dumbbell_with(pairs as usize, own, ("bottleneck", middle), own)
             }
             Topology::ParkingLot { hops, pairs, hop, access } => {
                 let pairs = pairs.unwrap_or_else(|| self.scenario.pairs_needed("left", "right"));
-                let access = access_with_defaults(access, hop);
-                for i in 0..*hops {
-                    self.duplex(&format!("r{i}"), &format!("r{}", i + 1), hop, &at("hop"));
-                }
-                for i in 0..pairs {
-                    self.duplex(&format!("left.{i}"), "r0", &access, &at("access"));
-                    self.duplex(&format!("right.{i}"), &format!("r{hops}"), &access, &at("access"));
-                }
-                for i in 0..*hops {
-                    self.duplex(&format!("in.{i}"), &format!("r{i}"), &access, &at("access"));
-                    self.duplex(&format!("out.{i}"), &format!("r{}", i + 1), &access, &at("access"));
-                }
+                let access = ("access", access_with_defaults(access, hop));
+                topology::parking_lot(*hops as usize, pairs as usize, access, ("hop", hop.clone()))
             }
-            Topology::Chain { hops, hop } => {
-                for i in 0..*hops {
-                    self.duplex(&format!("n{i}"), &format!("n{}", i + 1), hop, &at("hop"));
-                }
-            }
-            Topology::Star { leaves, leaf } => {
-                for i in 0..*leaves {
-                    self.duplex(&format!("leaf.{i}"), "hub", leaf, &at("leaf"));
-                }
-            }
+            Topology::Chain { hops, hop } => topology::chain(*hops as usize, ("hop", hop.clone())),
+            Topology::Star { leaves, leaf } => topology::star(*leaves as usize, ("leaf", leaf.clone())),
+        };
+        for link in links {
+            let (name, options) = &link.params;
+            self.duplex(&link.from, &link.to, options, &[key("topology"), key(name)]);
         }
     }
 
@@ -297,9 +281,18 @@ impl Builder<'_> {
     }
 
     fn flows(&mut self, problems: &mut Vec<Problem>) {
-        let links: Vec<(usize, usize, TimeDelta)> =
-            self.expanded.links.iter().map(|l| (l.from, l.to, l.delay)).collect();
-        let mut routes = Routes::new(self.expanded.nodes.len(), &links);
+        let mut graph = Graph::new();
+        for name in &self.expanded.nodes {
+            graph.node(name);
+        }
+        for link in &self.expanded.links {
+            graph.link(&self.expanded.nodes[link.from], &self.expanded.nodes[link.to], link.delay);
+        }
+        let mut router = Router::new(graph, Metric::Delay);
+        let mut between = |from: usize, to: usize| -> Option<Vec<usize>> {
+            let route = router.route(NodeId(from as u32), NodeId(to as u32)).ok()?;
+            Some(route.into_iter().map(LinkId::index).collect())
+        };
         let hosts: BTreeMap<&str, &TcpOptions> = self
             .scenario
             .host
@@ -340,7 +333,7 @@ impl Builder<'_> {
                     });
                     break;
                 }
-                let (forward, reverse) = (routes.between(from, to), routes.between(to, from));
+                let (forward, reverse) = (between(from, to), between(to, from));
                 let (Some(forward), Some(reverse)) = (&forward, &reverse) else {
                     let (a, b) =
                         if forward.is_none() { (&from_name, &to_name) } else { (&to_name, &from_name) };

@@ -13,7 +13,6 @@ pub mod flow;
 pub mod link;
 mod load;
 pub mod quantity;
-mod routes;
 pub mod schema;
 mod semantics;
 mod semantics_flow;

@@ -76,7 +76,7 @@ pub trait Qdisc: std::fmt::Debug + Send {
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued>;
     /// Packets and bytes waiting.
     fn backlog(&self) -> (u32, u64);
-    /// The link's rate, told once at the start and at each change; 0 where it is stalled or not known. RED needs it for
+    /// The link's rate, told at the start and, after a change, before the next packet; 0 where it is stalled or not known. RED needs it for
     /// the decay of its average over idle time.
     fn set_rate(&mut self, rate: Rate) {
         let _ = rate;

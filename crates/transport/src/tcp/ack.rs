@@ -386,7 +386,12 @@ impl<C: CongestionControl> Connection<C> {
         if self.dupacks == 1 && self.phase == Phase::Open {
             self.flight_before = self.nxt - self.una;
         }
-        if self.phase == Phase::Loss {
+        // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
+        // else every new segment would cause a duplicate that lets out the next.
+        let barred = self.phase != Phase::Recovery
+            && self.una <= self.recover
+            && self.dupacks >= self.config.dupack_threshold;
+        if self.phase == Phase::Loss || barred {
             return;
         }
         let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);

@@ -140,7 +140,9 @@ impl Receiver {
         let free = self.buffer.saturating_sub(self.unread()) >> self.scale << self.scale;
         let step = u64::from(self.full).min(self.buffer / 2);
         let edge = self.nxt + free;
-        if edge >= self.edge + step || free == self.buffer { edge.max(self.edge) } else { self.edge }
+        let moves = edge >= self.edge + step || free == self.buffer;
+        // A FIN may have come one past the edge.
+        if moves { edge.max(self.edge) } else { self.edge.max(self.nxt) }
     }
 
     /// The window to send in an acknowledgement now (also done with it: the acknowledgement counts as sent).
@@ -405,6 +407,18 @@ mod tests {
         r.take(50_000);
         assert!(r.ack_now);
         assert!(r.acknowledge(false) >= 50_000);
+    }
+
+    #[test]
+    fn a_fin_fits_behind_a_closed_window() {
+        let mut r = receiver();
+        r.set_auto_read(false);
+        r.on_data(NOW, 1, 100_001, false);
+        assert_eq!(r.acknowledge(false), 0);
+        r.on_data(NOW, 100_001, 100_002, true);
+        assert!(r.fin_received());
+        assert_eq!(r.acknowledge(false), 0);
+        assert_eq!(r.take(u64::MAX), 100_000);
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(super) struct Scoreboard {
     lost_waiting: u32,
     /// No lost segment that waits is before.
     retransmit_cursor: u64,
-    /// Every segment before is sacked, lost, or was retransmitted.
+    /// Every segment before is sacked, lost, or retransmitted.
     mark_cursor: u64,
     /// One past the highest sacked segment, and its last byte.
     sacked_top: u64,
@@ -289,7 +289,7 @@ impl Scoreboard {
             return;
         }
         for p in self.mark_cursor.max(self.base)..position {
-            let fresh = self.at(p).is_some_and(|sent| sent.flags & Sent::RETRANSMITTED == 0);
+            let fresh = self.at(p).is_some_and(|sent| sent.flags & Sent::RETRANS == 0);
             if fresh && let Some(sent) = self.mark_lost(p) {
                 each(&sent);
             }
@@ -306,10 +306,11 @@ impl Scoreboard {
         mut each: impl FnMut(&Sent),
     ) -> Option<Timestamp> {
         let mut wake = None;
-        // Segments sent once are in the order of sending.
+        // Segments sent once are in the order of sending. (After an undo there may be others among them, which then wait
+        // for a segment sent after them.)
         self.mark_cursor = self.mark_cursor.max(self.base);
         while let Some(&sent) = self.at(self.mark_cursor) {
-            if sent.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANSMITTED) == 0 {
+            if sent.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == 0 {
                 if !rack.sent_before(&sent) {
                     break;
                 }

@@ -1,0 +1,108 @@
+# Everything that is done to this repository. `make help` lists it.
+#
+# `make run` and `make test` set themselves up: Rust (cargo) and Python 3 are expected, Debian packages are installed when
+# run as root; otherwise the exact command is printed and the checks that need them are left out (with CI=true: fail).
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+CARGO ?= cargo
+PYTHON ?= python3
+SCENARIO ?= scenarios/dumbbell.toml
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Checks use one profile for everything, so that the large dependencies are compiled once.
+DEBUG := $(TARGET)/debug/warpline
+RELEASE := $(TARGET)/release/warpline
+VENV := .venv
+# Says which check begins.
+say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+ifdef NO_COLOR
+say = @printf '\n== %s\n' "$(1)"
+endif
+
+.PHONY: help run test bench docs schema python clean setup-run setup-test setup-bench \
+	format lint deny test-rust test-docs test-scenarios test-python
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and its report's path
+	$(CARGO) build --release --locked --package warpline-cli
+	$(RELEASE) run $(SCENARIO)
+
+test: setup-test format lint deny test-rust test-docs test-scenarios test-python ## Run every check
+	@printf '\nAll checks passed.\n'
+
+bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
+	$(CARGO) build --release --locked --package warpline-cli
+	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
+
+docs: ## Make the book (with mdBook, if it is there) and the API documentation
+	$(CARGO) doc --locked --no-deps --workspace
+	@if command -v mdbook >/dev/null; then mdbook build docs; \
+	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
+
+schema: ## Write the scenarios' schema and reference anew, after a change of the scenario's structs
+	$(CARGO) build --locked --package warpline-cli
+	$(DEBUG) schema > docs/scenario.schema.json
+	$(DEBUG) schema --markdown > docs/src/reference.md
+
+python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
+	$(VENV)/bin/python -m pip install --quiet '.[plot]'
+	@echo "source $(VENV)/bin/activate, then: import warpline"
+
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf $(VENV) docs/book
+
+# Set-up ---------------------------------------------------------------------------------------------------------------
+
+setup-run:
+	@scripts/setup.sh run
+
+setup-test:
+	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+
+format: ## Formatting
+	$(call say,format)
+	$(CARGO) fmt --all --check
+
+lint: ## Clippy without warnings
+	$(call say,lint)
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+
+deny: ## Licences, sources and known vulnerabilities of what we depend on
+	$(call say,deny)
+	@scripts/deny.sh
+
+test-rust: ## Unit, property, snapshot, command-line and browser tests
+	$(call say,test-rust)
+	$(CARGO) test --locked --workspace --exclude warpline-py
+
+test-docs: ## The API documentation without warnings
+	$(call say,test-docs)
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --workspace --document-private-items
+
+test-scenarios: ## Every scenario loads, and the schema and reference in docs are those of the code
+	$(call say,test-scenarios)
+	$(CARGO) build --locked --package warpline-cli
+	$(DEBUG) check scenarios/*.toml
+	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
+	|| { echo "The schema in docs is out of date: make schema"; exit 1; }
+
+test-python: $(VENV)/bin/python ## The Python package
+	$(call say,test-python)
+	MATURIN_PEP517_ARGS='--profile=dev --locked' $(VENV)/bin/python -m pip install --quiet '.[test]'
+	$(VENV)/bin/python -m pytest --quiet
+	$(VENV)/bin/python -m mypy

@@ -1,0 +1,58 @@
+//! The subcommands, one file each, and what their help texts share.
+
+mod bench;
+mod check;
+mod compare;
+mod completions;
+mod report;
+mod run;
+mod schema;
+
+use clap::Subcommand;
+
+use crate::failure::{Code, Failure};
+
+/// The exit codes, for the help of `warpline` itself.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+    0  everything asked for was done
+    1  a run failed, or was given up
+    2  the command line, the scenario, or another input is wrong
+    3  results could not be written
+  130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
+
+Environment:
+  NO_COLOR  when set, nothing is coloured
+
+Start with:
+  warpline run scenarios/dumbbell.toml";
+
+/// What `warpline` can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Report(report::Args),
+    Compare(compare::Args),
+    Schema(schema::Args),
+    Bench(bench::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If it cannot be done; the failure carries the exit code.
+    pub(crate) fn execute(self) -> Result<Code, Failure> {
+        match self {
+            Command::Run(args) => run::execute(args),
+            Command::Check(args) => check::execute(&args),
+            Command::Report(args) => report::execute(args),
+            Command::Compare(args) => compare::execute(&args),
+            Command::Schema(args) => schema::execute(&args),
+            Command::Bench(args) => bench::execute(&args),
+            Command::Completions(args) => completions::execute(&args),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `warpline run`: a scenario from file to report.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_lab::replicate::{replicate, seed_directory};
+use warpline_lab::results::render;
+use warpline_lab::run::{Progress, RunError, RunOptions, run};
+use warpline_lab::scenario::Scenario;
+use warpline_net::Control;
+
+use crate::bar::Bar;
+use crate::commands::report::REPORT_FILE;
+use crate::destination::Destination;
+use crate::failure::{Code, Failure};
+use crate::stopwatch::Stopwatch;
+use crate::{interrupt, output, suggestion};
+
+const EXAMPLES: &str = "\
+Examples:
+  Run a scenario; results go to runs/dumbbell-1:
+    warpline run scenarios/dumbbell.toml
+  Another congestion control, into a directory of your choice:
+    warpline run scenarios/dumbbell.toml --set flow.bulk.cc=vegas --out runs/vegas
+  Twenty seeds on all cores, with means and 95 % confidence intervals:
+    warpline run scenarios/dumbbell.toml --seeds 1..20
+  For programs:
+    warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
+
+Results (a run directory is written whole or not at all):
+  summary.json  metrics in total, per group, flow and link
+  *.parquet     tables: flows, links, transfers, time series, what `record` asked for
+  *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
+  *.sqlog       qlog, of flows with record = [\"qlog\"]
+  report.html   plots and tables in one file
+
+Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
+exit code 130, and \"stopped\" in summary.json. Ctrl-C twice ends at once and
+leaves nothing behind.";
+
+/// Run a scenario: summary, tables and a report
+///
+/// Prints a summary and, on the last line, the path of the report.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The scenario
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Seed of all randomness, in place of the scenario's; the first seed with --replications
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+
+    /// Directory for the results [default: runs/NAME-SEED, with a number when that is taken]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Replace an earlier run in the directory given with --out
+    #[arg(short, long, requires = "out")]
+    force: bool,
+
+    /// Change a value of the scenario: duration=10s, flow.NAME.cc=vegas, link[r1-r2].rate=5Mbit/s; may be given several times
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+
+    /// Run this many times, with seeds that count up
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    replications: Option<u32>,
+
+    /// Run once for each seed: 1..20 (both ends count) or 1,2,5
+    #[arg(long, value_name = "SEEDS")]
+    seeds: Option<Seeds>,
+
+    /// Runs at the same time [default: one per core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Leave out report.html
+    #[arg(long)]
+    no_report: bool,
+
+    /// Print JSON on standard output, for programs
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+
+    /// Print nothing but the path of the report, or of the run directory with --no-report
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Seeds as the command line lists them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seeds(Vec<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// More would be a mistake of typing.
+        const MOST: u64 = 100_000;
+        let number = |text: &str| {
+            text.trim().parse::<u64>().map_err(|_| format!("\"{text}\" is not a seed; write 1..20 or 1,2,5"))
+        };
+        let mut seeds: Vec<u64> = Vec::new();
+        for part in text.split(',') {
+            match part.split_once("..") {
+                None => seeds.push(number(part)?),
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+                    if last < first {
+                        return Err(format!("{part} is empty; write the smaller seed first"));
+                    }
+                    if last - first >= MOST {
+                        return Err(format!("{part} are more than {MOST} seeds"));
+                    }
+                    seeds.extend(first..=last);
+                }
+            }
+        }
+        let mut sorted = seeds.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("seed {} is listed twice; it would give the same run twice", pair[0])),
+            None => Ok(Seeds(seeds)),
+        }
+    }
+}
+
+impl Args {
+    /// The seeds to run: the command line's, else the scenario's.
+    fn seeds(&self, scenario: &Scenario) -> Vec<u64> {
+        match (&self.seeds, self.replications) {
+            (Some(Seeds(seeds)), _) => seeds.clone(),
+            (None, Some(count)) => (0..u64::from(count)).map(|i| scenario.seed.wrapping_add(i)).collect(),
+            (None, None) => scenario.seeds(),
+        }
+    }
+}
+
+pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+    suggestion::existing_scenario(&args.file)?;
+    let mut scenario = Scenario::load(&args.file, &args.sets).map_err(Failure::usage)?;
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    let seeds = args.seeds(&scenario);
+    if let [seed] = seeds[..] {
+        scenario.seed = seed;
+    }
+    let stem = match seeds[..] {
+        [seed] => format!("{}-{seed}", scenario.name),
+        _ => format!("{}-{}-seeds", scenario.name, seeds.len()),
+    };
+    // Held until the results are in place.
+    let claimed = args.out.is_none().then(|| Destination::claim(&stem)).transpose()?;
+    let target = match (&args.out, &claimed) {
+        (Some(out), _) => out.clone(),
+        (None, Some(destination)) => destination.path().to_owned(),
+        (None, None) => PathBuf::from(&stem),
+    };
+    let unfinished = match seeds[..] {
+        [_] => vec![target.clone()],
+        _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
+    };
+    interrupt::listen(unfinished)?;
+    let options =
+        RunOptions { out: Some(target), force: args.force, report: !args.no_report, ..RunOptions::default() };
+    if let [_] = seeds[..] {
+        one(&args, &scenario, &options)
+    } else {
+        several(&args, &scenario, &seeds, &options)
+    }
+}
+
+/// Goes on, unless somebody asked to stop.
+fn control() -> Control {
+    if interrupt::requested() { Control::Stop } else { Control::Continue }
+}
+
+fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, Failure> {
+    let stopwatch = Stopwatch::start();
+    let bar = Bar::new(&scenario.name, 1, scenario.duration.0.as_nanos(), args.quiet || args.json);
+    let outcome = run(scenario, options, &mut |progress: &Progress| {
+        bar.update(0, progress);
+        control()
+    });
+    bar.clear();
+    let outcome = outcome.map_err(failure)?;
+    let seconds = stopwatch.seconds();
+    let directory = outcome.directory.as_deref();
+    let report = report_path(directory, options);
+    let text = if args.json {
+        document(json!({
+            "directory": directory,
+            "report": report,
+            "complete": outcome.complete,
+            "wall_clock_s": seconds,
+            "summary": outcome.summary,
+        }))
+    } else if args.quiet {
+        path_line(report.as_deref().or(directory))
+    } else {
+        let mut text = output::headed(&render(&outcome.summary, output::width()));
+        let _ = writeln!(
+            text,
+            "\nRan in {}: {} x real time, {} packet-hops/s",
+            output::spoken_seconds(seconds),
+            output::short(outcome.summary.info.simulated_s / seconds),
+            output::short(outcome.packet_hops as f64 / seconds),
+        );
+        text + &places(directory, report.as_deref())
+    };
+    let stopped = format!(
+        "interrupted after {:.3} s of simulated time; the results cover that part",
+        outcome.summary.info.simulated_s
+    );
+    finish(&text, outcome.complete, &stopped)
+}
+
+fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
+    let stopwatch = Stopwatch::start();
+    let jobs = args.jobs.map_or(0, usize::from);
+    let bar = Bar::new(&scenario.name, seeds.len(), scenario.duration.0.as_nanos(), args.quiet || args.json);
+    let replication = replicate(scenario, seeds, jobs, options, &|which, progress: &Progress| {
+        bar.update(which, progress);
+        control()
+    });
+    bar.clear();
+    let replication = replication.map_err(failure)?;
+    let seconds = stopwatch.seconds();
+    let directory = options.out.as_deref();
+    let report = report_path(directory, options);
+    let text = if args.json {
+        document(json!({
+            "directory": directory,
+            "report": report,
+            "complete": replication.complete,
+            "wall_clock_s": seconds,
+            "replications": replication.replications,
+        }))
+    } else if args.quiet {
+        path_line(report.as_deref().or(directory))
+    } else {
+        let mut text = output::headed(&replication.replications.render(output::width()));
+        let _ = writeln!(
+            text,
+            "\nRan {} in {}",
+            output::counted(seeds.len(), "seed"),
+            output::spoken_seconds(seconds)
+        );
+        text + &places(directory, report.as_deref())
+    };
+    let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
+    let stopped = format!(
+        "interrupted after {done} of {} complete; the estimates are over these",
+        output::counted(seeds.len(), "run")
+    );
+    finish(&text, replication.complete, &stopped)
+}
+
+/// Prints what was found and, if the runs did not come to their end, how far they came.
+fn finish(text: &str, complete: bool, how_far: &str) -> Result<Code, Failure> {
+    output::print(text)?;
+    if complete {
+        return Ok(Code::Success);
+    }
+    output::note(how_far);
+    Ok(Code::Interrupted)
+}
+
+/// Where the report is, if one was written.
+fn report_path(directory: Option<&Path>, options: &RunOptions) -> Option<PathBuf> {
+    directory.filter(|_| options.report).map(|directory| directory.join(REPORT_FILE))
+}
+
+/// A JSON document on lines of its own.
+fn document(value: serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn path_line(path: Option<&Path>) -> String {
+    path.map(|path| format!("{}\n", path.display())).unwrap_or_default()
+}
+
+/// The last lines: where everything is.
+fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
+    let mut text = String::new();
+    for (name, path) in [("Results", directory), ("Report", report)] {
+        if let Some(path) = path {
+            let _ = writeln!(text, "{}: {}", output::styled(output::HEADING, name), path.display());
+        }
+    }
+    text
+}
+
+/// A run's error with the exit code that fits it.
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Build(_) => Failure::usage(error),
+        RunError::Results(_) | RunError::Report(_) => Failure::output(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_ranges_with_both_ends_or_lists() {
+        let seeds = |text: &str| text.parse::<Seeds>().map(|seeds| seeds.0);
+        assert_eq!(seeds("1..4").unwrap(), [1, 2, 3, 4]);
+        assert_eq!(seeds("1..=3").unwrap(), [1, 2, 3]);
+        assert_eq!(seeds("7, 3,10..11").unwrap(), [7, 3, 10, 11]);
+        for (wrong, reason) in [
+            ("4..1", "smaller seed first"),
+            ("1..x", "not a seed"),
+            ("", "not a seed"),
+            ("1,2,1", "listed twice"),
+            ("0..18446744073709551615", "more than 100000 seeds"),
+        ] {
+            let message = seeds(wrong).unwrap_err();
+            assert!(message.contains(reason), "{wrong}: {message}");
+        }
+    }
+}

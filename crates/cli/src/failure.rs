@@ -1,0 +1,68 @@
+//! How a command ends: its exit code, and the message of a failure.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use crate::output;
+
+/// The exit codes that `--help` and the book promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Everything asked for was done.
+    Success,
+    /// The run itself failed.
+    Failed,
+    /// The command line, the scenario, or another input was wrong. Clap ends with this code too.
+    Usage,
+    /// Results could not be written.
+    Output,
+    /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. 128 + SIGINT, as shells count.
+    Interrupted,
+}
+
+impl Code {
+    /// The number that the shell sees.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Code::Success => 0,
+            Code::Failed => 1,
+            Code::Usage => 2,
+            Code::Output => 3,
+            Code::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        ExitCode::from(code.number())
+    }
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+}
+
+impl Failure {
+    /// The run itself failed.
+    pub(crate) fn run(message: impl Display) -> Self {
+        Failure { code: Code::Failed, message: message.to_string() }
+    }
+    /// An input was wrong.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Failure { code: Code::Usage, message: message.to_string() }
+    }
+    /// Results could not be written.
+    pub(crate) fn output(message: impl Display) -> Self {
+        Failure { code: Code::Output, message: message.to_string() }
+    }
+
+    /// Puts the message on stderr and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        output::error(&self.message);
+        self.code.into()
+    }
+}

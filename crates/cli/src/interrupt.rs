@@ -1,0 +1,68 @@
+//! Ctrl-C and SIGTERM: the first asks the run to stop and keep what it has, the second ends the process at once.
+
+use std::io;
+use std::path::PathBuf;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::{Code, Failure};
+use crate::output;
+
+/// Whether somebody asked to stop.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the run is to stop at the next batch.
+pub(crate) fn requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// Listens from now on. `unfinished` are the run directories that are to come: a second Ctrl-C clears away what is
+/// half-written for them.
+///
+/// # Errors
+/// If the system does not allow a handler.
+pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
+    let asked = move || {
+        if !STOP.swap(true, Ordering::Relaxed) {
+            output::note("stopping; what was measured is kept (once more to end at once without results)");
+            return;
+        }
+        for target in &unfinished {
+            warpline_lab::results::discard_unfinished(target);
+        }
+        process::exit(i32::from(Code::Interrupted.number()));
+    };
+    handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// Calls `asked`, on a thread of its own, whenever the process is asked to end.
+#[cfg(unix)]
+fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    let ignored = ignored_signals();
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(heeded)?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            asked();
+        }
+    })?;
+    Ok(())
+}
+
+/// The signals that whoever started us wants ignored (`nohup` does that to SIGHUP), as a mask: `SigIgn` in proc(5). None where
+/// the system does not tell.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Calls `asked`, on a thread of its own, whenever the process is asked to end.
+#[cfg(not(unix))]
+fn handle(asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    ctrlc::set_handler(asked).map_err(io::Error::other)
+}

@@ -1,0 +1,146 @@
+//! What goes to the terminal: results to stdout, messages to stderr, colours where they are wanted.
+
+use std::env;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::failure::Failure;
+
+/// Whether a stream gets colours: it is a terminal that has them, and nobody said otherwise (<https://no-color.org>).
+fn coloured(stream: &impl IsTerminal) -> bool {
+    let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stream.is_terminal() && !refused && !dumb
+}
+
+/// Whether stdout gets colours.
+pub(crate) fn stdout_coloured() -> bool {
+    coloured(&io::stdout())
+}
+
+/// `text` in `style`, when stdout gets colours.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    if stdout_coloured() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+/// `text` with the lines that are not indented, its headings, in bold where stdout gets colours.
+pub(crate) fn headed(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.trim_end() {
+            heading if heading.is_empty() || heading.starts_with(' ') => line.to_owned(),
+            heading => styled(HEADING, heading) + &line[heading.len()..],
+        })
+        .collect()
+}
+
+/// Columns of the terminal that stdout is; 100 where it is none.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// The style of headings.
+pub(crate) const HEADING: Style = Style::new().bold();
+
+/// Writes results to stdout. A reader that has gone away (`warpline ... | head`) has all it wanted: that is no failure.
+///
+/// # Errors
+/// If stdout cannot be written for any other reason.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::output(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a message to stderr under a coloured `label`. Nobody can be told when that fails.
+fn message(label: &str, colour: AnsiColor, text: &str) {
+    let mut stderr = io::stderr().lock();
+    let style = colour.on_default().bold();
+    let text = text.trim_end();
+    let _ = if coloured(&stderr) {
+        writeln!(stderr, "{style}{label}{style:#}: {text}")
+    } else {
+        writeln!(stderr, "{label}: {text}")
+    };
+}
+
+/// Says what went wrong.
+pub(crate) fn error(text: &str) {
+    // Diagnostics of a scenario bring their own heads, one for each mistake.
+    if !text.starts_with("error: ") {
+        return message("error", AnsiColor::Red, text);
+    }
+    for line in text.trim_end().lines() {
+        match line.strip_prefix("error: ") {
+            Some(rest) => message("error", AnsiColor::Red, rest),
+            None => {
+                let _ = writeln!(io::stderr().lock(), "{line}");
+            }
+        }
+    }
+}
+
+/// Says what the user should know although it is no failure.
+pub(crate) fn note(text: &str) {
+    message("note", AnsiColor::Cyan, text);
+}
+
+/// `count` and its noun, in the plural unless it is one.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// A number with the prefix that keeps it short: "31.4 M".
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, prefix) = match value.abs() {
+        v if v >= 1e9 => (value / 1e9, " G"),
+        v if v >= 1e6 => (value / 1e6, " M"),
+        v if v >= 1e3 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let decimals = match scaled.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$}{prefix}")
+}
+
+/// A wall-clock time in seconds as people say it: "0.84 s", "3 min 12 s".
+pub(crate) fn spoken_seconds(seconds: f64) -> String {
+    if seconds < 120.0 {
+        return if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.1} s") };
+    }
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown: Vec<String> =
+            [0.0, 7.256, 12.34, 999.4, 31_416_000.0, 2.5e9].into_iter().map(short).collect();
+        assert_eq!(shown, ["0.00", "7.26", "12.3", "999", "31.4 M", "2.50 G"]);
+    }
+
+    #[test]
+    fn long_times_are_said_in_minutes_and_hours() {
+        let said: Vec<String> = [0.841, 45.26, 192.0, 7325.0].into_iter().map(spoken_seconds).collect();
+        assert_eq!(said, ["0.84 s", "45.3 s", "3 min 12 s", "2 h 2 min"]);
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        assert_eq!((counted(1, "flow"), counted(0, "flow")), ("1 flow".into(), "0 flows".into()));
+    }
+}

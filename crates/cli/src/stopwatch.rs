@@ -1,0 +1,23 @@
+//! Wall-clock time of a command, for people only: nothing measured in a run depends on it.
+
+use std::time::Instant;
+
+/// Runs from its making.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "speed is measured on the wall clock, and shown, never recorded"
+    )]
+    pub(crate) fn start() -> Self {
+        Stopwatch(Instant::now())
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

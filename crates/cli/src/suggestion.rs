@@ -1,0 +1,85 @@
+//! What the user may have meant by a file name that does not exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// How alike two names must be (Jaro-Winkler) for one to be suggested in place of the other.
+const ALIKE: f64 = 0.85;
+
+/// Checks that a scenario file is there before anything reads it.
+///
+/// # Errors
+/// If not, with the nearest name that is.
+pub(crate) fn existing_scenario(path: &Path) -> Result<(), Failure> {
+    if path.is_file() {
+        return Ok(());
+    }
+    let advice = if path.is_dir() {
+        let inside = candidates(path);
+        match inside.first() {
+            Some(first) => {
+                format!("{} is a directory; name a file in it, such as {}", path.display(), first.display())
+            }
+            None => format!("{} is a directory without scenarios (*.toml)", path.display()),
+        }
+    } else {
+        let missing = format!("{} does not exist", path.display());
+        match nearest(path) {
+            Some(meant) => format!("{missing}; did you mean {}?", meant.display()),
+            None => format!("{missing}; name a scenario file, such as scenarios/dumbbell.toml"),
+        }
+    };
+    Err(Failure::usage(advice))
+}
+
+/// The scenario whose name is nearest to that of `path`, in its directory or in `scenarios`.
+fn nearest(path: &Path) -> Option<PathBuf> {
+    let wanted = path.file_stem()?.to_str()?.to_lowercase();
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut best: Option<(f64, PathBuf)> = None;
+    for candidate in candidates(directory).into_iter().chain(candidates(Path::new("scenarios"))) {
+        let Some(name) = candidate.file_stem().and_then(|name| name.to_str()) else { continue };
+        let score = strsim::jaro_winkler(&wanted, &name.to_lowercase());
+        if score >= ALIKE && best.as_ref().is_none_or(|(other, _)| score > *other) {
+            best = Some((score, candidate));
+        }
+    }
+    best.map(|(_, path)| path)
+}
+
+/// The scenario files of a directory, in the order of their names.
+fn candidates(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.strip_prefix("./").map(Path::to_owned).unwrap_or(path))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_wins_and_strangers_are_not_suggested() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["dumbbell.toml", "dumbbell-red.toml", "notes.txt"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let found = |name: &str| {
+            nearest(&directory.path().join(name)).map(|path| path.file_name().unwrap().to_owned())
+        };
+        assert_eq!(found("dumbell.toml").unwrap(), "dumbbell.toml");
+        assert_eq!(found("dumbbell").unwrap(), "dumbbell.toml");
+        assert_eq!(found("dumbell-red.toml").unwrap(), "dumbbell-red.toml");
+        assert_eq!(found("zebra.toml"), None);
+    }
+}

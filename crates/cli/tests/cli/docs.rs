@@ -1,0 +1,65 @@
+//! The documentation: every scenario in it loads, and every command it names exists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::Desk;
+
+/// README and the book's chapters.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let chapters = fs::read_dir(root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    [root.join("README.md"), root.join("CONTRIBUTING.md")].into_iter().chain(chapters).collect()
+}
+
+/// The fenced blocks of a page that are in this language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(&str, String)> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(name), None) => open = Some((name, String::new())),
+            (Some(_), Some(_)) => {
+                blocks.extend(open.take().filter(|(name, _)| *name == language).map(|block| block.1))
+            }
+            (None, Some((_, block))) => *block += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn scenarios_in_the_documentation_are_right() {
+    let desk = Desk::new();
+    let mut count = 0;
+    for page in pages() {
+        for block in blocks(&fs::read_to_string(&page).unwrap(), "toml") {
+            desk.write("block.toml", &block);
+            let answer = desk.warpline(&["check", "block.toml"]);
+            assert_eq!(answer.code, Some(0), "{}:\n{}", page.display(), answer.stderr);
+            count += 1;
+        }
+    }
+    assert!(count > 5, "only {count} scenarios were found");
+}
+
+#[test]
+fn commands_in_the_documentation_exist() {
+    let help = Desk::new().warpline(&["--help"]).fine().stdout;
+    let known: Vec<&str> =
+        help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    let mut count = 0;
+    for page in pages() {
+        for line in blocks(&fs::read_to_string(&page).unwrap(), "").iter().flat_map(|block| block.lines()) {
+            let Some(command) =
+                line.trim().strip_prefix("warpline ").and_then(|rest| rest.split_whitespace().next())
+            else {
+                continue;
+            };
+            assert!(known.contains(&command), "{}: {line}", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 5, "only {count} commands were found");
+}

@@ -1,0 +1,27 @@
+//! Help texts, as snapshots: a change of the command line is seen here first.
+
+use crate::support::Desk;
+
+#[test]
+fn help_of_every_command() {
+    let desk = Desk::new();
+    for command in ["", "run", "check", "report", "compare", "schema", "bench", "completions"] {
+        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let help = desk.warpline(&arguments).fine().stdout;
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(format!("help-{}", if command.is_empty() { "warpline" } else { command }), help);
+        });
+    }
+}
+
+#[test]
+fn short_help_is_short() {
+    let lines = Desk::new().warpline(&["run", "-h"]).fine().stdout.lines().count();
+    assert!(lines < 30, "{lines} lines");
+}
+
+#[test]
+fn version_is_the_package_version() {
+    let answer = Desk::new().warpline(&["--version"]).fine();
+    assert_eq!(answer.stdout, format!("warpline {}\n", env!("CARGO_PKG_VERSION")));
+}

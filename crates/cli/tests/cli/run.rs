@@ -1,0 +1,158 @@
+//! `warpline run` and what follows it: report and compare.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::Desk;
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_run_ends_with_the_path_of_its_report() {
+    let desk = Desk::new();
+    let answer = desk.warpline(&["run", "small.toml"]).fine();
+    assert_eq!(answer.stdout.lines().last(), Some("Report: runs/small-1/report.html"));
+    assert_eq!(answer.stderr, "", "neither a bar nor a message when stderr is not a terminal");
+    assert!(!answer.stdout.contains('\u{1b}'), "no colours when stdout is not a terminal");
+    let names = desk.names("runs/small-1");
+    for name in ["flows.parquet", "links.parquet", "report.html", "series_flows.parquet", "summary.json"] {
+        assert!(names.iter().any(|other| other == name), "{name} is missing among {names:?}");
+    }
+    assert_eq!(desk.names("runs"), ["small-1"], "nothing else is left");
+}
+
+#[test]
+fn json_is_all_there_is_on_stdout() {
+    let desk = Desk::new();
+    let answer = desk.warpline(&["run", "small.toml", "--json", "--no-report", "--out", "here"]).fine();
+    let document = parse(&answer.stdout);
+    assert_eq!(document["directory"], "here");
+    assert_eq!(document["report"], Value::Null);
+    assert_eq!(document["complete"], true);
+    assert_eq!(document["summary"], desk.summary("here"));
+    let goodput = document["summary"]["totals"]["goodput_bps"].as_f64().unwrap();
+    assert!((0.7e6..1e6).contains(&goodput), "{goodput} over a link of 1 Mb/s");
+    assert!(!desk.path().join("here/report.html").exists());
+}
+
+#[test]
+fn quiet_prints_the_path_only() {
+    let desk = Desk::new();
+    let answer = desk.warpline(&["run", "small.toml", "--quiet", "--out", "a/b"]).fine();
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("a/b/report.html\n", ""));
+    let answer = desk.warpline(&["run", "small.toml", "--quiet", "--no-report", "--out", "c"]).fine();
+    assert_eq!(answer.stdout, "c\n");
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes() {
+    let desk = Desk::new();
+    for out in ["one", "two"] {
+        desk.warpline(&["run", "small.toml", "--seed", "7", "--out", out]).fine();
+    }
+    assert_eq!(desk.names("one"), desk.names("two"));
+    for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
+        let read = |run: &str| fs::read(desk.path().join(run).join(name)).unwrap();
+        assert!(read("one") == read("two"), "{name} differs");
+    }
+    assert_eq!(desk.summary("one")["seed"], 7);
+}
+
+#[test]
+fn set_changes_the_scenario() {
+    let desk = Desk::new();
+    let arguments = ["run", "small.toml", "--out", "set", "--set", "duration=1s", "--set", "flow.0.cc=vegas"];
+    desk.warpline(&arguments).fine();
+    let summary = desk.summary("set");
+    assert_eq!(summary["duration_s"], 1.0);
+    assert_eq!(summary["flows"][0]["cc"], "vegas");
+}
+
+#[test]
+fn a_taken_directory_is_not_overwritten_unless_forced() {
+    let desk = Desk::new();
+    desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "1"]).fine();
+    let refused = desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "2"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("--force"), "{refused:?}");
+    assert_eq!(desk.summary("here")["seed"], 1);
+    desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "2", "--force"]).fine();
+    assert_eq!(desk.summary("here")["seed"], 2);
+    let occupied = desk.warpline(&["run", "small.toml", "--out", ".", "--force"]);
+    assert_eq!(occupied.code, Some(3), "a directory that is no run is never replaced: {occupied:?}");
+    desk.warpline(&["run", "small.toml"]).fine();
+    let second = desk.warpline(&["run", "small.toml"]).fine();
+    assert_eq!(second.stdout.lines().last(), Some("Report: runs/small-1.2/report.html"));
+}
+
+#[test]
+fn runs_started_together_do_not_take_each_others_names() {
+    let desk = Desk::new();
+    let mut children: Vec<_> = (0..4)
+        .map(|_| {
+            desk.program(&["run", "small.toml", "--quiet", "--no-report"])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(desk.names("runs"), ["small-1", "small-1.2", "small-1.3", "small-1.4"]);
+}
+
+#[test]
+fn replications_give_confidence_intervals() {
+    let desk = Desk::new();
+    let document = parse(
+        &desk.warpline(&["run", "small.toml", "--seeds", "1..3", "--json", "--out", "all"]).fine().stdout,
+    );
+    assert_eq!(document["complete"], true);
+    assert_eq!(document["directory"], "all");
+    let text = document["replications"].to_string();
+    assert!(text.contains("ci95"), "{text}");
+    let text = desk.warpline(&["run", "small.toml", "--replications", "3"]).fine().stdout;
+    assert!(text.contains("95 %"), "{text}");
+}
+
+#[test]
+fn report_and_compare_take_runs() {
+    let desk = Desk::new();
+    for (out, cc) in [("cubic", "flow.0.cc=cubic"), ("vegas", "flow.0.cc=vegas")] {
+        desk.warpline(&["run", "small.toml", "--no-report", "--out", out, "--set", cc]).fine();
+    }
+    desk.warpline(&["report", "cubic"]).fine();
+    assert!(fs::read_to_string(desk.path().join("cubic/report.html")).unwrap().contains("</html>"));
+    let both = desk.warpline(&["report", "cubic", "vegas"]).fine();
+    assert_eq!(both.stdout, "Report: report.html\n");
+    let nowhere = desk.warpline(&["report", "cubic", "--out", "no/such/place.html"]);
+    assert_eq!(nowhere.code, Some(3), "{nowhere:?}");
+    let text = desk.warpline(&["compare", "cubic", "vegas"]).fine().stdout;
+    assert!(text.contains("oodput"), "{text}");
+    assert!(parse(&desk.warpline(&["compare", "cubic", "vegas", "--json"]).fine().stdout).is_object());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    let mut child = desk.program(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_exit_code_3() {
+    let desk = Desk::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = desk.program(&["schema"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+}

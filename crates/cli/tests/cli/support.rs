@@ -1,0 +1,101 @@
+//! A directory to work in, and the program to work with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// One bulk flow over one slow link.
+pub(crate) const SMALL: &str = r#"name = "small"
+duration = "2s"
+
+[[link]]
+between = ["client", "server"]
+rate = "1Mbit/s"
+delay = "5ms"
+
+[[flow]]
+from = "client"
+to = "server"
+"#;
+
+/// A directory with `small.toml` in it.
+pub(crate) struct Desk(TempDir);
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let desk = Desk(tempfile::tempdir().unwrap());
+        desk.write("small.toml", SMALL);
+        desk
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The program, to be run in this directory, without colours.
+    pub(crate) fn program(&self, arguments: &[&str]) -> Command {
+        self.program_in(&[], arguments)
+    }
+
+    /// The same, as the last words of another command.
+    pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
+        let mut words = shell.iter().copied().chain([env!("CARGO_BIN_EXE_warpline")]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
+        command.args(arguments).current_dir(self.path()).env("COLUMNS", "100").env_remove("CLICOLOR_FORCE");
+        command
+    }
+
+    pub(crate) fn warpline(&self, arguments: &[&str]) -> Answer {
+        Answer::from(self.program(arguments).output().unwrap())
+    }
+
+    /// The names in a directory, in order; none if it does not exist.
+    pub(crate) fn names(&self, directory: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path().join(directory)) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A run's summary.json.
+    pub(crate) fn summary(&self, run: &str) -> serde_json::Value {
+        serde_json::from_slice(&fs::read(self.path().join(run).join("summary.json")).unwrap()).unwrap()
+    }
+}
+
+/// What the program answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Answer {
+    fn from(output: Output) -> Self {
+        Answer {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Answer {
+    /// Checks that it went well.
+    #[track_caller]
+    pub(crate) fn fine(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! Hosts that send what a script says, answer some of it, and note what arrives.
+
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
+use warpline_net::{Hosts, Port, RouteId};
+
+/// Packets sent back to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    pub(crate) at: u64,
+    pub(crate) route: usize,
+    pub(crate) count: u32,
+    pub(crate) size: u32,
+    pub(crate) class: u8,
+    pub(crate) ecn: Ecn,
+    /// Each packet is answered, on the route after its own, when it arrives.
+    pub(crate) answered: bool,
+}
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    pub(crate) time: Timestamp,
+    pub(crate) id: u64,
+    pub(crate) to: u32,
+    pub(crate) size: u32,
+    pub(crate) ecn: Ecn,
+}
+
+/// One sender and one receiver for each route: endpoints `route` and `routes + route`.
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    routes: Vec<RouteId>,
+    /// Of each route, latest first.
+    bursts: Vec<Vec<Burst>>,
+    pub(crate) deliveries: Vec<Delivery>,
+    last_call: Timestamp,
+}
+
+/// A packet of `burst` for the receiver of `route`.
+pub(crate) fn packet(routes: usize, route: usize, burst: &Burst) -> Packet {
+    Packet {
+        flow: FlowId(route as u32),
+        to: EndpointId((routes + route) as u32),
+        size: burst.size,
+        ecn: burst.ecn,
+        class: burst.class,
+        id: 0,
+        body: Body::Udp(Datagram {
+            seq: u64::from(burst.answered),
+            len: burst.size.saturating_sub(28),
+            ..Datagram::default()
+        }),
+    }
+}
+
+impl Scripted {
+    pub(crate) fn new(routes: Vec<RouteId>, bursts: &[Burst]) -> Self {
+        let mut of_route = vec![Vec::new(); routes.len()];
+        for burst in bursts {
+            of_route[burst.route].push(*burst);
+        }
+        for bursts in &mut of_route {
+            bursts.sort_by_key(|burst| std::cmp::Reverse(burst.at));
+        }
+        Scripted { routes, bursts: of_route, deliveries: Vec::new(), last_call: Timestamp::ZERO }
+    }
+
+    /// Sets the senders' first timers.
+    pub(crate) fn start(&self, port: &mut Port<'_>) {
+        for (route, bursts) in self.bursts.iter().enumerate() {
+            if let Some(burst) = bursts.last() {
+                port.set_timer(EndpointId(route as u32), Timestamp::from_nanos(burst.at));
+            }
+        }
+    }
+
+    fn called(&mut self, now: Timestamp) {
+        assert!(now >= self.last_call, "time went back");
+        self.last_call = now;
+    }
+}
+
+impl Hosts for Scripted {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        self.called(now);
+        let Packet { id, size, ecn, to, .. } = *packet;
+        self.deliveries.push(Delivery { time: now, id, to: to.0, size, ecn });
+        let Body::Udp(datagram) = packet.body else { return };
+        if datagram.seq > 0 {
+            let route = (packet.flow.index() + 1) % self.routes.len();
+            let answer = Packet {
+                flow: FlowId(route as u32),
+                to: EndpointId((self.routes.len() + route) as u32),
+                body: Body::Udp(Datagram::default()),
+                ..*packet
+            };
+            port.send(self.routes[route], answer);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
+        self.called(now);
+        let route = endpoint.index();
+        while let Some(burst) = self.bursts[route].last().copied() {
+            if burst.at > now.as_nanos() {
+                port.set_timer(endpoint, Timestamp::from_nanos(burst.at));
+                break;
+            }
+            assert_eq!(burst.at, now.as_nanos(), "a timer was late");
+            self.bursts[route].pop();
+            for _ in 0..burst.count {
+                port.send(self.routes[route], packet(self.routes.len(), route, &burst));
+            }
+        }
+    }
+}

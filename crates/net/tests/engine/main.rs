@@ -1,0 +1,7 @@
+//! The engine as its users see it: properties over random networks, and the trace of a small one.
+
+mod golden;
+mod hosts;
+mod properties;
+mod timing;
+mod world;

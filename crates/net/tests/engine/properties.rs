@@ -1,0 +1,188 @@
+//! What holds in every network.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use warpline_core::record::{DropReason, LinkEvent};
+use warpline_core::{Ecn, LinkId, Timestamp};
+use warpline_net::RateConfig;
+use warpline_net::schedule::RateSchedule;
+
+use crate::world::{Manner, Outcome, World, conserved, world};
+
+/// Compares all that two runs show.
+fn same(one: &Outcome, other: &Outcome) -> Result<(), TestCaseError> {
+    for (index, (a, b)) in one.deliveries.iter().zip(&other.deliveries).enumerate() {
+        prop_assert_eq!(a, b, "delivery {}", index);
+    }
+    prop_assert_eq!(one.deliveries.len(), other.deliveries.len());
+    for ((a, b), instant) in one.samples.iter().zip(&other.samples).zip(crate::world::sampled()) {
+        for (link, (a, b)) in a.0.iter().zip(&b.0).enumerate() {
+            prop_assert_eq!(a, b, "link {} at {}", link, Timestamp::from_nanos(instant));
+        }
+        prop_assert_eq!(a.1, b.1, "at {}", Timestamp::from_nanos(instant));
+    }
+    Ok(())
+}
+
+fn record_all(world: &World) -> Manner {
+    Manner { record: vec![true; world.links.len()], ..Manner::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_general_way_is_the_fast_way(world in world(), record in prop::collection::vec(any::<bool>(), 9)) {
+        let fast = world.run(&Manner::default());
+        same(&fast, &world.run(&Manner { record, ..Manner::default() }))?;
+        same(&fast, &world.run(&record_all(&world)))?;
+    }
+
+    #[test]
+    fn express_hops_change_nothing(world in world()) {
+        same(&world.run(&Manner::default()), &world.run(&Manner { no_express: true, ..Manner::default() }))?;
+    }
+
+    #[test]
+    fn steps_budgets_and_readings_change_nothing(
+        world in world(),
+        pauses in prop::collection::vec((0u64..70_000_000, 1u64..50, any::<bool>()), 0..30),
+        record in prop::collection::vec(prop::bool::weighted(0.2), 9),
+    ) {
+        let mut pauses = pauses;
+        pauses.sort();
+        let whole = world.run(&Manner { record: record.clone(), ..Manner::default() });
+        let broken = world.run(&Manner { record, pauses, ..Manner::default() });
+        same(&whole, &broken)?;
+        prop_assert_eq!(format!("{:?}", whole.records), format!("{:?}", broken.records));
+    }
+
+    #[test]
+    fn packets_are_conserved_and_delivered_once(world in world(), record in prop::collection::vec(prop::bool::weighted(0.2), 9)) {
+        let outcome = world.run(&Manner { record, ..Manner::default() });
+        for (links, packets) in &outcome.samples {
+            conserved(links, *packets);
+        }
+        for pair in outcome.samples.windows(2) {
+            for (before, after) in pair[0].0.iter().zip(&pair[1].0) {
+                prop_assert!(before.arrivals <= after.arrivals && before.sent_bytes <= after.sent_bytes);
+                prop_assert!(before.drops() <= after.drops() && before.queued_time <= after.queued_time);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for delivery in &outcome.deliveries {
+            prop_assert!(seen.insert(delivery.id), "packet {} was delivered twice", delivery.id);
+        }
+        prop_assert!(outcome.deliveries.windows(2).all(|pair| pair[0].time <= pair[1].time));
+    }
+
+    #[test]
+    fn records_tell_a_consistent_story(world in world()) {
+        let outcome = world.run(&record_all(&world));
+        prop_assert!(outcome.records.windows(2).all(|pair| pair[0].time <= pair[1].time));
+        for (index, config) in world.links.iter().enumerate() {
+            let records: Vec<_> = outcome.records.iter().filter(|r| r.link == LinkId(index as u32)).collect();
+            // Of each packet, by number: how often it was taken in, sent, and gone (a route may cross a link twice).
+            let mut stays: BTreeMap<u64, [u32; 3]> = BTreeMap::new();
+            let (mut on_wire, mut ecn, mut drops) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+            let (mut marks, mut sent) = (0, 0);
+            for record in &records {
+                let stay = stays.entry(record.packet.id).or_default();
+                match record.event {
+                    LinkEvent::Enqueue => stay[0] += 1,
+                    LinkEvent::Transmit { queued } => {
+                        stay[1] += 1;
+                        sent += 1;
+                        on_wire.push(record.packet.id);
+                        prop_assert!(queued.as_nanos() <= record.time.as_nanos());
+                        ecn.insert(record.packet.id, record.packet.ecn);
+                    }
+                    LinkEvent::Deliver => {
+                        stay[2] += 1;
+                        let place = on_wire.iter().position(|&id| id == record.packet.id);
+                        prop_assert!(place.is_some(), "delivered but never sent");
+                        let reorders = config.jitter.is_some_and(|jitter| jitter.reorder);
+                        prop_assert!(reorders || place == Some(0), "overtaken on a wire in order");
+                        on_wire.remove(place.unwrap());
+                        prop_assert_eq!(ecn[&record.packet.id], record.packet.ecn);
+                    }
+                    LinkEvent::Mark => {
+                        marks += 1;
+                        prop_assert_eq!(record.packet.ecn, Ecn::Ce);
+                    }
+                    LinkEvent::Drop(reason) => {
+                        *drops.entry(reason).or_insert(0) += 1;
+                        if reason == DropReason::Loss {
+                            stay[2] += 1;
+                            let place = on_wire.iter().position(|&id| id == record.packet.id);
+                            prop_assert!(place.is_some(), "lost on the wire but never sent");
+                            on_wire.remove(place.unwrap());
+                        }
+                    }
+                }
+                prop_assert!(stay[0] >= stay[1] && stay[1] >= stay[2], "{:?} {:?}", stay, record);
+            }
+            let stats = &outcome.samples.last().unwrap().0[index];
+            let dropped = |reason| drops.get(&reason).copied().unwrap_or(0u64);
+            prop_assert_eq!(stats.drops_overflow, dropped(DropReason::Overflow));
+            prop_assert_eq!(stats.drops_aqm, dropped(DropReason::Aqm));
+            prop_assert_eq!(stats.drops_loss, dropped(DropReason::Loss));
+            prop_assert_eq!(stats.drops_down, dropped(DropReason::Down));
+            prop_assert_eq!((stats.marks, stats.queued_packets), (marks, sent));
+            if let Some(last) = records.last() {
+                prop_assert_eq!(
+                    (last.backlog_packets, last.backlog_bytes),
+                    (stats.backlog_packets, stats.backlog_bytes)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_link_exceeds_its_rate(world in world()) {
+        let outcome = world.run(&record_all(&world));
+        for (index, config) in world.links.iter().enumerate() {
+            let sent: Vec<(Timestamp, u64)> = outcome
+                .records
+                .iter()
+                .filter(|r| r.link == LinkId(index as u32) && matches!(r.event, LinkEvent::Transmit { .. }))
+                .map(|r| (r.time, u64::from(r.packet.size + config.framing) * 8))
+                .collect();
+            // Bits that fit between two instants, a nanosecond's rounding included.
+            let room = |from: Timestamp, to: Timestamp| -> u128 {
+                let span = u128::from((to - from).as_nanos()) + 1;
+                match &config.rate {
+                    RateConfig::Constant(rate) => u128::from(rate.as_bps()) * span / 1_000_000_000,
+                    RateConfig::Scheduled(schedule) => scheduled_bits(schedule, from, to),
+                    RateConfig::Unlimited | RateConfig::Trace(_) => u128::MAX,
+                }
+            };
+            for (first, &(from, _)) in sent.iter().enumerate() {
+                let mut bits = 0u128;
+                for pair in sent[first..].windows(2) {
+                    bits += u128::from(pair[0].1);
+                    let to = pair[1].0;
+                    prop_assert!(bits <= room(from, to), "{bits} bits from {from} to {to} on link {index}");
+                }
+            }
+        }
+    }
+}
+
+/// Bits that a schedule carries from one instant to another, step by step, a nanosecond's rounding included.
+fn scheduled_bits(schedule: &RateSchedule, from: Timestamp, to: Timestamp) -> u128 {
+    let (mut at, mut work, mut fastest) = (from, 0u128, 0u128);
+    loop {
+        let end = schedule.next_change(at).min(to);
+        let rate = u128::from(schedule.rate_at(at).as_bps());
+        work += rate * u128::from((end - at).as_nanos());
+        // That nanosecond may be the one after `to`, at another rate.
+        fastest = fastest.max(rate);
+        if at == to {
+            break;
+        }
+        at = end;
+    }
+    (work + fastest) / 1_000_000_000
+}

@@ -1,0 +1,290 @@
+//! Random networks: graphs whose routes merge and split, every kind of link, and traffic over them.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use warpline_core::record::LinkRecord;
+use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_net::jitter::{JitterConfig, JitterKind};
+use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::mahimahi::Trace;
+use warpline_net::qdisc::{CodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
+use warpline_net::schedule::{RateSchedule, Steps};
+use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
+
+use crate::hosts::{Burst, Delivery, Scripted};
+
+/// A network and what is sent over it.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) links: Vec<LinkConfig>,
+    pub(crate) routes: Vec<Vec<LinkId>>,
+    pub(crate) bursts: Vec<Burst>,
+}
+
+/// How a world is run, without changing what happens in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Manner {
+    /// Links recorded, which forces the general way.
+    pub(crate) record: Vec<bool>,
+    /// Every link gets a second feeder that is never used, so that no hop is express.
+    pub(crate) no_express: bool,
+    /// Pauses at these instants (rising), with this budget of events at a time, and whether counters are read there.
+    pub(crate) pauses: Vec<(u64, u64, bool)>,
+}
+
+/// All that can be seen of a run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Of each sampled instant: the links' counters, and packets sent, delivered and under way.
+    pub(crate) samples: Vec<(Vec<LinkStats>, (u64, u64, u64))>,
+    pub(crate) records: Vec<LinkRecord>,
+}
+
+/// The instants at which every run is sampled.
+pub(crate) fn sampled() -> impl Iterator<Item = u64> {
+    (0..40).map(|step| step * 1_700_000).chain([200_000_000, 2_000_000_000, 3_600_000_000_000])
+}
+
+pub(crate) fn counters(network: &mut Network) -> Vec<LinkStats> {
+    (0..network.links().len()).map(|link| network.link_stats(LinkId(link as u32))).collect()
+}
+
+impl World {
+    pub(crate) fn build(&self, manner: &Manner) -> (Network, Scripted) {
+        let mut network = Network::new();
+        for (index, link) in self.links.iter().enumerate() {
+            let record = manner.record.get(index).copied().unwrap_or(false);
+            network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(7));
+        }
+        let routes = self.routes.iter().map(|route| network.add_route(route)).collect();
+        if manner.no_express {
+            for link in 0..self.links.len() {
+                network.add_route(&[LinkId(link as u32)]);
+            }
+        }
+        let hosts = Scripted::new(routes, &self.bursts);
+        hosts.start(&mut network.port(Timestamp::ZERO));
+        (network, hosts)
+    }
+
+    pub(crate) fn run(&self, manner: &Manner) -> Outcome {
+        let (mut network, mut hosts) = self.build(manner);
+        let mut samples = Vec::new();
+        let mut pauses = manner.pauses.iter().copied().peekable();
+        for instant in sampled() {
+            while let Some((at, budget, read)) = pauses.next_if(|&(at, ..)| at < instant) {
+                while network.run_until(Timestamp::from_nanos(at), &mut hosts, budget) == Pause::Budget {
+                    if read {
+                        conserved(&counters(&mut network), network.packets());
+                    }
+                }
+                if read {
+                    counters(&mut network);
+                }
+            }
+            let at = Timestamp::from_nanos(instant);
+            assert_eq!(network.run_until(at, &mut hosts, u64::MAX), Pause::Reached);
+            assert_eq!(network.now(), at);
+            samples.push((counters(&mut network), network.packets()));
+            // A new interval, so that the longest waits of intervals are compared as well.
+            for link in (0..self.links.len() as u32).step_by(2) {
+                network.reset_queued_max(LinkId(link));
+            }
+        }
+        Outcome { deliveries: hosts.deliveries, samples, records: network.take_records() }
+    }
+}
+
+/// Checks that no packet is lost without a trace, at any instant.
+pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64, u64, u64)) {
+    for link in links {
+        let known = link.sent_packets
+            + link.drops_overflow
+            + link.drops_aqm
+            + link.drops_down
+            + u64::from(link.backlog_packets);
+        assert!(link.arrivals == known || link.arrivals == known + 1, "{link:?}");
+        assert!(link.drops_loss <= link.sent_packets && link.queued_packets >= link.sent_packets, "{link:?}");
+        assert!(link.queued_packets == link.sent_packets + (link.arrivals - known), "{link:?}");
+    }
+    let dropped: u64 = links.iter().map(LinkStats::drops).sum();
+    assert_eq!(
+        sent,
+        delivered + under_way + dropped,
+        "{delivered} delivered, {under_way} under way, {dropped} dropped"
+    );
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        3 => (1u32..30).prop_map(Limit::packets),
+        2 => (1500u64..30_000).prop_map(Limit::bytes),
+        1 => (1u32..30, 500u64..20_000).prop_map(|(packets, bytes)| Limit { packets, bytes }),
+        1 => Just(Limit::NONE),
+    ]
+}
+
+fn qdisc() -> impl Strategy<Value = QdiscConfig> {
+    let red = (limit(), any::<bool>()).prop_map(|(limit, ecn)| {
+        QdiscConfig::Red(RedConfig {
+            limit,
+            ecn,
+            min_th: 2.0,
+            max_th: 8.0,
+            weight: 0.1,
+            ..Default::default()
+        })
+    });
+    let codel = (limit(), any::<bool>()).prop_map(|(limit, ecn)| {
+        let (target, interval) = (TimeDelta::from_millis(1), TimeDelta::from_millis(5));
+        QdiscConfig::Codel(CodelConfig { limit, ecn, target, interval, mtu: 1500 })
+    });
+    let priority = (limit(), 1u16..4, any::<bool>()).prop_map(|(limit, bands, shared)| {
+        let limit = if shared { PriorityLimit::Shared(limit) } else { PriorityLimit::PerBand(vec![limit]) };
+        QdiscConfig::Priority(PriorityConfig { bands, limit })
+    });
+    prop_oneof![12 => limit().prop_map(|limit| QdiscConfig::DropTail { limit }), 1 => red, 1 => codel, 1 => priority]
+}
+
+fn constant() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => prop::sample::select(vec![1_000_000, 3_333_333, 8_000_000, 12_000_000, 100_000_000, 1_000_000_000]),
+        1 => 1_000_000u64..400_000_000_000,
+        1 => Just(1_000_000_000_000_000),
+    ]
+}
+
+fn rate() -> impl Strategy<Value = RateConfig> {
+    let scheduled = (
+        constant(),
+        prop::collection::btree_map(1u64..60_000_000, prop_oneof![1 => Just(0), 3 => constant()], 0..4),
+        prop::option::of(60_000_000u64..100_000_000),
+    )
+        .prop_map(|(initial, steps, period)| {
+            let steps: Vec<_> = steps
+                .into_iter()
+                .map(|(at, rate)| (TimeDelta::from_nanos(at), Rate::from_bps(rate)))
+                .collect();
+            let period = period.map(TimeDelta::from_nanos);
+            RateConfig::Scheduled(RateSchedule::new(
+                Steps::new(Rate::from_bps(initial), &steps, period).expect("steps rise"),
+            ))
+        });
+    let trace = prop::collection::vec(0u32..30, 1..20).prop_map(|mut stamps| {
+        stamps.sort();
+        stamps.push(30);
+        let text: String = stamps.iter().map(|stamp| format!("{stamp}\n")).collect();
+        RateConfig::Trace(Arc::new(Trace::parse(text.as_bytes()).expect("stamps rise")))
+    });
+    prop_oneof![
+        24 => constant().prop_map(|rate| RateConfig::Constant(Rate::from_bps(rate))),
+        6 => Just(RateConfig::Unlimited),
+        1 => Just(RateConfig::Constant(Rate::from_bps(0))),
+        2 => scheduled,
+        1 => trace,
+    ]
+}
+
+fn loss() -> impl Strategy<Value = LossConfig> {
+    let kind = prop_oneof![
+        6 => Just(LossKind::None),
+        1 => (0.0f64..0.5).prop_map(|p| LossKind::Bernoulli { p }),
+        1 => (1u64..6, 0u64..4).prop_map(|(n, offset)| LossKind::Every { n, offset }),
+        1 => Just(LossKind::GilbertElliott { p: 0.1, r: 0.4, loss_bad: 0.9, loss_good: 0.01 }),
+    ];
+    (kind, any::<bool>()).prop_map(|(kind, data_only)| LossConfig { kind, data_only })
+}
+
+fn jitter() -> impl Strategy<Value = Option<JitterConfig>> {
+    let some = (0u64..3_000_000, 0u64..3_000_000, any::<bool>()).prop_map(|(low, width, reorder)| {
+        let (low, high) = (TimeDelta::from_nanos(low), TimeDelta::from_nanos(low + width));
+        Some(JitterConfig { kind: JitterKind::Uniform { low, high }, max: None, reorder })
+    });
+    prop_oneof![14 => Just(None), 1 => some]
+}
+
+/// Outages in any order, which may overlap, be empty or last for ever.
+fn outages() -> impl Strategy<Value = Vec<(Timestamp, Timestamp)>> {
+    let start = prop_oneof![1 => Just(0), 4 => 0u64..60];
+    let length = prop_oneof![8 => 0u64..20, 1 => Just(1 << 40)];
+    let outage = (start, length)
+        .prop_map(|(from, length)| (Timestamp::from_millis(from), Timestamp::from_millis(from + length)));
+    prop_oneof![14 => Just(vec![]), 1 => prop::collection::vec(outage, 1..4)]
+}
+
+fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
+    let delay = prop_oneof![1 => Just(0u64), 2 => Just(1_000_000), 2 => 1u64..5_000_000];
+    let framing = prop_oneof![3 => Just(0u32), 1 => Just(38)];
+    (0..nodes, 1..nodes, rate(), delay, qdisc(), loss(), jitter(), outages(), framing).prop_map(
+        move |(from, step, rate, delay, qdisc, loss, jitter, outages, framing)| LinkConfig {
+            rate,
+            delay: TimeDelta::from_nanos(delay),
+            qdisc,
+            loss,
+            jitter,
+            outages,
+            framing,
+            ..LinkConfig::new("", NodeId(from), NodeId((from + step) % nodes))
+        },
+    )
+}
+
+fn burst() -> impl Strategy<Value = Burst> {
+    // Many at one instant, also at the start, and some apart.
+    let at = prop_oneof![3 => (0u64..50).prop_map(|ms| ms * 1_000_000), 2 => 0u64..50_000_000];
+    let size = prop_oneof![4 => Just(1500u32), 2 => 40u32..1500, 1 => Just(9000)];
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)];
+    (at, any::<prop::sample::Index>(), 1u32..25, size, 0u8..4, ecn, any::<bool>()).prop_map(
+        |(at, route, count, size, class, ecn, answered)| Burst {
+            at,
+            route: route.index(1 << 20),
+            count,
+            size,
+            class,
+            ecn,
+            answered,
+        },
+    )
+}
+
+/// A random network with its traffic.
+pub(crate) fn world() -> impl Strategy<Value = World> {
+    (2u32..6)
+        .prop_flat_map(|nodes| {
+            let walk = prop::collection::vec(any::<prop::sample::Index>(), 1..6);
+            (
+                prop::collection::vec(link(nodes), 2..9),
+                prop::collection::vec(walk, 1..5),
+                prop::collection::vec(burst(), 1..12),
+            )
+        })
+        .prop_map(|(mut links, walks, mut bursts)| {
+            for (index, link) in links.iter_mut().enumerate() {
+                link.name = format!("{index}");
+            }
+            let routes: Vec<Vec<LinkId>> = walks.iter().map(|walk| resolve(&links, walk)).collect();
+            for burst in &mut bursts {
+                burst.route %= routes.len();
+            }
+            World { links, routes, bursts }
+        })
+}
+
+/// A walk over the links, each of which begins where the one before ends.
+fn resolve(links: &[LinkConfig], walk: &[prop::sample::Index]) -> Vec<LinkId> {
+    let mut at = None;
+    let mut route = Vec::new();
+    for step in walk {
+        let ways: Vec<usize> =
+            (0..links.len()).filter(|&l| at.is_none_or(|at| links[l].from == at)).collect();
+        if ways.is_empty() {
+            break;
+        }
+        let next = *step.get(&ways);
+        at = Some(links[next].to);
+        route.push(LinkId(next as u32));
+    }
+    route
+}

@@ -1,0 +1,274 @@
+//! Running scenarios and reading runs back, for Python.
+//!
+//! A run holds the interpreter only while Python is asked something: the observer of its progress, pending signals (Ctrl-C),
+//! and congestion controls written in Python.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::arrow::ArrowWriter;
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use warpline_lab::report::write_report;
+use warpline_lab::results::{
+    self, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, ResultError, Row as _, Summary, Tables,
+    TcpRow, TransferRow,
+};
+use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
+use warpline_net::Control;
+use warpline_transport::cc::CongestionControl;
+
+use crate::cc::{Failure, PyCongestionControl};
+use crate::scenario::Scenario;
+use crate::table::Table;
+
+/// How far a run has come.
+#[pyclass(frozen, get_all, module = "warpline._warpline")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// Time that has passed in the run, in seconds.
+    simulated_s: f64,
+    /// Duration of the whole run, in seconds.
+    duration_s: f64,
+    /// Events handled.
+    events: u64,
+}
+
+#[pymethods]
+impl Progress {
+    /// For tests of an observer outside a run.
+    #[new]
+    #[pyo3(signature = (simulated_s, duration_s, events = 0))]
+    fn new(simulated_s: f64, duration_s: f64, events: u64) -> Self {
+        Progress { simulated_s, duration_s, events }
+    }
+    /// Share of the run that is done, 0 to 1.
+    #[getter]
+    fn fraction(&self) -> f64 {
+        if self.duration_s > 0.0 { (self.simulated_s / self.duration_s).min(1.0) } else { 1.0 }
+    }
+    fn __repr__(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Where a run's tables are.
+#[derive(Debug)]
+enum Store {
+    Memory(Box<Tables>),
+    Directory(Box<results::Run>),
+}
+
+/// A run's results. People use `warpline.Run`, which is built on this.
+#[pyclass(frozen, module = "warpline._warpline", name = "NativeRun")]
+#[derive(Debug)]
+pub(crate) struct Run {
+    summary: Summary,
+    store: Store,
+}
+
+const TABLES: [&str; 7] = [
+    FlowRow::TABLE,
+    LinkRow::TABLE,
+    TransferRow::TABLE,
+    FlowSample::TABLE,
+    LinkSample::TABLE,
+    TcpRow::TABLE,
+    PacketRow::TABLE,
+];
+
+/// Reads one table of a run directory; `None` if there is none of that name.
+fn read_table(run: &results::Run, name: &str) -> Option<Result<results::Table, ResultError>> {
+    Some(match name {
+        FlowRow::TABLE => run.table::<FlowRow>(),
+        LinkRow::TABLE => run.table::<LinkRow>(),
+        TransferRow::TABLE => run.table::<TransferRow>(),
+        FlowSample::TABLE => run.table::<FlowSample>(),
+        LinkSample::TABLE => run.table::<LinkSample>(),
+        TcpRow::TABLE => run.table::<TcpRow>(),
+        PacketRow::TABLE => run.table::<PacketRow>(),
+        _ => return None,
+    })
+}
+
+/// The exception `warpline.RunError` with the text of an error.
+fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
+    let class = py.import("warpline._errors").and_then(|errors| errors.getattr("RunError"));
+    match class.and_then(|class| class.call1((error.to_string(),))) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+#[pymethods]
+impl Run {
+    /// Opens a run directory.
+    #[staticmethod]
+    fn open(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        let run = py.detach(|| results::Run::open(&directory)).map_err(|error| run_error(py, &error))?;
+        Ok(Run { summary: run.summary().clone(), store: Store::Directory(Box::new(run)) })
+    }
+
+    /// The run directory; None for a run that is in memory only.
+    #[getter]
+    fn directory(&self) -> Option<&Path> {
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::Directory(run) => Some(run.path()),
+        }
+    }
+
+    /// The summary as JSON text: the bytes of summary.json.
+    fn summary_json(&self) -> String {
+        self.summary.to_json()
+    }
+
+    /// A table by its name ("flows", "series_links"); empty where nothing of it was recorded.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        let table = match &self.store {
+            Store::Memory(tables) => {
+                tables.iter().find(|(known, _)| *known == name).map(|(_, table)| table.clone())
+            }
+            Store::Directory(run) => {
+                py.detach(|| read_table(run, name)).transpose().map_err(|error| run_error(py, &error))?
+            }
+        };
+        let unknown = || {
+            pyo3::exceptions::PyKeyError::new_err(format!(
+                "no table {name:?}; the tables are {}",
+                TABLES.join(", ")
+            ))
+        };
+        let table = table.ok_or_else(unknown)?;
+        Ok(Table::new(table.schema, table.batches))
+    }
+
+    /// Captures (.pcapng) and qlog files (.sqlog) in the run directory.
+    fn recordings(&self, py: Python<'_>) -> PyResult<Vec<PathBuf>> {
+        match &self.store {
+            Store::Memory(_) => Ok(Vec::new()),
+            Store::Directory(run) => run.recordings().map_err(|error| run_error(py, &error)),
+        }
+    }
+
+    /// Writes the report page of this run and of `others` beside it.
+    #[pyo3(signature = (out, others = Vec::new()))]
+    fn report(&self, py: Python<'_>, out: PathBuf, others: Vec<Py<Run>>) -> PyResult<()> {
+        let runs: Vec<&Run> = std::iter::once(self).chain(others.iter().map(Py::get)).collect();
+        py.detach(|| report(&runs, &out)).map_err(|error| run_error(py, &*error))
+    }
+}
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writes a report. Runs in memory go to a temporary directory first: that is where reports are made from.
+fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
+    let mut temporary = Vec::new();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for run in runs {
+        match &run.store {
+            Store::Directory(run) => paths.push(run.path().to_owned()),
+            Store::Memory(tables) => {
+                let parent = tempfile::tempdir()?;
+                // The directory's name is the run's name in the report.
+                let directory =
+                    parent.path().join(format!("{}-{}", run.summary.info.scenario, run.summary.info.seed));
+                std::fs::create_dir(&directory)?;
+                write_tables(&directory, &run.summary, tables)?;
+                paths.push(directory);
+                temporary.push(parent);
+            }
+        }
+    }
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    write_report(&paths, out)?;
+    Ok(())
+}
+
+fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<(), AnyError> {
+    std::fs::write(directory.join("summary.json"), summary.to_json())?;
+    for (name, table) in tables.iter() {
+        let file = File::create(directory.join(format!("{name}.parquet")))?;
+        let mut writer = ArrowWriter::try_new(file, Arc::clone(&table.schema), None)?;
+        for batch in &table.batches {
+            writer.write(batch)?;
+        }
+        writer.close()?;
+    }
+    Ok(())
+}
+
+/// The Python classes as congestion controls.
+fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
+    let factory = |class: Py<PyAny>| -> CcFactory {
+        let failure = failure.clone();
+        Arc::new(move |config| {
+            Box::new(PyCongestionControl::create(&class, config, &failure)) as Box<dyn CongestionControl>
+        })
+    };
+    CustomCc(classes.into_iter().map(|(name, class)| (name, factory(class))).collect())
+}
+
+/// What a run asks Python now and then. Anything but a plain "go on" ends it.
+fn observe(observer: Option<&Py<PyAny>>, progress: &run::Progress, failure: &Failure) -> Control {
+    if failure.is_set() {
+        return Control::Stop;
+    }
+    let asked = Python::attach(|py| -> PyResult<bool> {
+        py.check_signals()?;
+        let Some(observer) = observer else { return Ok(true) };
+        let progress = Progress {
+            simulated_s: progress.simulated.as_secs_f64(),
+            duration_s: progress.duration.as_secs_f64(),
+            events: progress.events,
+        };
+        let answer = observer.bind(py).call1((progress,))?;
+        Ok(!answer.is(PyBool::new(py, false)))
+    });
+    match asked {
+        Ok(true) => Control::Continue,
+        Ok(false) => Control::Stop,
+        Err(error) => {
+            failure.set(error);
+            Control::Stop
+        }
+    }
+}
+
+/// Runs a scenario and returns the run, with the exception that stopped it if one did.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, seed = None, out = None, force = false, report = false, observer = None, cc = BTreeMap::new()))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+pub(crate) fn run_scenario<'py>(
+    py: Python<'py>,
+    scenario: &Scenario,
+    seed: Option<u64>,
+    out: Option<PathBuf>,
+    force: bool,
+    report: bool,
+    observer: Option<Py<PyAny>>,
+    cc: BTreeMap<String, Py<PyAny>>,
+) -> PyResult<(Run, Option<Bound<'py, PyAny>>)> {
+    let failure = Failure::default();
+    let mut inner = scenario.0.clone();
+    inner.seed = seed.unwrap_or(inner.seed);
+    let options = RunOptions { tables: out.is_none(), out, force, report, custom_cc: custom(cc, &failure) };
+    let outcome = py.detach(|| {
+        let outcome =
+            run::run(&inner, &options, &mut |progress| observe(observer.as_ref(), progress, &failure))?;
+        let store = match (outcome.directory, outcome.tables) {
+            (Some(directory), _) => Store::Directory(Box::new(results::Run::open(&directory)?)),
+            (None, Some(tables)) => Store::Memory(Box::new(tables)),
+            (None, None) => return Err("the run left neither tables nor a directory".into()),
+        };
+        Ok::<Run, AnyError>(Run { summary: outcome.summary, store })
+    });
+    match (outcome, failure.take()) {
+        (Ok(run), stopped) => Ok((run, stopped.map(|error| error.into_value(py).into_bound(py).into_any()))),
+        // What Python raised is the cause of whatever went wrong after it.
+        (Err(_), Some(raised)) => Err(raised),
+        (Err(error), None) => Err(run_error(py, &*error)),
+    }
+}

@@ -1,0 +1,105 @@
+//! Scenarios for Python: read, written, changed and checked by the same code as the command line's.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use warpline_lab::scenario::diagnostics::{Diagnostic, Diagnostics};
+use warpline_lab::scenario::{Scenario as Inner, schema};
+
+/// A checked scenario. People use `warpline.Scenario`, which is built on this.
+#[pyclass(frozen, module = "warpline._warpline", name = "NativeScenario")]
+#[derive(Debug)]
+pub(crate) struct Scenario(pub(crate) Inner);
+
+/// The exception `warpline.ScenarioError` with the text for people and the diagnostics for programs.
+fn scenario_error(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
+    let build = || -> PyResult<PyErr> {
+        let errors = py.import("warpline._errors")?;
+        let class = errors.getattr("Diagnostic")?;
+        let one = |diagnostic: &Diagnostic| {
+            let keywords = PyDict::new(py);
+            keywords.set_item("message", &diagnostic.message)?;
+            keywords.set_item("path", &diagnostic.path)?;
+            keywords.set_item("help", PyTuple::new(py, &diagnostic.help)?)?;
+            if let Some(location) = &diagnostic.location {
+                keywords.set_item("source", &location.source)?;
+                keywords.set_item("line", location.line)?;
+                keywords.set_item("column", location.column)?;
+            }
+            class.call((), Some(&keywords))
+        };
+        let list = diagnostics.errors.iter().map(one).collect::<PyResult<Vec<_>>>()?;
+        let error =
+            errors.getattr("ScenarioError")?.call1((diagnostics.to_string(), PyTuple::new(py, list)?))?;
+        Ok(PyErr::from_value(error))
+    };
+    build().unwrap_or_else(|error| error)
+}
+
+fn checked(py: Python<'_>, read: Result<Inner, Diagnostics>) -> PyResult<Scenario> {
+    read.map(Scenario).map_err(|diagnostics| scenario_error(py, &diagnostics))
+}
+
+#[pymethods]
+impl Scenario {
+    /// Reads a scenario file and applies `sets`, each "path=value".
+    #[staticmethod]
+    #[pyo3(signature = (path, sets = Vec::new()))]
+    fn load(py: Python<'_>, path: PathBuf, sets: Vec<String>) -> PyResult<Self> {
+        checked(py, Inner::load(&path, &sets))
+    }
+
+    /// Reads TOML text; `name` is what errors call it, paths in it are relative to `directory`.
+    #[staticmethod]
+    #[pyo3(signature = (name, text, sets = Vec::new(), directory = PathBuf::new()))]
+    fn from_toml(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        sets: Vec<String>,
+        directory: PathBuf,
+    ) -> PyResult<Self> {
+        let mut scenario = checked(py, Inner::from_toml(name, text, &sets))?;
+        if !directory.as_os_str().is_empty() {
+            scenario.0.directory = directory;
+        }
+        Ok(scenario)
+    }
+
+    /// Reads JSON text with the structure of the TOML file.
+    #[staticmethod]
+    #[pyo3(signature = (text, sets = Vec::new(), directory = PathBuf::new()))]
+    fn from_json(py: Python<'_>, text: &str, sets: Vec<String>, directory: PathBuf) -> PyResult<Self> {
+        let value = serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        checked(py, Inner::from_json(value, &sets, &directory))
+    }
+
+    /// The scenario as TOML, normalised, with defaults filled in.
+    fn to_toml(&self) -> String {
+        self.0.to_toml()
+    }
+
+    /// The scenario as JSON text, with defaults filled in.
+    fn to_json(&self) -> String {
+        self.0.to_json().to_string()
+    }
+
+    /// "sha256:..." over the scenario.
+    fn scenario_hash(&self) -> String {
+        self.0.scenario_hash()
+    }
+
+    /// Directory that trace and log paths are relative to.
+    #[getter]
+    fn directory(&self) -> &Path {
+        &self.0.directory
+    }
+}
+
+/// The JSON Schema (draft 2020-12) of a scenario.
+#[pyfunction]
+pub(crate) fn json_schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("json")?.call_method1("loads", (schema::json_schema_text(),))
+}

@@ -1,0 +1,147 @@
+"""Plots: what is drawn is what the tables say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+
+import warpline
+from warpline import plot
+
+from conftest import dumbbell
+
+
+def line(axes: Any, label: str) -> Any:
+    (found,) = [one for one in axes.lines if one.get_label() == label]
+    return found
+
+
+def ink(axes: Any) -> float:
+    """Share of the drawing's pixels that are not background."""
+    axes.figure.canvas.draw()
+    pixels = np.asarray(axes.figure.canvas.buffer_rgba())[..., :3]
+    return float((pixels.max(axis=2) < 250).mean())
+
+
+@pytest.mark.parametrize(
+    ("draw", "column", "factor", "label"),
+    [
+        (plot.throughput, "throughput_bps", 1e6, "Throughput (Mbit/s)"),
+        (lambda run: plot.throughput(run, goodput=True), "goodput_bps", 1e6, "Goodput (Mbit/s)"),
+        (plot.cwnd, "cwnd_bytes", 1e3, "Congestion window (kB)"),
+        (plot.rtt, "srtt_ms", 1, "Smoothed RTT (ms)"),
+    ],
+)
+def test_series_of_flows(finished: warpline.Run, draw: Any, column: str, factor: float, label: str) -> None:
+    axes = draw(finished)
+    assert axes.get_ylabel() == label
+    assert axes.get_xlabel() == "Time (s)"
+    assert axes.get_title() == "two-flows"
+    frame = finished.series_flows.polars()
+    for number, name in enumerate(finished.flows["name"]):
+        mine = frame.filter(frame["flow"] == number).drop_nulls(column)
+        drawn = line(axes, name)
+        assert np.allclose(drawn.get_xdata(), mine["time_s"])
+        assert np.allclose(drawn.get_ydata() * factor, mine[column])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == finished.flows["name"]
+    assert 0.01 < ink(axes) < 0.9
+
+
+def test_flows_are_chosen_by_name_group_or_number(finished: warpline.Run) -> None:
+    def labels(selection: Any) -> list[Any]:
+        return [one.get_label() for one in plot.cwnd(finished, flows=selection).lines]
+
+    assert labels("bulk") == ["bulk.0", "bulk.1"]
+    assert labels("bulk.1") == ["bulk.1"]
+    assert labels([2, "bulk.0"]) == ["files.0", "bulk.0"]
+    with pytest.raises(KeyError, match=r"bulk\.0, bulk\.1, files\.0"):
+        plot.cwnd(finished, flows="bulky")
+
+
+def test_given_axes_are_drawn_on(finished: warpline.Run) -> None:
+    _, axes = pyplot.subplots(2)
+    assert plot.cwnd(finished, axes[0]) is axes[0]
+    assert plot.queue(finished, axes[1], links="r1>r2") is axes[1]
+    assert axes[0].lines
+    assert axes[1].lines
+
+
+def test_the_threshold_is_dashed(finished: warpline.Run) -> None:
+    axes = plot.cwnd(finished, flows="bulk.0", ssthresh=True)
+    assert line(axes, "bulk.0 ssthresh").get_linestyle() == "--"
+    assert line(axes, "bulk.0 ssthresh").get_color() == line(axes, "bulk.0").get_color()
+
+
+def test_queues(finished: warpline.Run) -> None:
+    axes = plot.queue(finished)
+    names = [one.get_label() for one in axes.lines]
+    assert "r1>r2" in names
+    # Links that never queue are left out.
+    assert len(names) < len(finished.links)
+    rows = finished.series_links.polars()
+    number = finished.links["name"].index("r1>r2")
+    mine = rows.filter(rows["link"] == number)
+    assert np.allclose(line(axes, "r1>r2").get_ydata(), mine["backlog_packets"])
+    assert axes.get_ylabel() == "Queue (packets)"
+    assert plot.queue(finished, unit="delay", links="r1>r2").get_ylabel() == "Queueing delay (ms)"
+    assert plot.queue(finished, unit="bytes", links="r1>r2").get_ylabel() == "Queue (kB)"
+    with pytest.raises(ValueError, match="packets, bytes or delay"):
+        plot.queue(finished, unit="cars")
+
+
+def test_time_sequence(finished: warpline.Run) -> None:
+    axes: Any = plot.time_sequence(finished, "bulk.0")
+    drawn = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert {"sent", "acknowledged", "retransmitted"} <= drawn
+    segments: dict[Any, Any] = {one.get_label(): one for one in axes.collections if isinstance(one, LineCollection)}
+    frame = finished.tcp.polars()
+    mine = frame.filter((frame["flow"] == 0) & (frame["event"] == "sent") & (frame["end"] > frame["seq"]))
+    sent = segments["sent"].get_segments()
+    assert len(sent) == mine.filter(mine["side"] == 0).height
+    unit = {"kB": 1e3, "MB": 1e6}[axes.get_ylabel().split("(")[1].rstrip(")")]
+    assert sent[0][1][1] * unit == pytest.approx(mine["end"][0])
+    assert sent[0][0][0] == pytest.approx(mine["time_ns"][0] / 1e9)
+    assert to_rgba(segments["retransmitted"].get_color()[0]) == to_rgba("tab:red")
+    assert axes.get_title() == "two-flows: bulk.0"
+    # What is acknowledged never goes down and never beyond what was sent.
+    acknowledged = np.asarray(line(axes, "acknowledged").get_ydata())
+    assert (np.diff(acknowledged) >= 0).all()
+    assert acknowledged.max() * unit <= max(mine["end"].to_list()) + 1
+    assert 0.005 < ink(axes) < 0.9
+    with pytest.raises(ValueError, match='record = \\["tcp"\\]'):
+        plot.time_sequence(finished, "files")
+
+
+def test_cdf(finished: warpline.Run) -> None:
+    axes: Any = plot.cdf(finished)
+    (drawn,) = axes.lines
+    times = sorted(value for value in finished.transfers["completion_s"] if value is not None)
+    assert list(drawn.get_xdata()[1:]) == times
+    assert list(drawn.get_ydata()) == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
+    assert axes.get_xlabel() == "Completion (s)"
+    assert plot.cdf(finished, "goodput_bps").get_xlabel() == "Goodput (Mbit/s)"
+    assert plot.cdf(finished, "srtt_ms", table="series_flows").get_xlabel() == "Srtt (ms)"
+    with pytest.raises(KeyError, match="nonsense"):
+        plot.cdf(finished, "nonsense")
+    with pytest.raises(ValueError, match="no numbers"):
+        plot.cdf(finished, "name")
+    with pytest.raises(ValueError, match="the tables are transfers"):
+        plot.cdf(finished, table="nonsense")
+
+
+def test_several_runs_share_axes(finished: warpline.Run) -> None:
+    axes = plot.cdf(finished)
+    plot.cdf(dumbbell(seed=2, name="second").run(progress=False), ax=axes)
+    assert [one.get_label() for one in axes.lines] == ["two-flows", "second"]
+
+
+def test_a_plot_of_nothing_says_why() -> None:
+    udp = dumbbell(flow=[{"from": "left", "to": "right", "app": "cbr", "rate": "1Mbit/s"}]).run(progress=False)
+    with pytest.raises(ValueError, match="UDP has no window"):
+        plot.cwnd(udp)
+    assert plot.throughput(udp).lines

@@ -1,0 +1,184 @@
+"""Sweeps: grids of parameters and seeds into one table."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import warpline
+from warpline._sweep import toml_value
+
+from conftest import dumbbell
+
+SHORT = dumbbell(duration="2s", warmup="0s")
+GRID: dict[str, list[Any]] = {"flow.bulk.cc": ["reno", "cubic"], "topology.bottleneck.rate": ["2Mbit/s", "4Mbit/s"]}
+
+
+class Gentle(warpline.CongestionControl):
+    """A congestion control that other processes can import."""
+
+    def on_congestion_event(self, event: warpline.CongestionEvent) -> None:
+        self.reduce(0.8 * self.cwnd)
+
+
+def test_the_table_has_every_point_in_order() -> None:
+    table = warpline.sweep(SHORT, GRID, seeds=range(2), jobs=1)
+    assert table.column_names[:5] == ["point", "flow.bulk.cc", "topology.bottleneck.rate", "seed", "error"]
+    frame = table.polars()
+    assert frame["point"].to_list() == list(range(8))
+    assert frame["flow.bulk.cc"].to_list() == ["reno"] * 4 + ["cubic"] * 4
+    assert frame["topology.bottleneck.rate"].to_list() == ["2Mbit/s", "2Mbit/s", "4Mbit/s", "4Mbit/s"] * 2
+    assert frame["seed"].to_list() == [0, 1] * 4
+    assert frame["error"].null_count() == 8
+    # The rows are those of the runs themselves.
+    alone = SHORT.set('topology.bottleneck.rate="4Mbit/s"', "flow.bulk.cc=cubic").run(seed=1, progress=False)
+    assert frame["goodput_bps"][7] == alone.summary["totals"]["goodput_bps"]
+    slow = polars.col("topology.bottleneck.rate") == "2Mbit/s"
+    assert frame.filter(slow)["goodput_bps"].max() < frame.filter(~slow)["goodput_bps"].min()  # type: ignore[operator]
+
+
+def test_processes_and_threads_and_none_give_the_same_table() -> None:
+    alone = warpline.sweep(SHORT, GRID, seeds=[1, 2], jobs=1).polars()
+    assert warpline.sweep(SHORT, GRID, seeds=[1, 2], jobs=2).polars().equals(alone, null_equal=True)
+    with concurrent.futures.ThreadPoolExecutor(3) as executor:
+        threads = warpline.sweep(SHORT, GRID, seeds=[1, 2], executor=executor).polars()
+    assert threads.equals(alone, null_equal=True)
+
+
+def test_whatever_finishes_first_the_order_is_the_grids() -> None:
+    """An executor that finishes its work in the reverse order."""
+
+    class Backwards:
+        def __init__(self) -> None:
+            self.work: list[tuple[Any, Any]] = []
+
+        def submit(self, fn: Any, /, *args: Any) -> concurrent.futures.Future[Any]:
+            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+            self.work.append((future, lambda: fn(*args)))
+            if len(self.work) == 4:
+                threading.Thread(target=self.finish).start()
+            return future
+
+        def finish(self) -> None:
+            for future, work in reversed(self.work):
+                future.set_result(work())
+
+    backwards = warpline.sweep(SHORT, GRID, executor=Backwards()).polars()
+    assert backwards.equals(warpline.sweep(SHORT, GRID, jobs=1).polars(), null_equal=True)
+
+
+def test_points_that_fail_are_reported_and_not_lost() -> None:
+    with pytest.warns(UserWarning, match="1 of 3 points of the sweep failed"):
+        table = warpline.sweep(SHORT, {"flow.bulk.cc": ["reno", "renp", "cubic"]}, jobs=2)
+    frame = table.polars()
+    assert frame.height == 3
+    assert frame["goodput_bps"].is_null().to_list() == [False, True, False]
+    assert "renp" in frame["error"][1]
+    assert "reno" in frame["error"][1]
+
+
+def test_a_sweep_where_all_fail_raises() -> None:
+    with pytest.raises(warpline.SweepError, match=r"(?s)all 2 points.*link\.0\.nonsense|nonsense"):
+        warpline.sweep(SHORT, {"flow.bulk.nonsense": [1, 2]}, jobs=1)
+
+
+def test_a_worker_that_dies_is_a_point_that_failed() -> None:
+    class Dying:
+        def submit(self, fn: Any, /, *args: Any) -> concurrent.futures.Future[Any]:
+            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+            if args[0].seed == 1:
+                future.set_exception(concurrent.futures.BrokenExecutor("gone"))
+            else:
+                future.set_result(fn(*args))
+            return future
+
+    with pytest.warns(UserWarning, match="BrokenExecutor: gone"):
+        frame = warpline.sweep(SHORT, {}, seeds=[0, 1, 2], executor=Dying()).polars()
+    assert frame["error"].to_list() == [None, "BrokenExecutor: gone", None]
+
+
+@pytest.mark.parametrize(("by", "key", "rows"), [("group", "group", 2), ("flow", "name", 3), ("link", "name", None)])
+def test_rows_may_be_groups_flows_or_links(by: Any, key: str, rows: int | None) -> None:
+    frame = warpline.sweep(SHORT, {}, seeds=[1, 2], by=by, jobs=1).polars()
+    run = SHORT.run(seed=1, progress=False)
+    entries: Any = {"group": run.summary["groups"], "flow": run.summary["flows"], "link": run.summary["links"]}[by]
+    assert frame.height == 2 * len(entries)
+    assert rows is None or len(entries) == rows
+    assert frame[key].to_list() == [entry[key] for entry in entries] * 2
+    assert frame["throughput_bps"][0] == entries[0]["throughput_bps"]
+
+
+def test_figures_of_your_own_python_congestion_controls_and_directories(tmp_path: Path) -> None:
+    def longest(run: warpline.Run) -> dict[str, float]:
+        return {"queue_max": max(run.series_links["backlog_packets"])}
+
+    table = warpline.sweep(
+        SHORT,
+        {"flow.bulk.cc": ["reno", warpline.CustomCc(name="gentle"), {"kind": "vegas", "alpha": 1.0}]},
+        jobs=1,
+        metrics=longest,
+        out=tmp_path / "points",
+        cc={"gentle": Gentle},
+    )
+    frame = table.polars()
+    assert frame["flow.bulk.cc"].to_list() == [
+        "reno",
+        '{"kind" = "custom", "name" = "gentle"}',
+        '{"kind" = "vegas", "alpha" = 1.0}',
+    ]
+    assert (frame["queue_max"] > 0).all()
+    second = warpline.Run.open(tmp_path / "points" / "0001")
+    assert second.summary["flows"][0]["cc"] == "gentle"
+    assert second.summary["totals"]["goodput_bps"] == frame["goodput_bps"][1]
+
+
+def test_python_congestion_controls_reach_other_processes() -> None:
+    scenario = SHORT.set('flow.bulk.cc={kind="custom", name="gentle"}')
+    here = warpline.sweep(scenario, {}, seeds=[1, 2], jobs=1, cc={"gentle": Gentle}).polars()
+    there = warpline.sweep(scenario, {}, seeds=[1, 2], jobs=2, cc={"gentle": Gentle}).polars()
+    assert there["error"].null_count() == 2
+    assert there.equals(here, null_equal=True)
+
+
+def test_progress_counts_to_the_end() -> None:
+    counts: list[tuple[int, int]] = []
+    warpline.sweep(SHORT, {}, seeds=range(3), jobs=1, progress=lambda done, all_of: counts.append((done, all_of)))
+    assert counts == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_mixed_values_become_text() -> None:
+    frame = warpline.sweep(SHORT, {"flow.bulk.tcp.initial_window": [2, "4p"]}, jobs=1).polars()
+    assert frame["flow.bulk.tcp.initial_window"].to_list() == ["2", "4p"]
+
+
+def test_a_wrong_kind_of_row_is_refused() -> None:
+    wrong: Any = "day"
+    with pytest.raises(ValueError, match="a run, a group, a flow or a link"):
+        warpline.sweep(SHORT, {}, by=wrong)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+@settings(deadline=None)
+def test_any_text_survives_the_way_into_a_change(text: str) -> None:
+    changed = SHORT.set(f"description={toml_value(text)}")
+    assert changed.to_dict().get("description") == text
+
+
+@given(st.one_of(st.booleans(), st.integers(0, 2**53), st.floats(0, 1e300, allow_nan=False)))
+def test_numbers_are_toml(value: bool | int | float) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    read = tomllib.loads(f"x = {toml_value(value)}")["x"]
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_what_cannot_be_sent_to_a_process_says_so() -> None:
+    with pytest.raises(warpline.SweepError, match="pickle"):
+        warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=2, metrics=lambda run: {"x": 1})

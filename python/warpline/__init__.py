@@ -1,0 +1,158 @@
+"""Network experiments at any speed of time.
+
+    import warpline
+
+    run = warpline.Scenario.load("dumbbell.toml").run()
+    run.flows.polars()
+    warpline.plot.cwnd(run)
+
+`Scenario` builds or reads an experiment, its `run` gives a `Run` with summary and tables, `plot` draws them, `sweep` runs many.
+`CongestionControl` is the base of congestion controls written in Python.
+"""
+
+from __future__ import annotations
+
+from warpline import plot
+from warpline._congestion import CcFactories, CcFactory, CongestionControl
+from warpline._errors import (
+    Diagnostic,
+    MissingDependencyError,
+    RunError,
+    RunInterrupted,
+    ScenarioError,
+    SweepError,
+    WarplineError,
+)
+from warpline._model import (
+    BernoulliLoss,
+    Bic,
+    Chain,
+    Clock,
+    Codel,
+    ConstantDistribution,
+    Cubic,
+    CustomCc,
+    Down,
+    Droptail,
+    Dumbbell,
+    DuplexOptions,
+    EveryLoss,
+    ExponentialDistribution,
+    ExponentialJitter,
+    Flow,
+    FqCodel,
+    GilbertElliottLoss,
+    Host,
+    Ledbat,
+    Link,
+    LinkOptions,
+    ListLoss,
+    LognormalDistribution,
+    Nice,
+    NoJitter,
+    NoLoss,
+    NormalJitter,
+    ParetoDistribution,
+    ParetoJitter,
+    ParkingLot,
+    Priority,
+    RateStep,
+    Red,
+    Reno,
+    Replicate,
+    Star,
+    Tcp,
+    UniformDistribution,
+    UniformJitter,
+    Vegas,
+    Web,
+    Westwood,
+)
+from warpline._progress import Observer
+from warpline._run import Run
+from warpline._scenario import Scenario, run
+from warpline._summary import FlowRow, GroupSummary, LinkRow, Summary, Totals
+from warpline._sweep import sweep
+from warpline._warpline import (
+    AckSample,
+    CcConfig,
+    CongestionEvent,
+    Progress,
+    Table,
+    __version__,
+    json_schema,
+)
+
+__all__ = [
+    "AckSample",
+    "BernoulliLoss",
+    "Bic",
+    "CcConfig",
+    "CcFactories",
+    "CcFactory",
+    "Chain",
+    "Clock",
+    "Codel",
+    "CongestionControl",
+    "CongestionEvent",
+    "ConstantDistribution",
+    "Cubic",
+    "CustomCc",
+    "Diagnostic",
+    "Down",
+    "Droptail",
+    "Dumbbell",
+    "DuplexOptions",
+    "EveryLoss",
+    "ExponentialDistribution",
+    "ExponentialJitter",
+    "Flow",
+    "FlowRow",
+    "FqCodel",
+    "GilbertElliottLoss",
+    "GroupSummary",
+    "Host",
+    "Ledbat",
+    "Link",
+    "LinkOptions",
+    "LinkRow",
+    "ListLoss",
+    "LognormalDistribution",
+    "MissingDependencyError",
+    "Nice",
+    "NoJitter",
+    "NoLoss",
+    "NormalJitter",
+    "Observer",
+    "ParetoDistribution",
+    "ParetoJitter",
+    "ParkingLot",
+    "Priority",
+    "Progress",
+    "RateStep",
+    "Red",
+    "Reno",
+    "Replicate",
+    "Run",
+    "RunError",
+    "RunInterrupted",
+    "Scenario",
+    "ScenarioError",
+    "Star",
+    "Summary",
+    "SweepError",
+    "Table",
+    "Tcp",
+    "Totals",
+    "UniformDistribution",
+    "UniformJitter",
+    "Vegas",
+    "WarplineError",
+    "Web",
+    "Westwood",
+    "__version__",
+    "json_schema",
+    "plot",
+    "run",
+    "sweep",
+]

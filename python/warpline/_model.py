@@ -1,0 +1,1005 @@
+"""The parts of a scenario as dataclasses, with the names and meanings of the TOML file.
+
+Generated from the JSON Schema by python/tools/generate_model.py; change the scenario's structs, not this file. What is left out
+(None) has its default. Where a part is expected, a plain mapping with the same keys will do as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from warpline._part import Part
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BernoulliLoss(Part):
+    """Each packet is lost with the same probability, independently.
+
+    Attributes:
+        probability: Loss probability, 0 to 1.
+    """
+
+    KIND: ClassVar[str | None] = "bernoulli"
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bic(Part):
+    """BIC (Xu, Harfoush and Rhee 2004).
+
+    Attributes:
+        max_increment: Most segments of growth per RTT. Default 16.
+        smooth_part: RTTs that the last segments up to the old maximum take. Default 20.
+        beta: What remains of the window after a loss, above 0 and below 1. Default 819/1024.
+        low_window: Window in segments up to which it acts as Reno. Default 14.
+        fast_convergence: Whether a flow that lost before it regained its last maximum gives way. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "bic"
+    max_increment: int | None = None
+    smooth_part: int | None = None
+    beta: float | None = None
+    low_window: int | None = None
+    fast_convergence: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chain(Part):
+    """Nodes "n0" to "nN" in a row with N equal links.
+
+    Attributes:
+        hops: Number of links.
+        hop: Each link.
+    """
+
+    KIND: ClassVar[str | None] = "chain"
+    hops: int
+    hop: DuplexOptions | Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clock(Part):
+    """How time passes, written `[clock]`.
+
+    Attributes:
+        mode: The kind of clock. Default virtual.
+        tdf: dilated: how many times slower than real time the hosts' clocks run.
+    """
+
+    KIND: ClassVar[str | None] = None
+    mode: ClockMode | None = None
+    tdf: Tdf | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Codel(Part):
+    """Controlled delay (RFC 8289).
+
+    Attributes:
+        limit: How much may wait. Default 1000p.
+        target: Acceptable standing delay. Default 5ms.
+        interval: How long the delay must stay above the target, about the largest RTT. Default 100ms.
+        ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "codel"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    interval: Time | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConstantDistribution(Part):
+    """Always the same.
+
+    Attributes:
+        value: The value.
+    """
+
+    KIND: ClassVar[str | None] = "constant"
+    value: float | Size | Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cubic(Part):
+    """CUBIC (RFC 9438).
+
+    Attributes:
+        beta: Multiplicative decrease factor, above 0 and below 1. Default 0.7.
+        c: Aggressiveness in segments per second cubed. Default 0.4.
+        fast_convergence: Whether to give up bandwidth to new flows faster. Default true.
+        reno_friendly: Whether to be at least as fast as Reno would be. Default true.
+        hystart: Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's
+            own.
+    """
+
+    KIND: ClassVar[str | None] = "cubic"
+    beta: float | None = None
+    c: float | None = None
+    fast_convergence: bool | None = None
+    reno_friendly: bool | None = None
+    hystart: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomCc(Part):
+    """An algorithm that the program which runs the scenario has registered under this name (a Python class).
+
+    Attributes:
+        name: Its name.
+    """
+
+    KIND: ClassVar[str | None] = "custom"
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Down(Part):
+    """A time during which a link is down.
+
+    Attributes:
+        at: When it goes down.
+        for_: How long it stays down.
+    """
+
+    KIND: ClassVar[str | None] = None
+    at: Time
+    for_: Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Droptail(Part):
+    """First in, first out; arrivals at a full queue are dropped.
+
+    Attributes:
+        limit: How much may wait. Default 1000p.
+    """
+
+    KIND: ClassVar[str | None] = "droptail"
+    limit: QueueLimit | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dumbbell(Part):
+    """Hosts "left.0", "left.1", ... on router "r1", hosts "right.0", ... on router "r2", and one bottleneck between
+    them.
+
+    Attributes:
+        pairs: Hosts on each side. Default: as many as there are flows between "left" and "right" in the busier
+            direction.
+        bottleneck: The link from r1 to r2 and back.
+        access: The links from the hosts to their router and back. Default rate: ten times the bottleneck's (1Gbit/s
+            where that varies); default delay: 1ms.
+        access_delays: One-way delays of the access links of pair 0, 1, ... on both sides, in turn, in place of
+            `access.delay`: pairs with different RTTs.
+        rtt: Base RTT of pair 0; sets the bottleneck's delay to what the access links leave of half of it. In place of
+            `bottleneck.delay`.
+    """
+
+    KIND: ClassVar[str | None] = "dumbbell"
+    bottleneck: DuplexOptions | Mapping[str, Any]
+    pairs: int | None = None
+    access: DuplexOptions | Mapping[str, Any] | None = None
+    access_delays: Sequence[Time] | None = None
+    rtt: Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DuplexOptions(Part):
+    """A duplex link that a topology builds: the options of a `[[link]]` without its ends.
+
+    Attributes:
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
+            this is the rate before its first step.
+        schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
+            began with.
+        repeat: Period after which the schedule starts again; without it the last rate stays.
+        trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
+            start, repeated for ever. The path is relative to the scenario file.
+        delay: Propagation delay, one way. Default 0s.
+        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
+        loss: Packets lost on the link after they were sent. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
+            scenario's `framing`.
+        record: What to record of this link. Default nothing (totals and time series are always kept).
+        reverse: What differs in the reverse direction. Giving `rate`, `schedule` or `trace` here replaces all three.
+    """
+
+    KIND: ClassVar[str | None] = None
+    rate: Rate | None = None
+    schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
+    repeat: Time | None = None
+    trace: str | None = None
+    delay: Time | None = None
+    queue: Queue | None = None
+    loss: Loss | None = None
+    jitter: Jitter | None = None
+    down: Sequence[Down | Mapping[str, Any]] | None = None
+    framing: Size | None = None
+    record: Sequence[LinkRecordKind] | None = None
+    reverse: LinkOptions | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EveryLoss(Part):
+    """Every n-th packet is lost: the n-th, the 2n-th, and so on.
+
+    Attributes:
+        n: How many packets from one loss to the next.
+    """
+
+    KIND: ClassVar[str | None] = "every"
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialDistribution(Part):
+    """Exponential.
+
+    Attributes:
+        mean: Mean.
+    """
+
+    KIND: ClassVar[str | None] = "exponential"
+    mean: float | Size | Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialJitter(Part):
+    """Exponential.
+
+    Attributes:
+        mean: Mean.
+        reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "exponential"
+    mean: Time
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flow(Part):
+    """Traffic from one node to another, written `[[flow]]`; `count` makes several alike. Which of the parameters apply
+    depends on `app`; one that does not is refused.
+
+    Attributes:
+        name: Name of the group in results and in `--set flow[NAME].cc=...`. Instances are "NAME.0", "NAME.1" and so on.
+            Default: the app's name, with the flow's number where that is taken.
+        from_: The node that opens the connection and sends the data, or a host group of the topology such as "left".
+        to: The node that receives, or a host group of the topology such as "right".
+        count: How many such flows. Default 1.
+        app: What the flow sends. Default bulk.
+        transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
+        size: transfer: bytes of each transfer.
+        transfers: transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until
+            the end.
+        pause: transfer: pause between the end of one and the start of the next. Default 0s.
+        rate: cbr: the rate; onoff: the rate while on. Counts the wire bytes of full packets for UDP, payload for TCP.
+        packet_size: cbr, onoff: bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
+            write. Default 1500B.
+        message_size: poisson: bytes of a message. Default 512B.
+        message_rate: poisson: mean number of messages per second.
+        mean_on: onoff: mean time on. Default 250ms.
+        mean_off: onoff: mean time off. Default 250ms.
+        shape: onoff: Pareto tail index of both times, above 1. Default 1.5.
+        web: web: the sessions.
+        cc: TCP: the congestion control. Default cubic.
+        start: When the flow starts; a range lets each instance draw its own start. Default 0s.
+        stop: When the flow stops sending. Default: the end of the run.
+        tcp: TCP options of this flow, for both of its ends.
+        max_window: TCP: cap on the window, in segments or bytes; short for `tcp.max_window`.
+        max_rate: TCP: cap on the sending rate; short for `tcp.max_rate`.
+        class_: Class in priority queues, 0 first. Default 0.
+        record: What to record of these flows. Default nothing (totals and time series are always kept).
+    """
+
+    KIND: ClassVar[str | None] = None
+    from_: str
+    to: str
+    name: str | None = None
+    count: int | None = None
+    app: App | None = None
+    transport: Transport | None = None
+    size: Size | None = None
+    transfers: int | None = None
+    pause: Time | None = None
+    rate: Rate | None = None
+    packet_size: Size | None = None
+    message_size: Size | None = None
+    message_rate: float | None = None
+    mean_on: Time | None = None
+    mean_off: Time | None = None
+    shape: float | None = None
+    web: Web | Mapping[str, Any] | None = None
+    cc: Cc | None = None
+    start: StartTime | None = None
+    stop: Time | None = None
+    tcp: Tcp | Mapping[str, Any] | None = None
+    max_window: Window | None = None
+    max_rate: Rate | None = None
+    class_: int | None = None
+    record: Sequence[FlowRecordKind] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FqCodel(Part):
+    """Fair queueing with CoDel in each flow's queue (RFC 8290).
+
+    Attributes:
+        limit: How much may wait in all queues together. Default 10240p.
+        target: Acceptable standing delay. Default 5ms.
+        interval: How long the delay must stay above the target. Default 100ms.
+        quantum: Bytes a queue may send per round. Default 1514B.
+        flows: Number of queues that flows are hashed to. Default 1024.
+        ecn: Whether ECN-capable packets are marked instead of dropped. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "fq_codel"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    interval: Time | None = None
+    quantum: Size | None = None
+    flows: int | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GilbertElliottLoss(Part):
+    """Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
+
+    Attributes:
+        good_to_bad: Probability per packet of going from good to bad, 0 to 1.
+        bad_to_good: Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its
+            inverse.
+        loss_good: Loss probability in the good state. Default 0.
+        loss_bad: Loss probability in the bad state. Default 1.
+    """
+
+    KIND: ClassVar[str | None] = "gilbert-elliott"
+    good_to_bad: float
+    bad_to_good: float
+    loss_good: float | None = None
+    loss_bad: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host(Part):
+    """A host that needs to be told something, written `[[host]]`.
+
+    Attributes:
+        name: The node's name, as links and topologies use it.
+        endpoint: What the host is: "model", the built-in TCP model. Guests, real stacks ("stack:lwip") and live
+            interfaces are not in this version. Default model.
+        tcp: TCP options of connections that end here.
+    """
+
+    KIND: ClassVar[str | None] = None
+    name: str
+    endpoint: str | None = None
+    tcp: Tcp | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledbat(Part):
+    """LEDBAT (RFC 6817).
+
+    Attributes:
+        target: Queueing delay aimed at, at most 100ms. Default 100ms.
+        gain: Gain, above 0 to 1. Default 1.
+        allowed_increase: Segments by which the window may exceed what is in flight. Default 1.
+        min_window: Smallest window in segments. Default 2.
+        base_history: One-minute minima kept of the base delay. Default 10.
+    """
+
+    KIND: ClassVar[str | None] = "ledbat"
+    target: Time | None = None
+    gain: float | None = None
+    allowed_increase: float | None = None
+    min_window: float | None = None
+    base_history: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link(Part):
+    """A link between two nodes, written `[[link]]`. Nodes exist by being named. `between` makes a duplex link, two one-
+    way links named "a>b" and "b>a" with the same options unless `reverse` says otherwise; `from` and `to` make a single
+    one.
+
+    Attributes:
+        name: Name for `--set link[NAME].rate=...`; default: the two nodes with a dash, "r1-r2".
+        between: The two ends of a duplex link. The first is where the forward direction starts.
+        from_: Where a one-way link starts; goes with `to`, not with `between`.
+        to: Where a one-way link ends.
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
+            this is the rate before its first step.
+        schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
+            began with.
+        repeat: Period after which the schedule starts again; without it the last rate stays.
+        trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
+            start, repeated for ever. The path is relative to the scenario file.
+        delay: Propagation delay, one way. Default 0s.
+        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
+        loss: Packets lost on the link after they were sent. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
+            scenario's `framing`.
+        record: What to record of this link. Default nothing (totals and time series are always kept).
+        reverse: What differs in the reverse direction of a duplex link. Giving `rate`, `schedule` or `trace` here
+            replaces all three.
+    """
+
+    KIND: ClassVar[str | None] = None
+    name: str | None = None
+    between: Sequence[str] | None = None
+    from_: str | None = None
+    to: str | None = None
+    rate: Rate | None = None
+    schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
+    repeat: Time | None = None
+    trace: str | None = None
+    delay: Time | None = None
+    queue: Queue | None = None
+    loss: Loss | None = None
+    jitter: Jitter | None = None
+    down: Sequence[Down | Mapping[str, Any]] | None = None
+    framing: Size | None = None
+    record: Sequence[LinkRecordKind] | None = None
+    reverse: LinkOptions | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkOptions(Part):
+    """What one direction of a link is like.
+
+    Attributes:
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
+            this is the rate before its first step.
+        schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
+            began with.
+        repeat: Period after which the schedule starts again; without it the last rate stays.
+        trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
+            start, repeated for ever. The path is relative to the scenario file.
+        delay: Propagation delay, one way. Default 0s.
+        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
+        loss: Packets lost on the link after they were sent. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
+            scenario's `framing`.
+        record: What to record of this link. Default nothing (totals and time series are always kept).
+    """
+
+    KIND: ClassVar[str | None] = None
+    rate: Rate | None = None
+    schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
+    repeat: Time | None = None
+    trace: str | None = None
+    delay: Time | None = None
+    queue: Queue | None = None
+    loss: Loss | None = None
+    jitter: Jitter | None = None
+    down: Sequence[Down | Mapping[str, Any]] | None = None
+    framing: Size | None = None
+    record: Sequence[LinkRecordKind] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListLoss(Part):
+    """Listed packets are lost, counted from 1 in the order in which they are sent on the link.
+
+    Attributes:
+        packets: Numbers of the packets lost.
+    """
+
+    KIND: ClassVar[str | None] = "list"
+    packets: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LognormalDistribution(Part):
+    """Log-normal.
+
+    Attributes:
+        median: Median.
+        sigma: Standard deviation of the logarithm, above 0.
+        max: Larger values are drawn again. Default none.
+    """
+
+    KIND: ClassVar[str | None] = "lognormal"
+    median: float | Size | Time
+    sigma: float
+    max: float | Size | Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nice(Part):
+    """TCP Nice (Venkataramani, Kokku and Dahlin 2002).
+
+    Attributes:
+        alpha: Segments in the queue below which the window grows. Default 1.
+        beta: Segments in the queue above which it shrinks. Default 3.
+        threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
+            0.2.
+        fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
+        decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
+    """
+
+    KIND: ClassVar[str | None] = "nice"
+    alpha: float | None = None
+    beta: float | None = None
+    threshold: float | None = None
+    fraction: float | None = None
+    decrease: float | None = None
+    min_window: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoJitter(Part):
+    """No jitter; for `reverse`, to switch off what the forward direction has."""
+
+    KIND: ClassVar[str | None] = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoLoss(Part):
+    """No loss; for `reverse`, to switch off what the forward direction has."""
+
+    KIND: ClassVar[str | None] = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NormalJitter(Part):
+    """Normal, cut off at zero.
+
+    Attributes:
+        mean: Mean.
+        stddev: Standard deviation.
+        reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "normal"
+    mean: Time
+    stddev: Time
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParetoDistribution(Part):
+    """Pareto (heavy-tailed) from its smallest value, mean*(shape-1)/shape, up.
+
+    Attributes:
+        mean: Mean, before it is cut off at `max`.
+        shape: Tail index, above 1.
+        max: Larger values are drawn again. Default none.
+    """
+
+    KIND: ClassVar[str | None] = "pareto"
+    mean: float | Size | Time
+    shape: float
+    max: float | Size | Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParetoJitter(Part):
+    """Pareto (heavy-tailed), shifted to start at zero (Lomax).
+
+    Attributes:
+        mean: Mean.
+        shape: Tail index, above 1 so that the mean exists. Default 1.5.
+        reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "pareto"
+    mean: Time
+    shape: float | None = None
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParkingLot(Part):
+    """Routers "r0" to "rN" in a row with N equal hops; hosts "left.i" on the first router and "right.i" on the last,
+    whose flows cross all hops; hosts "in.i" on router i and "out.i" on router i+1, whose flows cross one hop.
+
+    Attributes:
+        hops: Number of hops.
+        pairs: Hosts on each of the two ends. Default: as many as there are flows between "left" and "right" in the
+            busier direction.
+        hop: The link of each hop.
+        access: The links from the hosts to their router and back. Default rate: ten times the hop's (1Gbit/s where that
+            varies); default delay: 1ms.
+    """
+
+    KIND: ClassVar[str | None] = "parking-lot"
+    hops: int
+    hop: DuplexOptions | Mapping[str, Any]
+    pairs: int | None = None
+    access: DuplexOptions | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Priority(Part):
+    """Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last
+    packet.
+
+    Attributes:
+        limit: How much may wait in all classes together. Default 1000p.
+        classes: Number of classes, 2 to 16. Default 2. Flows of a higher class than there is use the last.
+    """
+
+    KIND: ClassVar[str | None] = "priority"
+    limit: QueueLimit | None = None
+    classes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RateStep(Part):
+    """A step of a rate schedule.
+
+    Attributes:
+        at: When the rate comes into force, from the run's start (or from the period's).
+        rate: The rate from then on; 0 stops the link, packets wait.
+    """
+
+    KIND: ClassVar[str | None] = None
+    at: Time
+    rate: Rate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Red(Part):
+    """Random early detection (Floyd and Jacobson 1993).
+
+    Attributes:
+        limit: How much may wait. Default 1000p.
+        min_threshold: Average queue at which dropping begins. Default a quarter of `limit`.
+        max_threshold: Average queue at which the drop probability reaches `max_probability`. Default three quarters of
+            `limit`.
+        max_probability: Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
+        weight: Weight of the newest sample in the average, above 0 to 1. Default 0.002.
+        gentle: Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
+        ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "red"
+    limit: QueueLimit | None = None
+    min_threshold: QueueLimit | None = None
+    max_threshold: QueueLimit | None = None
+    max_probability: float | None = None
+    weight: float | None = None
+    gentle: bool | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reno(Part):
+    """Reno's window: slow start, one segment per RTT, half on loss (RFC 5681)."""
+
+    KIND: ClassVar[str | None] = "reno"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replicate(Part):
+    """Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
+
+    Attributes:
+        runs: Number of runs, with the seeds `seed`, `seed` + 1 and so on.
+        seeds: The seeds, in place of `runs`.
+    """
+
+    KIND: ClassVar[str | None] = None
+    runs: int | None = None
+    seeds: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Star(Part):
+    """Hosts "leaf.0", "leaf.1", ... around the node "hub".
+
+    Attributes:
+        leaves: Number of leaves.
+        leaf: Each link, from the leaf to the hub and back.
+    """
+
+    KIND: ClassVar[str | None] = "star"
+    leaves: int
+    leaf: DuplexOptions | Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tcp(Part):
+    """Options of a TCP endpoint. What is left out comes from the host, then the scenario's `[tcp]`, then the preset
+    "modern". A preset stands for the options it sets: those named beside it win over it, and those of an inner level
+    (flow) win over all of an outer level (host, scenario). A flow's options hold for both of its ends; a host's for the
+    connections that end there.
+
+    Attributes:
+        preset: Option values that go together; those given beside it win.
+        recovery: How the sender recovers from loss. modern: sack.
+        sack: Selective acknowledgements (RFC 2018). modern: true.
+        dsack: Duplicate SACKs sent by the receiver (RFC 2883). modern: true.
+        timestamps: Timestamps (RFC 7323); take 12 bytes of every segment. modern: true.
+        window_scaling: Window scaling (RFC 7323); without it no window exceeds 65535 bytes. modern: true.
+        ecn: Explicit congestion notification (RFC 3168). modern: false.
+        rack: Time-based loss detection (RACK, RFC 8985); needs `sack`. modern: true.
+        tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. modern: true.
+        prr: Proportional rate reduction in recovery (RFC 6937). modern: true.
+        limited_transmit: New data on the first two duplicate ACKs (RFC 3042). modern: true.
+        undo: Undo of spurious retransmissions, by timestamps (Eifel, RFC 3522) and DSACK. modern: true.
+        nagle: Nagle's algorithm (RFC 896): no second small segment in flight. modern: true.
+        pacing: Spreads a window's segments over the RTT. modern: false (a window below one segment is always paced).
+        pacing_gain: Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
+        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
+        small_window_burst: Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so
+            that a receiver that delays acknowledgements answers at once. modern: 1.
+        cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661). modern: true.
+        delayed_ack: How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
+        delayed_ack_segments: Full segments after which an acknowledgement is sent without waiting. modern: 2.
+        quick_acks: Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern:
+            0.
+        min_rto: Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
+        max_rto: Largest retransmission time-out. modern: 120s.
+        initial_rto: Retransmission time-out before the first RTT sample. modern: 1s.
+        tick: Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD:
+            500ms.
+        rto_variance: How the variance in the retransmission time-out is kept. modern: linux.
+        syn_retries: Retransmissions of a SYN before the connection is given up. modern: 6.
+        data_retries: Time-outs in a row before the connection is given up. modern: 15.
+        initial_window: Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
+        initial_ssthresh: Initial slow-start threshold. modern: none, slow start ends at the first loss.
+        receive_buffer: Receive buffer, the largest window advertised. modern: 32MiB.
+        send_buffer: Send buffer: how much the application may have written without acknowledgement. modern: no bound.
+        mss: Maximum segment size as announced in the SYN: payload of a segment without options, so a full packet has
+            this plus 40 bytes, and timestamps take their 12 out of the payload (RFC 6691). modern: 1460B.
+        idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern:
+            true.
+        dupack_threshold: Duplicate ACKs that start fast retransmit. modern: 3.
+        max_window: Cap on the congestion window, in segments or bytes. modern: none.
+        max_rate: Cap on the sending rate, kept by pacing; counts wire bytes. modern: none.
+    """
+
+    KIND: ClassVar[str | None] = None
+    preset: TcpPreset | None = None
+    recovery: Recovery | None = None
+    sack: bool | None = None
+    dsack: bool | None = None
+    timestamps: bool | None = None
+    window_scaling: bool | None = None
+    ecn: bool | None = None
+    rack: bool | None = None
+    tlp: bool | None = None
+    prr: bool | None = None
+    limited_transmit: bool | None = None
+    undo: bool | None = None
+    nagle: bool | None = None
+    pacing: bool | None = None
+    pacing_gain: float | None = None
+    pacing_gain_slow_start: float | None = None
+    small_window_burst: int | None = None
+    cwnd_validation: bool | None = None
+    delayed_ack: Time | None = None
+    delayed_ack_segments: int | None = None
+    quick_acks: int | None = None
+    min_rto: Time | None = None
+    max_rto: Time | None = None
+    initial_rto: Time | None = None
+    tick: Time | None = None
+    rto_variance: RtoVariance | None = None
+    syn_retries: int | None = None
+    data_retries: int | None = None
+    initial_window: Window | None = None
+    initial_ssthresh: Window | None = None
+    receive_buffer: Size | None = None
+    send_buffer: Size | None = None
+    mss: Size | None = None
+    idle_restart: bool | None = None
+    dupack_threshold: int | None = None
+    max_window: Window | None = None
+    max_rate: Rate | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UniformDistribution(Part):
+    """Uniform between two values.
+
+    Attributes:
+        min: The smallest.
+        max: The largest.
+    """
+
+    KIND: ClassVar[str | None] = "uniform"
+    min: float | Size | Time
+    max: float | Size | Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UniformJitter(Part):
+    """Uniform between two delays.
+
+    Attributes:
+        min: Smallest extra delay. Default 0s.
+        max: Largest extra delay.
+        reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "uniform"
+    max: Time
+    min: Time | None = None
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vegas(Part):
+    """TCP Vegas (Brakmo and Peterson 1995).
+
+    Attributes:
+        alpha: Segments in the queue below which the window grows. Default 2.
+        beta: Segments in the queue above which it shrinks. Default 4.
+        gamma: Segments in the queue at which slow start ends. Default 1.
+    """
+
+    KIND: ClassVar[str | None] = "vegas"
+    alpha: float | None = None
+    beta: float | None = None
+    gamma: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Web(Part):
+    """Web sessions, from a proxy's log or from distributions. A session opens pages one after another with pauses to
+    think; a page is a number of objects, fetched over a few connections at once, each object on a connection of its
+    own.
+
+    Attributes:
+        access_log: A Squid access.log in the native format: each entry is a transfer of its size that starts at its
+            time, counted from the log's first. The path is relative to the scenario file. Excludes the distributions
+            below.
+        session_rate: New sessions per second (a Poisson process). Default 1.
+        pages: Pages in a session. Default exponential, mean 5.
+        objects: Objects in a page, at least one. Default Pareto, mean 8, shape 1.5.
+        object_size: Bytes in an object, at least one. Default Pareto, mean 12kB, shape 1.2, at most 10MB.
+        think_time: Pause between two pages of a session. Default exponential, mean 5s.
+        connections: Connections that a session uses at once. Default 6.
+    """
+
+    KIND: ClassVar[str | None] = None
+    access_log: str | None = None
+    session_rate: float | None = None
+    pages: Distribution | None = None
+    objects: Distribution | None = None
+    object_size: Distribution | None = None
+    think_time: Distribution | None = None
+    connections: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Westwood(Part):
+    """Westwood+ (Grieco and Mascolo 2004)."""
+
+    KIND: ClassVar[str | None] = "westwood"
+
+
+Time: TypeAlias = str | timedelta
+Size: TypeAlias = str
+ClockMode: TypeAlias = Literal["virtual", "real", "dilated"]
+Tdf: TypeAlias = str | int | float
+TcpPreset: TypeAlias = Literal["modern", "1988-tahoe", "1990-reno", "1999-newreno", "ns2-sack1"]
+Recovery: TypeAlias = Literal["tahoe", "reno", "newreno", "sack"]
+RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
+Window: TypeAlias = str | int | float
+Rate: TypeAlias = str
+QueueLimit: TypeAlias = str | timedelta
+Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Mapping[str, Any]
+Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | Mapping[str, Any]
+Jitter: TypeAlias = NoJitter | UniformJitter | NormalJitter | ExponentialJitter | ParetoJitter | Mapping[str, Any]
+LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
+Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
+App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web"]
+Transport: TypeAlias = Literal["tcp", "udp"]
+Distribution: TypeAlias = (
+    ConstantDistribution
+    | UniformDistribution
+    | ExponentialDistribution
+    | ParetoDistribution
+    | LognormalDistribution
+    | Mapping[str, Any]
+)
+CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
+Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
+StartTime: TypeAlias = str | timedelta
+FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
+
+# Keys of a scenario.
+SCENARIO_KEYS: tuple[str, ...] = (
+    "name",
+    "description",
+    "duration",
+    "warmup",
+    "seed",
+    "sample_interval",
+    "framing",
+    "clock",
+    "replicate",
+    "tcp",
+    "topology",
+    "link",
+    "host",
+    "flow",
+)
+
+__all__ = [
+    "App",
+    "BernoulliLoss",
+    "Bic",
+    "Cc",
+    "CcKind",
+    "Chain",
+    "Clock",
+    "ClockMode",
+    "Codel",
+    "ConstantDistribution",
+    "Cubic",
+    "CustomCc",
+    "Distribution",
+    "Down",
+    "Droptail",
+    "Dumbbell",
+    "DuplexOptions",
+    "EveryLoss",
+    "ExponentialDistribution",
+    "ExponentialJitter",
+    "Flow",
+    "FlowRecordKind",
+    "FqCodel",
+    "GilbertElliottLoss",
+    "Host",
+    "Jitter",
+    "Ledbat",
+    "Link",
+    "LinkOptions",
+    "LinkRecordKind",
+    "ListLoss",
+    "LognormalDistribution",
+    "Loss",
+    "Nice",
+    "NoJitter",
+    "NoLoss",
+    "NormalJitter",
+    "ParetoDistribution",
+    "ParetoJitter",
+    "ParkingLot",
+    "Priority",
+    "Queue",
+    "QueueLimit",
+    "Rate",
+    "RateStep",
+    "Recovery",
+    "Red",
+    "Reno",
+    "Replicate",
+    "RtoVariance",
+    "SCENARIO_KEYS",
+    "Size",
+    "Star",
+    "StartTime",
+    "Tcp",
+    "TcpPreset",
+    "Tdf",
+    "Time",
+    "Topology",
+    "Transport",
+    "UniformDistribution",
+    "UniformJitter",
+    "Vegas",
+    "Web",
+    "Westwood",
+    "Window",
+]

@@ -1,0 +1,142 @@
+"""Results of a run: summary, tables, report."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from warpline._summary import Summary
+from warpline._warpline import NativeRun, Table
+
+
+class Run:
+    """The results of a run: a summary, and tables that any Arrow library reads.
+
+    `run.series_flows.polars()` and `.pandas()` make frames of a table, `run.flows["goodput_bps"]` a list of a column.
+    """
+
+    def __init__(self, native: NativeRun) -> None:
+        """For warpline's own use: runs come from `Scenario.run` and `Run.open`."""
+        self._native = native
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Run:
+        """Opens a run directory.
+
+        Raises:
+            RunError: If it is not a run directory, or cannot be read.
+        """
+        return cls(NativeRun.open(os.fspath(directory)))
+
+    @property
+    def directory(self) -> Path | None:
+        """The run directory; None for a run that is in memory only."""
+        return None if self._native.directory is None else Path(self._native.directory)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What ran, and its metrics in total, per group of flows, per flow and per link direction."""
+        summary: Summary = json.loads(self._native.summary_json())
+        return summary
+
+    @property
+    def summary_json(self) -> str:
+        """The text of summary.json: the same scenario and seed give the same bytes."""
+        return self._native.summary_json()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self.summary["complete"]
+
+    @cached_property
+    def flows(self) -> Table:
+        """A row per flow."""
+        return self._native.table("flows")
+
+    @cached_property
+    def links(self) -> Table:
+        """A row per link direction."""
+        return self._native.table("links")
+
+    @cached_property
+    def transfers(self) -> Table:
+        """A row per sized transfer, web object or batch of messages."""
+        return self._native.table("transfers")
+
+    @cached_property
+    def series_flows(self) -> Table:
+        """A row per flow and sampling interval: goodput, window, RTT."""
+        return self._native.table("series_flows")
+
+    @cached_property
+    def series_links(self) -> Table:
+        """A row per link direction and sampling interval: throughput, backlog, drops."""
+        return self._native.table("series_links")
+
+    @cached_property
+    def tcp(self) -> Table:
+        """Events of the TCP endpoints of flows with record = ["tcp"]."""
+        return self._native.table("tcp")
+
+    @cached_property
+    def packets(self) -> Table:
+        """Packet events of links with record = ["packets"] or ["queue"]."""
+        return self._native.table("packets")
+
+    @property
+    def recordings(self) -> list[Path]:
+        """Captures (.pcapng) and qlog files (.sqlog) in the run directory."""
+        return [Path(path) for path in self._native.recordings()]
+
+    def report(self, path: str | os.PathLike[str], *, beside: Sequence[Run] = ()) -> Path:
+        """Writes a self-contained HTML report of this run, and of others beside it, and returns its path."""
+        self._native.report(os.fspath(path), [run._native for run in beside])
+        return Path(path)
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"
+        return (
+            f"<warpline.Run {summary['scenario']}: seed {summary['seed']}, {summary['duration_s']:g} s{state}, "
+            f"{len(summary['flows'])} flows, {bits(summary['totals']['goodput_bps'])}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        summary = self.summary
+        head = ["group", "cc", "flows", "goodput", "Jain's index", "retransmitted", "mean RTT"]
+        rows = [
+            [
+                group["group"],
+                group["cc"],
+                str(group["flows"]),
+                bits(group["goodput_bps"]),
+                "–" if group["jain"] is None else f"{group['jain']:.3f}",
+                f"{group['retransmit_ratio']:.2%}",
+                "–" if group["rtt_mean_ms"] is None else f"{group['rtt_mean_ms']:.1f} ms",
+            ]
+            for group in summary["groups"]
+        ]
+        state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"
+        caption = f"{summary['scenario']}: seed {summary['seed']}, {summary['duration_s']:g} s{state}"
+        cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
+        return (
+            f"<table><caption>{html.escape(caption)}</caption><thead><tr>{cells}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+
+def bits(bps: float) -> str:
+    """A rate for people: "9.57 Mbit/s"."""
+    for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if bps >= factor:
+            return f"{bps / factor:.3g} {unit}" if bps < 1e3 * factor else f"{bps / factor:.0f} {unit}"
+    return f"{bps:.0f} bit/s"

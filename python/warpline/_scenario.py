@@ -1,0 +1,258 @@
+"""Scenarios: built in Python or read from TOML, checked at once, changed by making new ones, and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpline._congestion import CcFactories
+from warpline._errors import RunInterrupted
+from warpline._model import (
+    Clock,
+    Flow,
+    Host,
+    Link,
+    Replicate,
+    Size,
+    Tcp,
+    Time,
+    Topology,
+)
+from warpline._part import encode
+from warpline._progress import Observer, ProgressLine, wanted
+from warpline._run import Run
+from warpline._warpline import NativeScenario, run_scenario
+
+
+class Scenario:
+    """A network experiment: hosts, links, what runs on the hosts, and for how long.
+
+    The keys are those of the TOML file, as keyword arguments. Times are text with a unit ("50ms") or a timedelta, rates and
+    sizes text with a unit ("10Mbit/s", "64kB"). Parts are `Link`, `Flow`, `Dumbbell` and so on, or plain mappings.
+
+        scenario = warpline.Scenario(
+            name="two-flows",
+            duration="60s",
+            topology=warpline.Dumbbell(bottleneck={"rate": "10Mbit/s", "delay": "20ms"}),
+            flow=[warpline.Flow(from_="left", to="right", count=2, cc="nice")],
+        )
+        run = scenario.run()
+
+    A scenario does not change: `set` and `replace` return a new one. What is wrong with it raises `ScenarioError` with all
+    that is wrong at once.
+    """
+
+    __slots__ = ("_native",)
+    _native: NativeScenario
+
+    def __init__(
+        self,
+        *,
+        duration: Time,
+        name: str | None = None,
+        description: str | None = None,
+        warmup: Time | None = None,
+        seed: int | None = None,
+        sample_interval: Time | None = None,
+        framing: Size | None = None,
+        clock: Clock | Mapping[str, Any] | None = None,
+        replicate: Replicate | Mapping[str, Any] | None = None,
+        tcp: Tcp | Mapping[str, Any] | None = None,
+        topology: Topology | None = None,
+        link: Sequence[Link | Mapping[str, Any]] = (),
+        host: Sequence[Host | Mapping[str, Any]] = (),
+        flow: Sequence[Flow | Mapping[str, Any]] = (),
+        directory: str | os.PathLike[str] = "",
+    ) -> None:
+        """Builds and checks a scenario.
+
+        Args:
+            duration: How long the run lasts.
+            name: Short name, used for the run directory and in reports.
+            description: What the experiment shows, for people.
+            warmup: Time at the start that results leave out.
+            seed: Seed of all randomness.
+            sample_interval: Interval of the time series.
+            framing: Bytes that every link adds to every packet.
+            clock: How time passes.
+            replicate: Runs with several seeds, for the command line; `sweep` does it in Python.
+            tcp: TCP options of every flow that does not say otherwise.
+            topology: A network built from a few parameters.
+            link: Links, one by one.
+            host: Hosts that need to be told something.
+            flow: The traffic.
+            directory: Directory that paths of traces and logs are relative to; the current one if left out.
+
+        Raises:
+            ScenarioError: If something is wrong with it.
+        """
+        data = {
+            "name": name,
+            "description": description,
+            "duration": duration,
+            "warmup": warmup,
+            "seed": seed,
+            "sample_interval": sample_interval,
+            "framing": framing,
+            "clock": clock,
+            "replicate": replicate,
+            "tcp": tcp,
+            "topology": topology,
+            "link": link,
+            "host": host,
+            "flow": flow,
+        }
+        self._native = NativeScenario.from_json(json.dumps(encode(data)), [], os.fspath(directory))
+
+    @classmethod
+    def _of(cls, native: NativeScenario) -> Scenario:
+        scenario = cls.__new__(cls)
+        scenario._native = native
+        return scenario
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *changes: str) -> Scenario:
+        """Reads a scenario file and applies `changes`, each "path=value" as of `set`.
+
+        Raises:
+            ScenarioError: With everything that is wrong with the file, by line and column.
+        """
+        return cls._of(NativeScenario.load(os.fspath(path), list(changes)))
+
+    @classmethod
+    def from_toml(cls, text: str, *, name: str = "scenario", directory: str | os.PathLike[str] = "") -> Scenario:
+        """Reads TOML text. Errors call it `name`; paths in it are relative to `directory`."""
+        return cls._of(NativeScenario.from_toml(name, text, [], os.fspath(directory)))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, directory: str | os.PathLike[str] = "") -> Scenario:
+        """Builds a scenario from a mapping with the structure of the TOML file."""
+        return cls._of(NativeScenario.from_json(json.dumps(encode(data)), [], os.fspath(directory)))
+
+    def to_toml(self) -> str:
+        """The scenario as TOML, with defaults filled in; reading it gives the same scenario."""
+        return self._native.to_toml()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as plain data, with defaults filled in."""
+        data: dict[str, Any] = json.loads(self._native.to_json())
+        return data
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the scenario as a TOML file."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def set(self, *changes: str) -> Scenario:
+        """A scenario with changes, each "path=value": `scenario.set("link.0.rate=5Mbit/s", "flow.bulk.cc=nice")`.
+
+        An entry of a list is named by its number from 0 or by its name. The value is TOML, or plain text.
+        """
+        return self._of(NativeScenario.from_json(self._native.to_json(), list(changes), str(self.directory)))
+
+    def replace(self, **changes: Any) -> Scenario:
+        """A scenario with other values of top-level keys: `scenario.replace(duration="10s", seed=7)`. None leaves a key out."""
+        return self.from_dict({**self.to_dict(), **changes}, directory=self.directory)
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        name: str = self.to_dict()["name"]
+        return name
+
+    @property
+    def seed(self) -> int:
+        """Seed of all randomness."""
+        seed: int = self.to_dict()["seed"]
+        return seed
+
+    @property
+    def directory(self) -> Path:
+        """Directory that paths of traces and logs are relative to."""
+        return Path(self._native.directory)
+
+    @property
+    def hash(self) -> str:
+        """ "sha256:..." over everything that the scenario says."""
+        return self._native.scenario_hash()
+
+    def run(
+        self,
+        *,
+        seed: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        force: bool = False,
+        report: bool = False,
+        progress: bool | Observer = True,
+        cc: CcFactories | None = None,
+    ) -> Run:
+        """Runs the scenario. Other threads of Python go on meanwhile.
+
+        Args:
+            seed: Seed in place of the scenario's.
+            out: Run directory to write: tables, captures, summary.json. Without it the results stay in memory, and captures
+                and qlog files are not made.
+            force: Whether a run directory that is there already is replaced.
+            report: Whether the run directory gets a report.html.
+            progress: True shows a line of progress in a terminal or a notebook; a function is called with a `Progress` now and
+                then, and stops the run by returning False: what was measured until then is returned.
+            cc: Congestion controls written in Python, by the name of flows with cc = {kind = "custom", name = "..."}.
+
+        Raises:
+            RunInterrupted: On Ctrl-C; its `run` has what was measured until then.
+            RunError: If the scenario cannot be run or results cannot be written.
+            Exception: Whatever `progress` or a congestion control raised.
+        """
+        line = ProgressLine(sys.stderr) if progress is True and wanted() else None
+        observer: Observer | None = line if isinstance(progress, bool) else progress
+        try:
+            native, raised = run_scenario(
+                self._native,
+                seed=seed,
+                out=None if out is None else os.fspath(out),
+                force=force,
+                report=report,
+                observer=observer,
+                cc=dict(cc or {}),
+            )
+        finally:
+            if line is not None:
+                line.close()
+        run = Run(native)
+        if isinstance(raised, KeyboardInterrupt):
+            summary = run.summary
+            raise RunInterrupted(
+                f"stopped at {summary['simulated_s']:.3f} of {summary['duration_s']:g} s; "
+                "the exception's `run` has what was measured until then",
+                run,
+            ) from None
+        if raised is not None:
+            raise raised
+        return run
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scenario):
+            return NotImplemented
+        return self.to_dict() == other.to_dict() and self.directory == other.directory
+
+    def __hash__(self) -> int:
+        return hash((self.hash, self.directory))
+
+    def __repr__(self) -> str:
+        data = self.to_dict()
+        return f"<warpline.Scenario {data['name']}: {data['duration']}, {len(data['flow'])} flow entries>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._native.to_json(), str(self.directory))
+
+
+def _restore(text: str, directory: str) -> Scenario:
+    return Scenario._of(NativeScenario.from_json(text, [], directory))
+
+
+def run(path: str | os.PathLike[str], *changes: str, **options: Any) -> Run:
+    """Runs a scenario file: `warpline.run("dumbbell.toml", "duration=10s", seed=3)`; options as of `Scenario.run`."""
+    return Scenario.load(path, *changes).run(**options)

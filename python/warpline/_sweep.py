@@ -1,0 +1,236 @@
+"""Many runs of one scenario: a grid of parameters, several seeds, on all cores or a cluster, into one table."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from warpline._congestion import CcFactories
+from warpline._errors import SweepError, WarplineError
+from warpline._part import encode
+from warpline._run import Run
+from warpline._scenario import Scenario
+from warpline._warpline import Table
+
+Scalar = bool | int | float | str | None
+"""What a cell of the table holds."""
+
+Metrics = Callable[[Run], Mapping[str, Scalar]]
+"""Makes figures of a run, one per column."""
+
+
+class ExecutorLike(Protocol):
+    """What runs the points: concurrent.futures' executors, dask's `client.get_executor()`, and others like them."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
+        """Starts `fn(*args)` and returns a future."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One run of the grid, as it travels to a worker."""
+
+    scenario: Scenario
+    changes: tuple[str, ...]
+    seed: int | None
+    out: str | None
+    by: str
+    cc: CcFactories | None
+    metrics: Metrics | None
+
+
+def sweep(
+    scenario: Scenario,
+    parameters: Mapping[str, Sequence[Any]],
+    *,
+    seeds: Iterable[int] | None = None,
+    jobs: int | None = None,
+    executor: ExecutorLike | None = None,
+    by: Literal["run", "group", "flow", "link"] = "run",
+    metrics: Metrics | None = None,
+    out: str | os.PathLike[str] | None = None,
+    cc: CcFactories | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Table:
+    """Runs a scenario for every combination of parameters and seeds and returns one table of parameters and metrics.
+
+        table = warpline.sweep(
+            scenario,
+            {"flow.bulk.cc": ["cubic", "nice"], "link.0.rate": ["5Mbit/s", "10Mbit/s"]},
+            seeds=range(5),
+        )
+        table.polars().group_by("flow.bulk.cc").agg(polars.col("goodput_bps").mean())
+
+    The rows come in the order of the grid (the last parameter varies fastest, then the seed), whatever ran first. A point that
+    fails has its reason in the column `error` and no metrics; a warning says how many did.
+
+    Args:
+        scenario: What to run.
+        parameters: Values by path, as of `Scenario.set`.
+        seeds: Seeds to run each combination with; the scenario's own if left out.
+        jobs: How many to run at once, each in a process of its own; as many as there are CPUs if left out, 1 runs them in this
+            process. Processes import the main module: a script needs `if __name__ == "__main__":`, and congestion controls
+            have to be in an importable module. Where they are not, `executor=ThreadPoolExecutor()` will do.
+        executor: What runs the points in place of processes; it is not shut down.
+        by: What a row is: a run, a group of flows, a flow or a link direction.
+        metrics: Further columns, or with `by="run"` figures of your own: a function of a `Run`.
+        out: Directory that gets a run directory per point, "0000", "0001" and so on.
+        cc: Congestion controls written in Python.
+        progress: Called with the number of points done and of all points.
+
+    Raises:
+        SweepError: If every point fails.
+    """
+    if by not in ("run", "group", "flow", "link"):
+        raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
+    seed_list: list[int | None] = [None] if seeds is None else list(seeds)
+    combinations = list(itertools.product(*(list(values) for values in parameters.values()), seed_list))
+    points, labels = [], []
+    for number, (*values, seed) in enumerate(combinations):
+        changes = tuple(f"{path}={toml_value(value)}" for path, value in zip(parameters, values, strict=True))
+        directory = None if out is None else str(Path(out) / f"{number:04}")
+        points.append(_Point(scenario, changes, seed, directory, by, cc, metrics))
+        label: dict[str, Scalar] = {"point": number}
+        label |= {path: cell(value) for path, value in zip(parameters, values, strict=True)}
+        label["seed"] = scenario.seed if seed is None else seed
+        labels.append(label)
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    outcomes = _execute(points, min(jobs, len(points)), executor, progress)
+    failed = [error for error, _ in outcomes if error is not None]
+    if failed and len(failed) == len(points):
+        raise SweepError(f"all {len(points)} points of the sweep failed; the first because:\n{failed[0]}")
+    if failed:
+        warnings.warn(
+            f"{len(failed)} of {len(points)} points of the sweep failed; the column `error` says why. The first: {failed[0]}",
+            stacklevel=2,
+        )
+    rows: list[dict[str, Scalar]] = []
+    for label, (error, found) in zip(labels, outcomes, strict=True):
+        rows += [{**label, "error": error, **row} for row in (found if error is None else [{}])]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table.from_columns({name: column([row.get(name) for row in rows]) for name in names})
+
+
+Outcome = tuple[str | None, list[dict[str, Scalar]]]
+"""The error of a point, or its rows."""
+
+
+def _execute(
+    points: Sequence[_Point], jobs: int, executor: ExecutorLike | None, progress: Callable[[int, int], object] | None
+) -> list[Outcome]:
+    """The outcomes of the points, in their order."""
+
+    def gathered(results: Iterable[Callable[[], Outcome]]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for result in results:
+            try:
+                outcomes.append(result())
+            except Exception as error:  # A worker that died, a point that cannot be sent to it.
+                outcomes.append((f"{type(error).__name__}: {error}", []))
+            if progress is not None:
+                progress(len(outcomes), len(points))
+        return outcomes
+
+    if executor is not None:
+        return gathered([executor.submit(_run_point, point).result for point in points])
+    if jobs <= 1:
+        return gathered(partial(_run_point, point) for point in points)
+    # Not "fork": the parent may have threads (polars, a notebook), and a fork of those can hang.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        try:
+            return gathered([pool.submit(_run_point, point).result for point in points])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run_point(point: _Point) -> Outcome:
+    """Runs one point, in whatever process it has come to."""
+    try:
+        run = point.scenario.set(*point.changes).run(seed=point.seed, out=point.out, progress=False, cc=point.cc)
+        rows = _rows(run, point.by)
+        if point.metrics is not None:
+            extra = {name: cell(value) for name, value in point.metrics(run).items()}
+            rows = [{**row, **extra} for row in rows]
+        return None, rows
+    except WarplineError as error:
+        return str(error), []
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", []
+
+
+def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
+    summary = run.summary
+    entries: Any  # Mappings of scalars.
+    if by == "run":
+        drops = sum(
+            link["drops_overflow"] + link["drops_aqm"] + link["drops_loss"] + link["drops_down"] for link in summary["links"]
+        )
+        arrivals = sum(link["arrivals"] for link in summary["links"])
+        sent = sum(flow["sent_packets"] for flow in summary["flows"])
+        again = sum(flow["retransmitted_packets"] for flow in summary["flows"])
+        entries = [
+            {
+                **summary["totals"],
+                "loss_ratio": drops / arrivals if arrivals else None,
+                "retransmit_ratio": again / sent if sent else None,
+                "utilisation_max": max((link["utilisation"] or 0.0 for link in summary["links"]), default=None),
+                "queue_delay_max_ms": max((link["queue_delay_max_ms"] for link in summary["links"]), default=None),
+                "simulated_s": summary["simulated_s"],
+                "packet_hops": summary["packet_hops"],
+            }
+        ]
+    elif by == "group":
+        entries = summary["groups"]
+    elif by == "flow":
+        entries = summary["flows"]
+    else:
+        entries = summary["links"]
+    return [dict(entry) for entry in entries]
+
+
+def toml_value(value: Any) -> str:
+    """A value as it stands after the "=" of a change."""
+    return _toml(encode(value), top=True)
+
+
+def _toml(value: Any, *, top: bool = False) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's too, but for one character that only TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if value is None:
+        raise ValueError("None cannot be a value of a parameter: it has no form in a scenario")
+    return repr(value)
+
+
+def cell(value: Any) -> Scalar:
+    """A value as a cell of the table: scalars as they are, anything else as text."""
+    plain = encode(value)
+    return plain if plain is None or isinstance(plain, (bool, int, float, str)) else _toml(plain)
+
+
+def column(values: list[Scalar]) -> list[Scalar]:
+    """The values of one column, as text where they are of different kinds."""
+    present = [value for value in values if value is not None]
+    kinds = {str if isinstance(value, str) else bool if isinstance(value, bool) else float for value in present}
+    return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]

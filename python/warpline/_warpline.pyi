@@ -1,0 +1,265 @@
+"""The compiled part of warpline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias, final
+
+import pandas
+import polars
+import pyarrow
+
+__all__ = [
+    "AckSample",
+    "CcConfig",
+    "CongestionEvent",
+    "NativeRun",
+    "NativeScenario",
+    "Progress",
+    "Table",
+    "__version__",
+    "json_schema",
+    "run_scenario",
+]
+
+__version__: str
+
+_Phase: TypeAlias = Literal["open", "disorder", "cwr", "recovery", "loss"]
+_Trigger: TypeAlias = Literal["dup_acks", "rack", "rto", "ecn"]
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a scenario."""
+
+def run_scenario(
+    scenario: NativeScenario,
+    *,
+    seed: int | None = None,
+    out: str | PathLike[str] | None = None,
+    force: bool = False,
+    report: bool = False,
+    observer: Callable[[Progress], object] | None = None,
+    cc: Mapping[str, Callable[[CcConfig], object]] = ...,
+) -> tuple[NativeRun, BaseException | None]:
+    """Runs a scenario and returns the run, with the exception that stopped it if one did."""
+
+@final
+class NativeScenario:
+    """A checked scenario. People use `warpline.Scenario`, which is built on this."""
+
+    @staticmethod
+    def load(path: str | PathLike[str], sets: Sequence[str] = ...) -> NativeScenario:
+        """Reads a scenario file and applies `sets`, each "path=value"."""
+    @staticmethod
+    def from_toml(
+        name: str, text: str, sets: Sequence[str] = ..., directory: str | PathLike[str] = ...
+    ) -> NativeScenario:
+        """Reads TOML text; `name` is what errors call it, paths in it are relative to `directory`."""
+    @staticmethod
+    def from_json(text: str, sets: Sequence[str] = ..., directory: str | PathLike[str] = ...) -> NativeScenario:
+        """Reads JSON text with the structure of the TOML file."""
+    def to_toml(self) -> str:
+        """The scenario as TOML, normalised, with defaults filled in."""
+    def to_json(self) -> str:
+        """The scenario as JSON text, with defaults filled in."""
+    def scenario_hash(self) -> str:
+        """ "sha256:..." over the scenario."""
+    @property
+    def directory(self) -> PathLike[str]:
+        """Directory that trace and log paths are relative to."""
+
+@final
+class NativeRun:
+    """A run's results. People use `warpline.Run`, which is built on this."""
+
+    @staticmethod
+    def open(directory: str | PathLike[str]) -> NativeRun:
+        """Opens a run directory."""
+    @property
+    def directory(self) -> PathLike[str] | None:
+        """The run directory; None for a run that is in memory only."""
+    def summary_json(self) -> str:
+        """The summary as JSON text: the bytes of summary.json."""
+    def table(self, name: str) -> Table:
+        """A table by its name; empty where nothing of it was recorded."""
+    def recordings(self) -> list[PathLike[str]]:
+        """Captures (.pcapng) and qlog files (.sqlog) in the run directory."""
+    def report(self, out: str | PathLike[str], others: Sequence[NativeRun] = ...) -> None:
+        """Writes the report page of this run and of `others` beside it."""
+
+@final
+class Table:
+    """A table of results in Arrow's columnar format.
+
+    Any library that reads the Arrow PyCapsule interface takes it as it is: `polars.DataFrame(table)`,
+    `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`. A single column is `table["goodput_bps"]`.
+    """
+
+    @staticmethod
+    def from_columns(columns: dict[str, list[bool | int | float | str | None]]) -> Table:
+        """A table of Python lists, all of one length."""
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns, in order."""
+    @property
+    def units(self) -> dict[str, str]:
+        """Units of the columns that have one, by name."""
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __getitem__(self, name: str, /) -> list[Any]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The table as an Arrow C stream (Arrow PyCapsule interface)."""
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C schema (Arrow PyCapsule interface)."""
+    def polars(self) -> polars.DataFrame:
+        """The table as a polars frame; needs polars."""
+    def pandas(self) -> pandas.DataFrame:
+        """The table as a pandas frame; needs pandas and pyarrow."""
+    def pyarrow(self) -> pyarrow.Table:
+        """The table as a pyarrow table; needs pyarrow."""
+
+@final
+class Progress:
+    """How far a run has come."""
+
+    def __new__(cls, simulated_s: float, duration_s: float, events: int = 0) -> Progress: ...
+    @property
+    def simulated_s(self) -> float:
+        """Time that has passed in the run, in seconds."""
+    @property
+    def duration_s(self) -> float:
+        """Duration of the whole run, in seconds."""
+    @property
+    def events(self) -> int:
+        """Events handled."""
+    @property
+    def fraction(self) -> float:
+        """Share of the run that is done, 0 to 1."""
+
+@final
+class CcConfig:
+    """What a congestion control is built from."""
+
+    def __new__(
+        cls, mss: int = 1460, initial_window: int = 14600, initial_ssthresh: float = ...
+    ) -> CcConfig: ...
+    @property
+    def mss(self) -> int:
+        """Payload size of a full segment in bytes."""
+    @property
+    def initial_window(self) -> int:
+        """Initial window in bytes."""
+    @property
+    def initial_ssthresh(self) -> float:
+        """Initial slow-start threshold in bytes; `math.inf` for none."""
+
+@final
+class AckSample:
+    """What an acknowledgement tells a congestion control. Times are in seconds, amounts in bytes."""
+
+    def __new__(
+        cls,
+        *,
+        now: float = 0.0,
+        acked: int = 1460,
+        mss: int = 1460,
+        rtt: float | None = None,
+        srtt: float = 0.0,
+        min_rtt: float = 0.0,
+        one_way_delay: float | None = None,
+        delivery_rate: float | None = None,
+        delivered: int = 0,
+        prior_delivered: int = 0,
+        prior_in_flight: int = 0,
+        in_flight: int = 0,
+        next_seq: int = 0,
+        ack: int = 0,
+        ce: int = 0,
+        cwnd_limited: bool = True,
+        phase: _Phase = "open",
+    ) -> AckSample: ...
+    @property
+    def now(self) -> float:
+        """When it was processed, in seconds of the run."""
+    @property
+    def acked(self) -> int:
+        """Bytes newly acknowledged, cumulatively or selectively."""
+    @property
+    def mss(self) -> int:
+        """Payload size of a full segment in bytes."""
+    @property
+    def rtt(self) -> float | None:
+        """RTT sample in seconds, if this acknowledgement gave one."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT in seconds; 0.0 before the first sample."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest RTT of the connection in seconds; 0.0 before the first sample."""
+    @property
+    def one_way_delay(self) -> float | None:
+        """One-way delay in seconds with an unknown constant offset, if timestamps are in use."""
+    @property
+    def delivery_rate(self) -> float | None:
+        """Delivery rate in bit/s, if known."""
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered over the connection so far."""
+    @property
+    def prior_delivered(self) -> int:
+        """Bytes delivered when the newest segment acknowledged here was sent."""
+    @property
+    def prior_in_flight(self) -> int:
+        """Bytes in flight before this acknowledgement."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight after it."""
+    @property
+    def next_seq(self) -> int:
+        """Next byte to be sent."""
+    @property
+    def ack(self) -> int:
+        """Cumulative acknowledgement."""
+    @property
+    def ce(self) -> int:
+        """Bytes reported congestion-experienced by this acknowledgement."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """Whether the window, and not the application or the receiver, limited sending; it must not grow otherwise."""
+    @property
+    def phase(self) -> _Phase:
+        """State of the connection. The window must not grow in "cwr" and "recovery"."""
+
+@final
+class CongestionEvent:
+    """A reason to reduce the window. Times are in seconds, amounts in bytes."""
+
+    def __new__(
+        cls,
+        *,
+        now: float = 0.0,
+        trigger: _Trigger = "dup_acks",
+        in_flight: int = 0,
+        mss: int = 1460,
+        min_rtt: float = 0.0,
+        srtt: float = 0.0,
+    ) -> CongestionEvent: ...
+    @property
+    def now(self) -> float:
+        """When, in seconds of the run."""
+    @property
+    def trigger(self) -> _Trigger:
+        """What showed the congestion."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight at that moment."""
+    @property
+    def mss(self) -> int:
+        """Payload size of a full segment in bytes."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest RTT of the connection in seconds; 0.0 before the first sample."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT in seconds; 0.0 before the first sample."""

@@ -1,0 +1,220 @@
+"""Plots of a run with matplotlib: each takes a run and, if you like, the axes to draw on, and returns the axes.
+
+    axes = warpline.plot.cwnd(run, flows="bulk")
+    axes.figure.savefig("cwnd.svg")
+
+Flows and links are chosen by name ("bulk.0", "r1>r2"), by group ("bulk"), or by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from warpline._frames import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from warpline._run import Run
+    from warpline._warpline import Table
+
+    Values: TypeAlias = NDArray[np.float64]
+
+Selection: TypeAlias = "str | int | Sequence[str | int] | None"
+"""Which flows or links: a name, a group, a number, or several; None for all that have something to show."""
+
+# Each quantity with its steps: factor and unit, largest first.
+_RATE = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_LEGEND_LINES = 12
+
+
+def throughput(run: Run, ax: Axes | None = None, *, flows: Selection = None, goodput: bool = False) -> Axes:
+    """Throughput of each flow over time, in wire bits per second; with `goodput`, unique application bits."""
+    lines = _flow_lines(run, "goodput_bps" if goodput else "throughput_bps", flows)
+    return _draw(ax, lines, "Goodput" if goodput else "Throughput", _RATE, run)
+
+
+def cwnd(run: Run, ax: Axes | None = None, *, flows: Selection = None, ssthresh: bool = False) -> Axes:
+    """Congestion window of each TCP flow over time; with `ssthresh`, its slow-start threshold too, dashed."""
+    lines = _flow_lines(run, "cwnd_bytes", flows)
+    thresholds = _flow_lines(run, "ssthresh_bytes", flows, missing_is_error=False) if ssthresh else {}
+    return _draw(ax, lines, "Congestion window", _BYTES, run, dashed=thresholds, dashed_label="ssthresh")
+
+
+def rtt(run: Run, ax: Axes | None = None, *, flows: Selection = None) -> Axes:
+    """Smoothed round-trip time of each TCP flow over time."""
+    return _draw(ax, _flow_lines(run, "srtt_ms", flows), "Smoothed RTT", ((1.0, "ms"),), run)
+
+
+def queue(run: Run, ax: Axes | None = None, *, links: Selection = None, unit: str = "packets") -> Axes:
+    """What waits in front of each link over time, in "packets", "bytes" or "delay"; of links that ever queue, unless chosen."""
+    columns: dict[str, tuple[str, str, tuple[tuple[float, str], ...]]] = {
+        "packets": ("backlog_packets", "Queue", ((1.0, "packets"),)),
+        "bytes": ("backlog_bytes", "Queue", _BYTES),
+        "delay": ("queue_delay_ms", "Queueing delay", ((1.0, "ms"),)),
+    }
+    if unit not in columns:
+        raise ValueError(f"unit={unit!r}: a queue is drawn in packets, bytes or delay")
+    column, label, units = columns[unit]
+    chosen = _select("link", run.summary["links"], links)
+    lines = _lines(run.series_links, "link", chosen, column)
+    if links is None:
+        lines = {name: line for name, line in lines.items() if line[1].size and line[1].max() > 0} or lines
+    return _draw(ax, lines, label, units, run)
+
+
+def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes:
+    """Time-sequence graph of a flow's data direction: segments sent, retransmitted, acknowledged, selectively acknowledged.
+
+    The flow has to be recorded: record = ["tcp"] in the scenario. With several connections all are drawn.
+    """
+    chosen = _select("flow", run.summary["flows"], flow)
+    number, name = next(iter(chosen.items()))
+    np = require("numpy", "plot", "warpline.plot")
+    table = run.tcp
+    mine = np.array(table["flow"]) == number
+    if not mine.any():
+        raise ValueError(f'flow {name} has no TCP events: give it record = ["tcp"] in the scenario and run it again')
+    events, sides = np.array(table["event"]), np.array(table["side"])
+    seconds = np.array(table["time_ns"], dtype=float) / 1e9
+    seq, end, ack = (np.array(table[column], dtype=float) for column in ("seq", "end", "ack"))
+    # The side that sent most data is the sender.
+    data = mine & np.isin(events, ["sent", "retransmit", "probe"]) & (end > seq)
+    sender = 1 if data[sides == 1].sum() > data[sides == 0].sum() else 0
+    mine &= sides == sender
+    longest = float(np.nanmax(np.where(mine, end, np.nan))) if mine.any() else 0.0
+    factor, unit = _scale([longest], _BYTES)
+    ax = _axes(ax)
+    for event, colour, label in (
+        ("sent", "0.25", "sent"),
+        ("probe", "tab:orange", "probe"),
+        ("retransmit", "tab:red", "retransmitted"),
+        ("sacked", "tab:green", "selectively acknowledged"),
+    ):
+        rows = mine & (events == event) & (end > seq)
+        if rows.any():
+            ax.vlines(seconds[rows], seq[rows] / factor, end[rows] / factor, color=colour, linewidth=1.5, label=label)
+    rows = mine & (events == "acked") & ~np.isnan(ack)
+    if rows.any():
+        ax.step(seconds[rows], ack[rows] / factor, where="post", color="tab:blue", linewidth=0.8, label="acknowledged")
+    ax.set_xlabel("Time (s)")
+    ax.set_ylabel(f"Sequence number ({unit})")
+    ax.set_title(f"{run.summary['scenario']}: {name}")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def cdf(run: Run, column: str = "completion_s", ax: Axes | None = None, *, table: str | None = None) -> Axes:
+    """Cumulative distribution of a column: completion times by default, or "goodput_bps", "latency_mean_ms", "srtt_ms".
+
+    The table is the first of transfers, flows, series_flows, series_links and links that has the column, unless named.
+    """
+    names = ("transfers", "flows", "series_flows", "series_links", "links", "tcp", "packets")
+    if table is not None and table not in names:
+        raise ValueError(f"table={table!r}: the tables are {', '.join(names)}")
+    candidates: list[Table] = [getattr(run, name) for name in names if table in (None, name)]
+    source = next((found for found in candidates if column in found), None)
+    if source is None:
+        raise KeyError(f"no column {column!r} in {table or 'any table'}")
+    np = require("numpy", "plot", "warpline.plot")
+    values = np.array([value for value in source[column] if value is not None])
+    if values.dtype.kind not in "iuf" or values.size == 0:
+        raise ValueError(f"column {column!r} has no numbers to draw")
+    values.sort()
+    unit = source.units.get(column)
+    steps = {"bit/s": _RATE, "B": _BYTES}.get(unit or "", ((1.0, unit or ""),))
+    factor, unit = _scale([float(values[-1])], steps)
+    ax = _axes(ax)
+    share = np.arange(1, values.size + 1) / values.size
+    label = column.rsplit("_", 1)[0] if column.endswith(("_s", "_ms", "_bps", "_bytes")) else column
+    ax.step(np.r_[values[0], values] / factor, np.r_[0.0, share], where="post", label=run.summary["scenario"])
+    ax.set_xlabel(label.replace("_", " ").capitalize() + (f" ({unit})" if unit else ""))
+    ax.set_ylabel("Cumulative share")
+    ax.set_ylim(0, 1.02)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    made: Axes = require("matplotlib.pyplot", "plot", "warpline.plot").subplots(layout="constrained")[1]
+    return made
+
+
+def _select(kind: str, rows: Sequence[Mapping[str, Any]], wanted: Selection) -> dict[int, str]:
+    """Numbers and names of the chosen flows or links."""
+    known = {int(row[kind]): str(row["name"]) for row in rows}
+    if wanted is None:
+        return known
+    found: dict[int, str] = {}
+    for want in [wanted] if isinstance(wanted, (str, int)) else wanted:
+        matching = [
+            int(row[kind])
+            for row in rows
+            if (row[kind] == want if isinstance(want, int) else want in (row["name"], row.get("group")))
+        ]
+        if not matching:
+            names = ", ".join(list(known.values())[:20]) + (", ..." if len(known) > 20 else "")
+            raise KeyError(f"no {kind} {want!r}; there are {names or 'none'}")
+        found |= {number: known[number] for number in matching}
+    return found
+
+
+def _lines(table: Table, kind: str, chosen: Mapping[int, str], column: str) -> dict[str, tuple[Values, Values]]:
+    """Times and values of a column for each of the chosen, by name; without gaps."""
+    np = require("numpy", "plot", "warpline.plot")
+    owner = np.array(table[kind], dtype=np.int64)
+    seconds = np.array(table["time_s"], dtype=float)
+    values = np.array(table[column], dtype=float)
+    present = ~np.isnan(values)
+    lines = {}
+    for number, name in chosen.items():
+        rows = (owner == number) & present
+        lines[name] = (seconds[rows], values[rows])
+    return lines
+
+
+def _flow_lines(
+    run: Run, column: str, flows: Selection, *, missing_is_error: bool = True
+) -> dict[str, tuple[Values, Values]]:
+    chosen = _select("flow", run.summary["flows"], flows)
+    lines = {name: line for name, line in _lines(run.series_flows, "flow", chosen, column).items() if line[0].size}
+    if not lines and missing_is_error:
+        raise ValueError(f"none of these flows has {column} over time (UDP has no window, a short run no sample)")
+    return lines
+
+
+def _scale(largest: Sequence[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The unit in which the largest value is one or more."""
+    top = max(largest, default=0.0)
+    return next((step for step in units if top >= step[0]), units[-1])
+
+
+def _draw(
+    ax: Axes | None,
+    lines: Mapping[str, tuple[Values, Values]],
+    label: str,
+    units: Sequence[tuple[float, str]],
+    run: Run,
+    *,
+    dashed: Mapping[str, tuple[Values, Values]] | None = None,
+    dashed_label: str = "",
+) -> Axes:
+    ax = _axes(ax)
+    factor, unit = _scale([float(values.max()) for _, values in lines.values() if values.size], units)
+    for name, (seconds, values) in lines.items():
+        (line,) = ax.plot(seconds, values / factor, linewidth=1.2, label=name)
+        if dashed and name in dashed:
+            times, limits = dashed[name]
+            ax.plot(times, limits / factor, "--", linewidth=0.8, color=line.get_color(), label=f"{name} {dashed_label}")
+    ax.set_xlabel("Time (s)")
+    ax.set_ylabel(f"{label} ({unit})")
+    ax.set_title(run.summary["scenario"])
+    ax.set_ylim(bottom=0)
+    if 0 < len(lines) <= _LEGEND_LINES:
+        ax.legend(fontsize="small")
+    return ax

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Checks that what `make run`, `make test` or `make bench` needs is there, and installs the Debian packages among it.
+#
+# usage: scripts/setup.sh run|test|bench
+#
+# Rust and Python are expected. Debian packages are installed when this runs as root; otherwise the command that installs them
+# is printed, and the checks that need them are left out, unless CI=true: then a missing one is a failure. When all is there, nothing
+# is done.
+set -euo pipefail
+
+purpose=${1:?"usage: scripts/setup.sh run|test|bench"}
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+have cargo || fail "cargo is missing; install Rust from https://rustup.rs"
+
+packages=()
+have cc || packages+=(gcc libc6-dev)
+case $purpose in
+run) ;;
+test)
+    have python3 || fail "python3 is missing; install Python 3.10 or later"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    have tshark || packages+=(tshark)
+    have chromium || have chromium-browser || have google-chrome || packages+=(chromium)
+    ;;
+bench)
+    have python3 || fail "python3 is missing; install Python 3.10 or later"
+    have ns || packages+=(ns2)
+    have g++ || packages+=(g++)
+    compgen -G '/usr/include/ns3*/ns3/core-module.h' >/dev/null || packages+=(libns3-dev)
+    ;;
+*) fail "unknown purpose $purpose; run, test or bench" ;;
+esac
+
+if ((${#packages[@]} == 0)); then
+    exit 0
+fi
+
+install="apt-get update && apt-get install --yes --no-install-recommends ${packages[*]}"
+if have apt-get && ((EUID == 0)); then
+    echo "Installing: ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    if apt-get update >"$log" 2>&1 && apt-get install --yes --no-install-recommends "${packages[@]}" >>"$log" 2>&1; then
+        rm -f "$log"
+        exit 0
+    fi
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    problem="these packages could not be installed: ${packages[*]}"
+else
+    problem="these packages are missing: ${packages[*]}
+  on Debian or Ubuntu:  sudo sh -c '$install'"
+fi
+
+if [[ ${CI:-} == true ]]; then
+    fail "$problem"
+fi
+have cc || fail "$problem"
+echo "notice: $problem" >&2
+echo "notice: the checks and measurements that need them are left out" >&2
