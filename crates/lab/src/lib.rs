@@ -5,6 +5,7 @@
 
 pub mod bench;
 mod hosts;
+pub mod oracle;
 pub mod replicate;
 pub mod report;
 pub mod results;

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod compare;
 mod completions;
+mod oracle;
 mod report;
 mod run;
 mod schema;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Schema(schema::Args),
     Bench(bench::Args),
+    Oracle(oracle::Args),
     Completions(completions::Args),
 }
 
@@ -52,6 +54,7 @@ impl Command {
             Command::Compare(args) => compare::execute(&args),
             Command::Schema(args) => schema::execute(&args),
             Command::Bench(args) => bench::execute(&args),
+            Command::Oracle(args) => oracle::execute(&args),
             Command::Completions(args) => completions::execute(&args),
         }
     }

@@ -52,7 +52,8 @@ impl Distribution {
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
-            // It resizes for any value; the record that saturates would stop at the range that it has.
+            // Not `saturating_record`, which clamps to the present range instead of growing. Growing fails only where memory
+            // cannot be addressed; the sample is then left out.
             let _ = histogram.record(delay.as_micros().max(1));
         }
     }

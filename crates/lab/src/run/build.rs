@@ -12,7 +12,8 @@ use warpline_net::qdisc::{
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_transport::cc::{
-    Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, VegasParams,
+    AckCounting, Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, RenoParams,
+    VegasEstimate, VegasParams,
 };
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
@@ -325,7 +326,12 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
 /// The algorithm that a scenario names, with its parameters.
 fn algorithm(cc: &Cc) -> Algorithm {
     match &cc.0 {
-        CcKind::Reno {} | CcKind::Custom { .. } => Algorithm::Reno(Default::default()),
+        CcKind::Custom { .. } => Algorithm::Reno(Default::default()),
+        CcKind::Reno { counting } => {
+            let mut params = RenoParams::default();
+            params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
+            Algorithm::Reno(params)
+        }
         CcKind::Cubic { beta, c, fast_convergence, reno_friendly, hystart } => {
             let mut params = CubicParams::default();
             params.beta = beta.unwrap_or(params.beta);
@@ -335,11 +341,19 @@ fn algorithm(cc: &Cc) -> Algorithm {
             params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
             Algorithm::Cubic(params)
         }
-        CcKind::Vegas { alpha, beta, gamma } => {
+        CcKind::Vegas { alpha, beta, gamma, counting, alternate_slow_start, estimate, decrease } => {
             let mut params = VegasParams::default();
             params.alpha = alpha.unwrap_or(params.alpha);
             params.beta = beta.unwrap_or(params.beta);
             params.gamma = gamma.unwrap_or(params.gamma);
+            params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
+            params.alternate_slow_start = alternate_slow_start.unwrap_or(params.alternate_slow_start);
+            params.estimate = match estimate {
+                Some(scenario::VegasEstimate::Paper) => VegasEstimate::Paper,
+                Some(scenario::VegasEstimate::Linux) => VegasEstimate::Linux,
+                None => params.estimate,
+            };
+            params.decrease = decrease.unwrap_or(params.decrease);
             Algorithm::Vegas(params)
         }
         CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence } => {
@@ -371,6 +385,14 @@ fn algorithm(cc: &Cc) -> Algorithm {
             params.floor = min_window.unwrap_or(params.floor);
             Algorithm::Nice(params)
         }
+    }
+}
+
+fn ack_counting(counting: Option<scenario::AckCounting>, default: AckCounting) -> AckCounting {
+    match counting {
+        Some(scenario::AckCounting::Bytes) => AckCounting::Bytes,
+        Some(scenario::AckCounting::Acks) => AckCounting::Acks,
+        None => default,
     }
 }
 
@@ -418,6 +440,17 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
         max_rto: time(options.max_rto, default.max_rto),
         initial_rto: time(options.initial_rto, default.initial_rto),
         rto_granularity: time(options.tick, default.rto_granularity),
+        rto_variance: match options.rto_variance {
+            Some(scenario::RtoVariance::Rfc6298) => RtoVariance::Rfc6298,
+            Some(scenario::RtoVariance::Linux) => RtoVariance::Linux,
+            None => default.rto_variance,
+        },
+        cwnd_validation: options.cwnd_validation.unwrap_or(default.cwnd_validation),
+        quick_acks: options.quick_acks.unwrap_or(default.quick_acks),
+        syn_retries: options.syn_retries.unwrap_or(default.syn_retries),
+        data_retries: options.data_retries.unwrap_or(default.data_retries),
+        pacing_gain: options.pacing_gain.unwrap_or(default.pacing_gain),
+        pacing_gain_slow_start: options.pacing_gain_slow_start.unwrap_or(default.pacing_gain_slow_start),
         receive_buffer: bytes(options.receive_buffer).unwrap_or(default.receive_buffer),
         send_buffer: bytes(options.send_buffer),
         idle_restart: options.idle_restart.unwrap_or(default.idle_restart),
@@ -429,17 +462,7 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
             CcKind::Nice { .. } => 2,
             _ => options.small_window_burst.unwrap_or(default.small_window_burst),
         },
-        pacing_gain: options.pacing_gain.unwrap_or(default.pacing_gain),
-        pacing_gain_slow_start: options.pacing_gain_slow_start.unwrap_or(default.pacing_gain_slow_start),
-        cwnd_validation: options.cwnd_validation.unwrap_or(default.cwnd_validation),
-        quick_acks: options.quick_acks.unwrap_or(default.quick_acks),
-        rto_variance: match options.rto_variance {
-            Some(scenario::tcp::RtoVariance::Rfc6298) => RtoVariance::Rfc6298,
-            Some(scenario::tcp::RtoVariance::Linux) | None => RtoVariance::Linux,
-        },
-        syn_retries: options.syn_retries.unwrap_or(default.syn_retries),
-        data_retries: options.data_retries.unwrap_or(default.data_retries),
-        // No scenario can ask for these yet.
+        // No scenario can ask for these yet; named, so that a new option is not forgotten here.
         time_wait: default.time_wait,
         fin_timeout: default.fin_timeout,
     }

@@ -18,7 +18,10 @@ pub struct Cc(pub CcKind);
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CcKind {
     /// Reno's window: slow start, one segment per RTT, half on loss (RFC 5681).
-    Reno {},
+    Reno {
+        /// What an acknowledgement counts for when the window grows. Default bytes.
+        counting: Option<AckCounting>,
+    },
     /// CUBIC (RFC 9438).
     Cubic {
         /// Multiplicative decrease factor, above 0 and below 1. Default 0.7.
@@ -40,6 +43,14 @@ pub enum CcKind {
         beta: Option<f64>,
         /// Segments in the queue at which slow start ends. Default 1.
         gamma: Option<f64>,
+        /// What an acknowledgement counts for when the window grows. Default bytes.
+        counting: Option<AckCounting>,
+        /// Whether slow start doubles the window only every other round trip, as in the paper. Default false, as in Linux.
+        alternate_slow_start: Option<bool>,
+        /// How the segments in the queue are reckoned. Default linux.
+        estimate: Option<VegasEstimate>,
+        /// What remains of the window after a loss, above 0 and below 1; 0.75 in the paper. Default 0.5, as in Linux.
+        decrease: Option<f64>,
     },
     /// BIC (Xu, Harfoush and Rhee 2004).
     Bic {
@@ -93,6 +104,26 @@ pub enum CcKind {
     },
 }
 
+/// What an acknowledgement counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AckCounting {
+    /// The bytes that it acknowledges (RFC 3465, Linux).
+    Bytes,
+    /// One segment, however much it acknowledges (RFC 2581, ns-2): with delayed ACKs the window grows half as fast.
+    Acks,
+}
+
+/// How Vegas reckons the segments that it holds in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VegasEstimate {
+    /// `cwnd * (rtt - base) / base`, as Linux.
+    Linux,
+    /// `cwnd * (rtt - base) / rtt`, as the paper and ns-2.
+    Paper,
+}
+
 /// Names that may stand alone.
 pub const CC_NAMES: [&str; 7] = ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"];
 
@@ -100,7 +131,7 @@ impl Cc {
     /// The algorithm called `name` with its own defaults.
     pub fn named(name: &str) -> Option<Cc> {
         Some(Cc(match name {
-            "reno" => CcKind::Reno {},
+            "reno" => CcKind::Reno { counting: None },
             "cubic" => CcKind::Cubic {
                 beta: None,
                 c: None,
@@ -108,7 +139,15 @@ impl Cc {
                 reno_friendly: None,
                 hystart: None,
             },
-            "vegas" => CcKind::Vegas { alpha: None, beta: None, gamma: None },
+            "vegas" => CcKind::Vegas {
+                alpha: None,
+                beta: None,
+                gamma: None,
+                counting: None,
+                alternate_slow_start: None,
+                estimate: None,
+                decrease: None,
+            },
             "bic" => CcKind::Bic {
                 max_increment: None,
                 smooth_part: None,
@@ -139,7 +178,7 @@ impl Cc {
     /// The name, for tables and plots.
     pub fn name(&self) -> &str {
         match &self.0 {
-            CcKind::Reno {} => "reno",
+            CcKind::Reno { .. } => "reno",
             CcKind::Cubic { .. } => "cubic",
             CcKind::Vegas { .. } => "vegas",
             CcKind::Bic { .. } => "bic",

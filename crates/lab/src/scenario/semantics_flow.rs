@@ -279,12 +279,13 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
     let positive: (fn(f64) -> bool, &str) = (|v| v > 0.0, "above 0");
     let segments: (fn(f64) -> bool, &str) = (|v| v >= 0.0, "0 or more segments");
     match &cc.0 {
-        CcKind::Reno {} | CcKind::Westwood {} => {}
+        CcKind::Reno { .. } | CcKind::Westwood {} => {}
         CcKind::Cubic { beta, c, .. } => {
             wrong("beta", *beta, part.0, part.1);
             wrong("c", *c, positive.0, positive.1);
         }
-        CcKind::Vegas { alpha, beta, gamma } => {
+        CcKind::Vegas { alpha, beta, gamma, decrease, .. } => {
+            wrong("decrease", *decrease, part.0, part.1);
             for (name, value) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
                 wrong(name, *value, segments.0, segments.1);
             }

@@ -41,7 +41,7 @@ pub use ledbat_plus_plus::{LedbatPlusPlus, LedbatPlusPlusParams};
 pub use nice::{Nice, NiceParams};
 pub use reno::{ReduceFrom, Reno, RenoParams};
 pub use slow_start::{AckCounting, SlowStartParams};
-pub use vegas::{Vegas, VegasParams};
+pub use vegas::{Vegas, VegasEstimate, VegasParams};
 pub use westwood::{Westwood, WestwoodParams};
 pub use window::MAX_WINDOW;
 

@@ -4,6 +4,8 @@
 //! 1995); the details follow Linux tcp_vegas.c (the smallest RTT of a round is judged, Reno where a round gave too few
 //! samples, no change to loss detection, half the window after a loss).
 //!
+//! [`VegasParams::estimate`] and [`VegasParams::decrease`] give the paper's rules in place of the kernel's.
+//!
 //! Departures: Diff is compared exactly, not rounded down to whole segments as Linux does nor to the nearest one as ns-2
 //! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1).
 
@@ -13,6 +15,16 @@ use super::round::Round;
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{Window, within};
 use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+
+/// How Diff, the segments that the connection itself holds in the queue, is reckoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum VegasEstimate {
+    /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.
+    #[default]
+    Linux,
+    /// `cwnd * (rtt - base) / rtt`, the paper's (Expected - Actual) * BaseRTT.
+    Paper,
+}
 
 /// Parameters of [`Vegas`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +41,10 @@ pub struct VegasParams {
     pub min_samples: u32,
     /// Whether slow start doubles the window only every other round, as in the paper. Default false, as in Linux.
     pub alternate_slow_start: bool,
+    /// How Diff is reckoned. Default: as in Linux.
+    pub estimate: VegasEstimate,
+    /// What remains of the window after a loss that was no time-out, as a part of it: 0.75 in the paper. Default 0.5.
+    pub decrease: f64,
 }
 
 impl Default for VegasParams {
@@ -40,6 +56,8 @@ impl Default for VegasParams {
             gamma: 1.0,
             min_samples: 3,
             alternate_slow_start: false,
+            estimate: VegasEstimate::Linux,
+            decrease: 0.5,
         }
     }
 }
@@ -58,6 +76,7 @@ pub(super) struct VegasRule {
     /// Whether the rounds of slow start alternate, and whether this one stands still.
     alternate: bool,
     resting: bool,
+    estimate: VegasEstimate,
 }
 
 impl VegasRule {
@@ -72,6 +91,7 @@ impl VegasRule {
             samples: 0,
             alternate: params.alternate_slow_start,
             resting: false,
+            estimate: params.estimate,
         }
     }
 
@@ -117,7 +137,8 @@ impl VegasRule {
             let (rtt, base) = (u128::from(self.round_rtt.as_nanos()), u128::from(self.base_rtt.as_nanos()));
             let cwnd = u128::from(window.cwnd);
             // Diff in bytes: what the connection itself holds in the queue.
-            let diff = (cwnd * (rtt - base) / base) as f64;
+            let divisor = if self.estimate == VegasEstimate::Paper { rtt } else { base };
+            let diff = (cwnd * (rtt - base) / divisor) as f64;
             let mss = window.mss as f64;
             if window.in_slow_start() {
                 if diff > f64::from(self.gamma) * mss {
@@ -149,6 +170,7 @@ pub struct Vegas {
     round: Round,
     /// Off in recovery and after a time-out: Reno's rules then.
     enabled: bool,
+    decrease: f64,
 }
 
 impl Vegas {
@@ -160,6 +182,7 @@ impl Vegas {
             rule: VegasRule::new(params),
             round: Round::default(),
             enabled: true,
+            decrease: within(params.decrease, 0.0, 1.0),
         }
     }
 }
@@ -203,7 +226,7 @@ impl CongestionControl for Vegas {
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
-        self.window.reduce(self.window.share(self.window.cwnd, 0.5));
+        self.window.reduce(self.window.share(self.window.cwnd, self.decrease));
         self.slow_start.on_reduction();
         self.enabled = false;
     }
@@ -260,6 +283,27 @@ mod tests {
             vegas.window.cwnd = 20_000;
             feeder.round(&mut vegas, rtt);
             assert_eq!(vegas.cwnd(), then, "rtt {rtt}");
+        }
+    }
+
+    #[test]
+    fn the_paper_counts_what_waits_and_gives_up_a_quarter() {
+        // RTT twice the base: of 20 segments 10 wait, which Linux reckons as 20.
+        for (estimate, beta, then) in
+            [(VegasEstimate::Paper, 12.0, 20_000), (VegasEstimate::Linux, 12.0, 19_000)]
+        {
+            let mut cfg = config(20);
+            cfg.initial_ssthresh = 20_000;
+            let params = VegasParams { alpha: 1.0, beta, estimate, decrease: 0.75, ..VegasParams::default() };
+            let mut vegas = Vegas::new(&params, &cfg);
+            let mut feeder = Feeder::default();
+            feeder.round(&mut vegas, 100);
+            feeder.round(&mut vegas, 200);
+            vegas.window.cwnd = 20_000;
+            feeder.round(&mut vegas, 200);
+            assert_eq!(vegas.cwnd(), then, "{estimate:?}");
+            vegas.on_congestion_event(&event(1, 0));
+            assert_eq!(vegas.cwnd(), then * 3 / 4);
         }
     }
 
