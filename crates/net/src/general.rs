@@ -22,8 +22,6 @@ pub(crate) struct General {
     jitter: Option<JitterModel>,
     /// In transmission: its slot and bytes.
     in_service: Option<(u32, u32)>,
-    /// Time in the queue of the packet in transmission.
-    served_after: TimeDelta,
     /// Packets on a wire that reorders, by (arrival, order of departure).
     reordered: BTreeMap<(Timestamp, u64), OnWire>,
     departures: u64,
@@ -87,7 +85,6 @@ impl General {
             serialiser,
             jitter,
             in_service: None,
-            served_after: TimeDelta::ZERO,
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
@@ -123,13 +120,7 @@ impl General {
 
     pub(crate) fn stats(&self) -> LinkStats {
         let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-        let mut stats = LinkStats { backlog_packets, backlog_bytes, ..self.stats };
-        // As on the fast way, a packet's wait counts when it is through.
-        if self.in_service.is_some() {
-            stats.queued_packets -= 1;
-            stats.queued_time = stats.queued_time.saturating_sub(self.served_after);
-        }
-        stats
+        LinkStats { backlog_packets, backlog_bytes, ..self.stats }
     }
 
     pub(crate) fn reset_queued_max(&mut self) {
@@ -209,7 +200,6 @@ impl General {
         };
         self.in_service = Some((packet.slot, packet.size));
         let queued = step.now - packet.arrived;
-        self.served_after = queued;
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
         self.stats.queued_max = self.stats.queued_max.max(queued);
