@@ -681,9 +681,14 @@ class Red(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reno(Part):
-    """Reno's window: slow start, one segment per RTT, half on loss (RFC 5681)."""
+    """Reno's window: slow start, one segment per RTT, half on loss (RFC 5681).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+    """
 
     KIND: ClassVar[str | None] = "reno"
+    counting: AckCounting | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -844,12 +849,22 @@ class Vegas(Part):
         alpha: Segments in the queue below which the window grows. Default 2.
         beta: Segments in the queue above which it shrinks. Default 4.
         gamma: Segments in the queue at which slow start ends. Default 1.
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        alternate_slow_start: Whether slow start doubles the window only every other round trip, as in the paper.
+            Default false, as in Linux.
+        estimate: How the segments in the queue are reckoned. Default linux.
+        decrease: What remains of the window after a loss, above 0 and below 1; 0.75 in the paper. Default 0.5, as in
+            Linux.
     """
 
     KIND: ClassVar[str | None] = "vegas"
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
+    counting: AckCounting | None = None
+    alternate_slow_start: bool | None = None
+    estimate: VegasEstimate | None = None
+    decrease: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -912,6 +927,8 @@ Distribution: TypeAlias = (
     | LognormalDistribution
     | Mapping[str, Any]
 )
+AckCounting: TypeAlias = Literal["bytes", "acks"]
+VegasEstimate: TypeAlias = Literal["linux", "paper"]
 CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
 Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
 StartTime: TypeAlias = str | timedelta
@@ -936,6 +953,7 @@ SCENARIO_KEYS: tuple[str, ...] = (
 )
 
 __all__ = [
+    "AckCounting",
     "App",
     "BernoulliLoss",
     "Bic",
@@ -999,6 +1017,7 @@ __all__ = [
     "UniformDistribution",
     "UniformJitter",
     "Vegas",
+    "VegasEstimate",
     "Web",
     "Westwood",
     "Window",

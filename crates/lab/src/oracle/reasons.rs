@@ -30,7 +30,7 @@ const LINUX_REORDERING: &str = "ns-2's Linux agents find losses by FACK: a segme
 const LINUX_CUBIC: &str = "ns-2's Linux:cubic retransmits tens of thousands of packets needlessly here (61,332 with 10 hops), which the note beside its \
      table says makes it no reference for CUBIC; its code is also the kernel's of before RFC 8312 and RFC 9438.";
 
-const OVERLOAD: &str = "Not a difference of models but of samples: near the rate that the connection can carry (about 1 % of loss at 100 messages/s, \
+const OVERLOAD: &str = "As far as was checked, a difference of samples, not of models: near the rate that the connection can carry (about 1 % of loss at 100 messages/s, \
      0.5 % at 150), latency is the backlog, whose mean is carried by a few bad stretches of a run, so that three seeds of \
      ns-2, or one at 150/s, vary less than their population. Checked with eight more seeds of ns-2 at 100/s: Reno at 1 % \
      gave 0.97 to 4.90 s (mean 1.83 s), Newreno 0.40 to 1.32 s, Sack1 0.44 to 1.46 s, Tahoe 3.7 to 19.2 s; Tahoe at 0.5 % \
