@@ -93,7 +93,7 @@ fn differences_are_judged() {
         vec![vec![1.05, 1.06]],
         vec![vec![1.0, 2.0]],
         vec![vec![0.7, 0.71]],
-        vec![vec![2.0, 2.1]],
+        vec![vec![2.0, 2.01]],
         vec![vec![]],
     ];
     let table = Table::new(&cases, &measured);
