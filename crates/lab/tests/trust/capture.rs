@@ -10,6 +10,7 @@ use warpline_net::Control;
 use crate::support::{Rows, parse};
 
 /// What tshark prints of a capture; none where there is no tshark.
+#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("tshark");
     let options =
