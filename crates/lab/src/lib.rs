@@ -1,7 +1,7 @@
 //! The laboratory: scenarios in, results out.
 //!
 //! A [`scenario`] is read and checked, [`run`] builds its network and hosts and drives them, [`results`] writes tables,
-//! captures and summaries, [`report`] draws them. [`bench`] has the workloads that the engine's speed is measured on.
+//! captures and summaries, [`report`] draws them. [`mod@bench`] has the workloads that the engine's speed is measured on.
 
 pub mod bench;
 mod hosts;
