@@ -107,3 +107,4 @@ test-python: $(VENV)/bin/python ## The Python package
 	MATURIN_PEP517_ARGS='--profile=dev --locked' $(VENV)/bin/python -m pip install --quiet '.[test]'
 	$(VENV)/bin/python -m pytest --quiet
 	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m mypy.stubtest --mypy-config-file pyproject.toml warpline._warpline
