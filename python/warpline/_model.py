@@ -204,7 +204,7 @@ class DuplexOptions(Part):
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
-        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
         record: What to record of this link. Default nothing (totals and time series are always kept).
@@ -428,7 +428,7 @@ class Link(Part):
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
-        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
         record: What to record of this link. Default nothing (totals and time series are always kept).
@@ -471,7 +471,7 @@ class LinkOptions(Part):
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
-        down: When the link is down: nothing is sent, and packets on it are lost. Default never.
+        down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
         record: What to record of this link. Default nothing (totals and time series are always kept).

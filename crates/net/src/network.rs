@@ -188,7 +188,7 @@ impl Core {
         }
     }
 
-    /// Moves a packet along its route, from the link at `place.hop` on, until it is on a wire whose arrival is an event.
+    /// Moves a packet along its route, from the link at `packet.hop` on, until it is on a wire whose arrival is an event.
     ///
     /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.

@@ -74,7 +74,7 @@ pub struct LinkOptions {
     /// Random delay that each packet takes in addition to `delay`. Default none.
     #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}))]
     pub jitter: Option<Jitter>,
-    /// When the link is down: nothing is sent, and packets on it are lost. Default never.
+    /// When the link is down: what waits or comes is lost, what is under way arrives. Default never.
     #[schemars(example = &serde_json::json!([{"at": "10s", "for": "2s"}]))]
     pub down: Option<Vec<Down>>,
     /// Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the scenario's `framing`.
