@@ -10,7 +10,7 @@ use warpline_core::{
 };
 
 /// A packet on a wire: what it takes to move it on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnWire {
     /// When it arrives at the far end.
     pub(crate) arrival: Timestamp,
@@ -28,7 +28,7 @@ const TIMESTAMPS: u8 = 2;
 const RARE: u8 = 4;
 
 /// A packet in its place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Slot {
     seq: u64,
@@ -49,6 +49,22 @@ struct Slot {
     class: u8,
 }
 
+impl Slot {
+    /// Its packet, given the contents.
+    #[inline(always)]
+    fn with(&self, body: Body) -> Packet {
+        Packet {
+            flow: self.flow,
+            to: self.to,
+            size: self.size,
+            ecn: self.ecn,
+            class: self.class,
+            id: self.id,
+            body,
+        }
+    }
+}
+
 /// What few segments carry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
@@ -67,7 +83,8 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Puts a packet into a free slot.
-    #[inline]
+    // Always: the caller's packet then never exists in memory but in its slot.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, packet: &Packet) -> u32 {
         let mut slot = Slot {
             seq: 0,
@@ -109,13 +126,8 @@ impl Arena {
                 slot.kind |= UDP;
             }
         }
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = slot;
-                index
-            }
-            None => self.grow(slot),
-        };
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        self.slots[index as usize] = slot;
         if let Some(rare) = rare {
             self.keep_rare(index, rare);
         }
@@ -123,8 +135,9 @@ impl Arena {
     }
 
     #[cold]
-    fn grow(&mut self, slot: Slot) -> u32 {
-        self.slots.push(slot);
+    #[inline(never)]
+    fn grow(&mut self) -> u32 {
+        self.slots.push(Slot::default());
         self.slots.len() as u32 - 1
     }
 
@@ -137,8 +150,28 @@ impl Arena {
         self.rare[index] = rare;
     }
 
+    /// The packet in a slot if it is a segment with nothing kept apart, as nearly all are: the short way to it.
+    // Always: the segment then never exists in memory but in its slot.
+    #[inline(always)]
+    pub(crate) fn plain(&self, index: u32) -> Option<Packet> {
+        let slot = &self.slots[index as usize];
+        if slot.kind & (UDP | RARE) != 0 {
+            return None;
+        }
+        let body = Body::Tcp(Segment {
+            seq: slot.seq,
+            ack: slot.ack_or_created,
+            len: slot.len,
+            window: slot.window,
+            timestamps: (slot.kind & TIMESTAMPS != 0).then_some(slot.timestamps),
+            sack: SackBlocks::NONE,
+            syn: SynOptions::default(),
+            flags: slot.flags,
+        });
+        Some(slot.with(body))
+    }
+
     /// The packet in a slot.
-    #[inline]
     pub(crate) fn packet(&self, index: u32) -> Packet {
         let slot = &self.slots[index as usize];
         let body = if slot.kind & UDP == 0 {
@@ -157,15 +190,7 @@ impl Arena {
             let created = Timestamp::from_nanos(slot.ack_or_created);
             Body::Udp(Datagram { seq: slot.seq, created, len: slot.len })
         };
-        Packet {
-            flow: slot.flow,
-            to: slot.to,
-            size: slot.size,
-            ecn: slot.ecn,
-            class: slot.class,
-            id: slot.id,
-            body,
-        }
+        slot.with(body)
     }
 
     /// Gives the slot back.
@@ -240,6 +265,7 @@ mod tests {
             let slots: Vec<u32> = packets.iter().map(|packet| arena.insert(packet)).collect();
             for (slot, packet) in slots.iter().zip(&packets) {
                 assert_eq!(arena.packet(*slot), *packet);
+                assert!(arena.plain(*slot).is_none_or(|plain| plain == *packet));
             }
             assert!(arena.mark(slots[0]) && !arena.mark(slots[0]));
             slots.into_iter().for_each(|slot| arena.free(slot));

@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 
 use warpline_core::Timestamp;
 
+use crate::ring::Ring;
+
 /// One packet's stay.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     /// When it was offered.
     pub(crate) arrival: Timestamp,
@@ -17,13 +19,23 @@ pub(crate) struct Entry {
     pub(crate) start: Timestamp,
     /// When its transmission is complete.
     pub(crate) departure: Timestamp,
-    /// Whether it will be lost on the wire.
-    pub(crate) lost: bool,
-    /// Bytes on the wire.
-    pub(crate) size: u32,
+    /// Bytes on the wire; with [`LOST`] if they will be lost there.
+    pub(crate) size: u64,
 }
 
+/// Marks the size of a packet that will be lost on the wire.
+pub(crate) const LOST: u64 = 1 << 63;
+
 impl Entry {
+    /// Bytes on the wire.
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.size & !LOST
+    }
+    /// Whether it will be lost on the wire.
+    fn lost(&self) -> bool {
+        self.size & LOST != 0
+    }
     /// Nanoseconds in the queue.
     fn queued(&self) -> u64 {
         (self.start - self.arrival).as_nanos()
@@ -59,8 +71,9 @@ pub(crate) struct Backlog {
 
 /// The stays of packets that have not all departed yet.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Ledger {
-    entries: VecDeque<Entry>,
+    entries: Ring<Entry>,
     /// Bytes of all entries.
     held: u64,
     sums: Sums,
@@ -76,16 +89,19 @@ impl Ledger {
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
         debug_assert!(entry.arrival >= now && entry.start >= entry.arrival && entry.departure >= entry.start);
         debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
+        let bytes = entry.bytes();
         self.sums.packets += 1;
-        self.sums.bytes += u64::from(entry.size);
+        self.sums.bytes += bytes;
         // A reading takes back the waits still to come, which may be ages: only the difference need fit.
         self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
-        self.sums.lost += u64::from(entry.lost);
-        if self.entries.len() == self.entries.capacity() {
+        if entry.lost() {
+            self.sums.lost += 1;
+        }
+        if self.entries.is_full() {
             self.make_room(now);
         }
-        self.held += u64::from(entry.size);
-        self.entries.push_back(entry);
+        self.held += bytes;
+        self.entries.push(entry);
     }
 
     /// Enters an arrival that found the queue full.
@@ -118,7 +134,7 @@ impl Ledger {
         self.forget(now);
         // Growing unless a quarter became free keeps the cost per packet constant.
         if self.entries.len() * 4 >= self.entries.capacity() * 3 {
-            self.entries.reserve(self.entries.len().max(4));
+            self.entries.grow();
         }
     }
 
@@ -127,9 +143,9 @@ impl Ledger {
         while let Some(entry) = self.entries.front()
             && entry.departure <= now
         {
-            self.held -= u64::from(entry.size);
+            self.held -= entry.bytes();
             self.sums.queued_max = self.sums.queued_max.max(entry.queued_in(self.interval));
-            self.entries.pop_front();
+            self.entries.pop();
         }
     }
 
@@ -137,13 +153,13 @@ impl Ledger {
     pub(crate) fn waiting(&mut self, now: Timestamp, at: Timestamp) -> (u32, u64) {
         self.forget(now);
         let (mut packets, mut bytes) = (self.entries.len(), self.held);
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             // An arrival in the present finds one packet in transmission; one ahead of time, those still to depart too.
             if entry.start > at {
                 break;
             }
             packets -= 1;
-            bytes -= u64::from(entry.size);
+            bytes -= entry.bytes();
         }
         (packets as u32, bytes)
     }
@@ -153,10 +169,10 @@ impl Ledger {
         self.forget(now);
         self.count_overflows(now);
         let (mut sums, mut backlog) = (self.sums, Backlog::default());
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             sums.packets -= 1;
-            sums.bytes -= u64::from(entry.size);
-            sums.lost -= u64::from(entry.lost);
+            sums.bytes -= entry.bytes();
+            sums.lost -= u64::from(entry.lost());
             if entry.start <= now {
                 backlog.busy = true;
                 sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
@@ -165,7 +181,7 @@ impl Ledger {
             sums.queued_time = sums.queued_time.wrapping_sub(entry.queued());
             if entry.arrival <= now {
                 backlog.packets += 1;
-                backlog.bytes += u64::from(entry.size);
+                backlog.bytes += entry.bytes();
             }
         }
         (sums, backlog)
@@ -173,7 +189,7 @@ impl Ledger {
 
     /// Packets entered that will be lost only after `now`, on the wire or for want of room.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
-        let lost = self.entries.iter().filter(|entry| entry.lost && entry.departure > now).count();
+        let lost = self.entries.iter().filter(|entry| entry.lost() && entry.departure > now).count();
         lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()
     }
 
@@ -193,7 +209,12 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
     fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
-        Entry { arrival: at(arrival), start: at(start), departure: at(departure), size: 100, lost }
+        Entry {
+            arrival: at(arrival),
+            start: at(start),
+            departure: at(departure),
+            size: if lost { 100 | LOST } else { 100 },
+        }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
     fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {

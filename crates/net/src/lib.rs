@@ -14,6 +14,7 @@ pub mod mahimahi;
 pub mod network;
 pub mod parameter;
 pub mod qdisc;
+mod ring;
 pub mod routing;
 pub mod schedule;
 pub mod serialise;

@@ -5,15 +5,14 @@
 //! for the departure, and no queue but a `Ledger`. Everything else (active queue management, priorities, rate schedules,
 //! traces, jitter, outages, or somebody recording) takes the general way in `general`, with an event per departure.
 
-use std::collections::VecDeque;
-
 use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire};
 use crate::general::General;
-use crate::ledger::{Entry, Ledger};
+use crate::ledger::{Entry, LOST, Ledger};
 use crate::loss::LossModel;
 use crate::qdisc::Limit;
+use crate::ring::Ring;
 use crate::serialise::ConstantRate;
 
 /// What a link has carried and lost since the run's start. Counters only grow: differences of two readings give intervals.
@@ -55,19 +54,23 @@ impl LinkStats {
 }
 
 /// One direction of a link.
+// Laid out by hand: what every packet touches comes first and fills whole cache lines.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Link {
-    /// When the transmitter will be free.
-    busy_until: Timestamp,
-    /// On the fast way: none stands for no limit.
-    rate: Option<ConstantRate>,
+    /// The transmitter of the fast way; not used where `limited` is false.
+    rate: ConstantRate,
     delay: TimeDelta,
     framing: u32,
+    /// Whether it has a constant rate.
+    limited: bool,
+    /// Whether packets take the general way.
+    is_general: bool,
+    lossy: bool,
     /// Packets that will arrive at the far end, oldest first.
-    wire: VecDeque<OnWire>,
-    ledger: Ledger,
+    wire: Ring<OnWire>,
     limit: Limit,
+    ledger: Ledger,
     pub(crate) loss: Option<Box<LossModel>>,
     pub(crate) general: Option<Box<General>>,
     ends: (NodeId, NodeId),
@@ -99,11 +102,13 @@ pub(crate) struct Accepted {
 impl Link {
     pub(crate) fn new(parts: Parts) -> Self {
         Link {
-            busy_until: Timestamp::ZERO,
-            rate: parts.rate.map(ConstantRate::new),
+            rate: ConstantRate::new(parts.rate.unwrap_or(Rate::from_bps(0))),
             delay: parts.delay,
             framing: parts.framing,
-            wire: VecDeque::new(),
+            limited: parts.rate.is_some(),
+            is_general: parts.general.is_some(),
+            lossy: parts.loss.is_some(),
+            wire: Ring::default(),
             ledger: Ledger::default(),
             // Without serialisation nothing ever waits.
             limit: if parts.rate.is_some() { parts.limit } else { Limit::NONE },
@@ -128,11 +133,16 @@ impl Link {
     }
     /// Constant rate; none if it has no limit or follows a schedule.
     pub fn rate(&self) -> Option<Rate> {
-        self.rate.as_ref().map(ConstantRate::rate)
+        self.limited.then(|| self.rate.rate())
     }
     /// Propagation delay, without jitter.
     pub fn delay(&self) -> TimeDelta {
         self.delay
+    }
+    /// Whether packets take the general way.
+    #[inline]
+    pub(crate) fn is_general(&self) -> bool {
+        self.is_general
     }
 
     /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the
@@ -147,46 +157,49 @@ impl Link {
         (slot, size): (u32, u32),
         arena: &Arena,
     ) -> Option<Accepted> {
-        debug_assert!(self.general.is_none());
-        let size = size.saturating_add(self.framing);
+        debug_assert!(!self.is_general);
+        let size = u64::from(size) + u64::from(self.framing);
         let (held, held_bytes) = self.ledger.held();
-        let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
+        let roomy = held < self.limit.packets as usize && held_bytes + size <= self.limit.bytes;
         if !roomy && self.is_full(now, at, size) {
             self.ledger.enter_overflow(now, at);
             return None;
         }
         let (start, departure) = self.serialise(at, size);
-        let lost = self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)));
-        self.ledger.enter(now, Entry { arrival: at, start, departure, size, lost });
+        let lost = self.lossy && self.is_lost(slot, arena);
+        let size = if lost { size | LOST } else { size };
+        self.ledger.enter(now, Entry { arrival: at, start, departure, size });
         Some(Accepted { arrival: departure + self.delay, lost })
     }
 
     /// When the transmission of `size` bytes begins, and when it is complete.
     #[inline]
-    fn serialise(&mut self, at: Timestamp, size: u32) -> (Timestamp, Timestamp) {
-        let Some(rate) = &mut self.rate else { return (at, at) };
-        let start = at.max(self.busy_until);
-        self.busy_until = rate.finish_of(start, u64::from(size) * 8);
-        (start, self.busy_until)
+    fn serialise(&mut self, at: Timestamp, size: u64) -> (Timestamp, Timestamp) {
+        if self.limited { self.rate.serve(at, size * 8) } else { (at, at) }
     }
 
     #[inline(never)]
-    fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u32) -> bool {
-        !self.limit.admits(self.ledger.waiting(now, at), size)
+    fn is_lost(&mut self, slot: u32, arena: &Arena) -> bool {
+        self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)))
+    }
+
+    #[inline(never)]
+    fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u64) -> bool {
+        !self.limit.admits(self.ledger.waiting(now, at), u32::try_from(size).unwrap_or(u32::MAX))
     }
 
     /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
     #[inline]
     pub(crate) fn append(&mut self, packet: OnWire) -> bool {
         let was_empty = self.wire.is_empty();
-        self.wire.push_back(packet);
+        self.wire.push(packet);
         was_empty
     }
 
     /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
     #[inline]
     pub(crate) fn pop(&mut self) -> (Option<OnWire>, Option<Timestamp>) {
-        (self.wire.pop_front(), self.wire.front().map(|next| next.arrival))
+        (self.wire.pop(), self.wire.front().map(|next| next.arrival))
     }
 
     pub(crate) fn framing(&self) -> u32 {

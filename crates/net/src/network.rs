@@ -34,10 +34,10 @@ pub struct RouteId(u32);
 
 /// The last instant there is.
 const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
-/// Marks the end of a route in the table of hops.
-const END: u32 = u32::MAX;
 /// Marks a hop onto a link that only the link before it feeds.
 const EXPRESS: u32 = 1 << 31;
+/// Marks the end of a route in the table of hops: no express hop.
+const END: u32 = EXPRESS - 1;
 
 /// How fast a link sends.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Core {
         self.next_packet += 1;
         let size = packet.size;
         let slot = self.arena.insert(&packet);
-        self.forward(now, OnWire { arrival: now, slot, hop: route.0, size });
+        self.forward(now, slot, route.0, size);
     }
 
     #[inline]
@@ -188,20 +188,20 @@ impl Core {
         }
     }
 
-    /// Moves a packet along its route, from the link at `packet.hop` on, until it is on a wire whose arrival is an event.
+    /// Moves the packet of `slot` along its route, from the link at `hop` on, until it is on a wire whose arrival is an event.
     ///
     /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
-    fn forward(&mut self, now: Timestamp, packet: OnWire) {
-        let OnWire { slot, size, .. } = packet;
+    fn forward(&mut self, now: Timestamp, slot: u32, hop: u32, size: u32) {
         let mut at = now;
-        let mut hop = packet.hop as usize;
+        let mut hop = hop as usize;
+        let mut this = self.hops[hop];
         loop {
-            let index = self.hops[hop] & !EXPRESS;
+            let index = this & !EXPRESS;
             hop += 1;
             let link = &mut self.links[index as usize];
-            if link.general.is_some() {
+            if link.is_general() {
                 self.arena.set_hop(slot, hop as u32);
                 return self.forward_general(now, slot, index);
             }
@@ -209,8 +209,8 @@ impl Core {
                 Some(accepted) if !accepted.lost => accepted,
                 _ => return self.arena.free(slot),
             };
-            let next = self.hops[hop];
-            if next & EXPRESS == 0 || next == END {
+            this = self.hops[hop];
+            if this & EXPRESS == 0 {
                 if link.append(OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size }) {
                     self.events.push(Key::new(accepted.arrival, Class::Arrival, index));
                 }
@@ -244,7 +244,7 @@ impl Core {
     #[inline]
     fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
         let link = &mut self.links[index as usize];
-        if link.general.is_some() {
+        if link.is_general() {
             return self.take_arrival_general(now, index);
         }
         let (packet, next) = link.pop();
@@ -264,6 +264,15 @@ impl Core {
             self.events.push(Key::new(time, Class::Arrival, index));
         }
         packet
+    }
+
+    /// Delivers a packet of any kind.
+    #[inline(never)]
+    fn deliver<H: Hosts>(&mut self, now: Timestamp, slot: u32, hosts: &mut H) {
+        let packet = self.arena.packet(slot);
+        self.arena.free(slot);
+        self.delivered += 1;
+        hosts.handle_packet(now, &packet, &mut Port { core: self, now });
     }
 
     #[inline(never)]
@@ -419,10 +428,13 @@ impl Network {
                 Class::Arrival => {
                     let Some(arrived) = self.core.take_arrival(now, key.index()) else { continue };
                     if self.core.hops[arrived.hop as usize] != END {
-                        self.core.forward(now, arrived);
+                        self.core.forward(now, arrived.slot, arrived.hop, arrived.size);
                     } else {
                         // Copied out, as its slot is likely to be the first that the answer takes.
-                        let packet = self.core.arena.packet(arrived.slot);
+                        let Some(packet) = self.core.arena.plain(arrived.slot) else {
+                            self.core.deliver(now, arrived.slot, hosts);
+                            continue;
+                        };
                         self.core.arena.free(arrived.slot);
                         self.core.delivered += 1;
                         hosts.handle_packet(now, &packet, &mut Port { core: &mut self.core, now });

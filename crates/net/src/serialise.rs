@@ -39,6 +39,13 @@ impl ConstantRate {
             rest: 0,
         }
     }
+    /// When the transmission of a packet of `bits` bits that arrives at `at` begins, and when it is finished: the packets
+    /// before it are waited for.
+    #[inline]
+    pub fn serve(&mut self, at: Timestamp, bits: u64) -> (Timestamp, Timestamp) {
+        let start = at.max(self.end);
+        (start, self.finish_of(start, bits))
+    }
     /// The rate.
     pub const fn rate(&self) -> Rate {
         Rate::from_bps(self.rate)

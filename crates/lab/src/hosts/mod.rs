@@ -484,7 +484,8 @@ impl World {
 }
 
 impl Hosts for World {
-    #[inline]
+    // Always: the packet then never exists in memory but in the network's slot for it.
+    #[inline(always)]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         match (self.endpoints.get_mut(packet.to.index()), &packet.body) {
             (Some(Endpoint::Tcp(endpoint)), Body::Tcp(segment)) => {

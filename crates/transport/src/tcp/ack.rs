@@ -55,7 +55,7 @@ impl Work {
 
 impl<C: CongestionControl> Connection<C> {
     /// The acknowledgement field of any segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
         let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
         self.max_offered = self.max_offered.max(u64::from(segment.window));
@@ -72,7 +72,8 @@ impl<C: CongestionControl> Connection<C> {
         {
             self.on_plain_ack(now, segment);
         } else {
-            self.on_eventful_ack(now, segment);
+            let segment = *segment;
+            self.on_eventful_ack(now, &segment);
         }
     }
 
@@ -93,7 +94,8 @@ impl<C: CongestionControl> Connection<C> {
         let acked = segment.ack - self.una;
         self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
         let Some(first) = self.board.pop_clean(segment.ack) else {
-            self.on_eventful_ack(now, segment);
+            let segment = *segment;
+            self.on_eventful_ack(now, &segment);
             return;
         };
         self.note_latency(now, &first);
@@ -109,7 +111,8 @@ impl<C: CongestionControl> Connection<C> {
         self.retries = 0;
         self.dupacks = 0;
         let sample = if first.was_retransmitted() || newest.was_retransmitted() {
-            self.echo_rtt(now, segment)
+            let segment = *segment;
+            self.echo_rtt(now, &segment)
         } else {
             let rtt = now.saturating_since(newest.sent_at);
             self.rtt.sample(now.saturating_since(first.sent_at), self.una, self.nxt);
@@ -125,7 +128,8 @@ impl<C: CongestionControl> Connection<C> {
         self.report(now, segment, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
         if self.recording {
-            self.record_ack(now, segment, acked, sample);
+            let segment = *segment;
+            self.record_ack(now, &segment, acked, sample);
         }
     }
 

@@ -452,7 +452,8 @@ impl<C: CongestionControl> Connection<C> {
     // ---- Segments in ----
 
     /// A segment arrived; `ce` if its IP header was marked congestion-experienced.
-    #[inline]
+    // Always: so a caller's segment that nothing refers to need not exist in memory.
+    #[inline(always)]
     pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         const CONTROL: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
         self.stats.segments_received += 1;
@@ -466,7 +467,9 @@ impl<C: CongestionControl> Connection<C> {
                 self.rcv.ack_now = true;
             }
         } else {
-            self.handle_control(now, segment, ce);
+            // A copy, here and wherever the ordinary course is left: a segment that no call refers to stays in registers.
+            let segment = *segment;
+            self.handle_control(now, &segment, ce);
         }
     }
 
@@ -491,7 +494,8 @@ impl<C: CongestionControl> Connection<C> {
         if self.rcv.is_simple(segment.seq, end) {
             self.rcv.on_in_order(now, segment.len, false);
         } else {
-            self.on_payload_slow(now, segment);
+            let segment = *segment;
+            self.on_payload_slow(now, &segment);
         }
     }
 
