@@ -1,10 +1,13 @@
-//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index).
+//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index), and beside it a wheel for what comes
+//! soon ([`Near`]).
 //!
 //! Every component has at most one meaningful event of a class pending, so that the key alone says what is to be done and
 //! no sequence number is needed: the order is total and the same in every run. Sources of in-order events (a link's pipe)
 //! keep only their head here, which is why the heap stays as small as the network, whatever is in flight.
 
 use warpline_core::Timestamp;
+
+use crate::near::{First, Near};
 
 /// What kind of event a key stands for, in the order in which events of one instant are handled.
 ///
@@ -69,6 +72,7 @@ impl Key {
 pub(crate) struct EventQueue {
     heap: Vec<Key>,
     vacant: bool,
+    near: Near,
 }
 
 const ARITY: usize = 4;
@@ -86,9 +90,46 @@ impl EventQueue {
         }
     }
 
-    /// The earliest event, if any.
+    /// Makes room for the arrivals of a link.
+    pub(crate) fn add_link(&mut self, index: u32) {
+        self.near.add_index(index);
+    }
+
+    /// Adds the next arrival of a link that has none pending.
     #[inline]
+    pub(crate) fn push_arrival(&mut self, time: Timestamp, index: u32) {
+        if !self.near.insert(time, index) {
+            self.push(Key::new(time, Class::Arrival, index));
+        }
+    }
+
+    /// The earliest event if it is an arrival in the wheel, which nearly all are.
+    #[inline]
+    pub(crate) fn first_near(&mut self) -> Option<First> {
+        let far = self.peek_far().map_or(Timestamp::NEVER, Key::time);
+        // Of simultaneous ones, `peek` knows the order.
+        self.near.first().filter(|first| first.time < far)
+    }
+
+    /// Takes `first` out, the earliest event, which [`first_near`](Self::first_near) has just shown.
+    #[inline]
+    pub(crate) fn take_near(&mut self, first: First) {
+        self.near.take(first);
+        if self.near.is_due() {
+            self.adapt(first.time);
+        }
+    }
+
+    /// The earliest event, if any.
+    #[inline(never)]
     pub(crate) fn peek(&mut self) -> Option<Key> {
+        let far = self.peek_far();
+        let near = self.near.first().map(|first| Key::new(first.time, Class::Arrival, first.index));
+        [near, far].into_iter().flatten().min()
+    }
+
+    #[inline]
+    fn peek_far(&mut self) -> Option<Key> {
         if self.vacant {
             self.vacant = false;
             let last = self.heap.pop()?;
@@ -99,24 +140,34 @@ impl EventQueue {
         self.heap.first().copied()
     }
 
-    /// Takes the earliest event out, which [`peek`](Self::peek) has just shown.
-    #[inline]
-    pub(crate) fn vacate_top(&mut self) {
-        debug_assert!(!self.vacant && !self.heap.is_empty());
-        self.vacant = true;
+    /// Takes `top` out, the earliest event, which [`peek`](Self::peek) has just shown.
+    pub(crate) fn take_top(&mut self, top: Key) {
+        let first = self.near.first();
+        match first.filter(|first| Key::new(first.time, Class::Arrival, first.index) == top) {
+            Some(first) => self.near.take(first),
+            None => {
+                debug_assert!(!self.vacant && self.heap.first() == Some(&top));
+                self.vacant = true;
+                self.near.advance(top.time());
+            }
+        }
+        if self.near.is_due() {
+            self.adapt(top.time());
+        }
     }
 
-    /// Puts another event in the place of the earliest one, which [`peek`](Self::peek) has just shown.
-    #[inline]
-    pub(crate) fn replace_top(&mut self, key: Key) {
-        debug_assert!(!self.vacant && !self.heap.is_empty());
-        self.sift_down(key);
+    #[cold]
+    #[inline(never)]
+    fn adapt(&mut self, now: Timestamp) {
+        let mut left = Vec::new();
+        self.near.adapt(now, |time, index| left.push(Key::new(time, Class::Arrival, index)));
+        left.into_iter().for_each(|key| self.push(key));
     }
 
     /// Number of pending events.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.heap.len() - usize::from(self.vacant)
+        self.heap.len() - usize::from(self.vacant) + self.near.len()
     }
 
     #[inline]
@@ -191,21 +242,35 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed, vacated and replaced, events come out as from a sorted list.
+        /// Whatever is pushed and taken, events come out as from a sorted list.
         #[test]
-        fn behaves_like_a_sorted_list(ops in prop::collection::vec((0u64..50, 0u32..8, 0u8..4), 1..400)) {
+        fn behaves_like_a_sorted_list(
+            scale in 0u32..30,
+            ops in prop::collection::vec((0u64..50, 0u32..8, any::<bool>(), any::<bool>()), 1..400),
+        ) {
             let mut queue = EventQueue::default();
+            (0..8).for_each(|link| queue.add_link(link));
             let mut model: Vec<Key> = Vec::new();
-            for (time, index, op) in ops {
-                let k = key(time, Class::Arrival, index);
+            let mut now = 0;
+            for (distance, index, take, arrival) in ops {
                 let top = queue.peek();
                 prop_assert_eq!(top, model.first().copied());
-                match op {
-                    0 if top.is_some() => { queue.vacate_top(); model.remove(0); }
-                    1 if top.is_some() => { queue.replace_top(k); model[0] = k; model.sort(); }
-                    2 if top.is_some() => { queue.vacate_top(); queue.push(k); model[0] = k; model.sort(); }
-                    _ => { queue.push(k); model.push(k); model.sort(); }
+                if let Some(top) = top.filter(|_| take) {
+                    queue.take_top(top);
+                    model.remove(0);
+                    now = top.time().as_nanos();
                 }
+                // Nothing happens in the past; a link has one arrival pending, all else may be there more than once.
+                let time = now + (distance << scale);
+                let pending = model.iter().any(|key| key.class() == Class::Arrival && key.index() == index);
+                if !arrival {
+                    queue.push(key(time, Class::Timer, index));
+                    model.push(key(time, Class::Timer, index));
+                } else if !pending {
+                    queue.push_arrival(Timestamp::from_nanos(time), index);
+                    model.push(key(time, Class::Arrival, index));
+                }
+                model.sort();
                 prop_assert_eq!(queue.len(), model.len());
             }
         }

@@ -11,6 +11,7 @@ mod ledger;
 pub mod link;
 pub mod loss;
 pub mod mahimahi;
+mod near;
 pub mod network;
 pub mod parameter;
 pub mod qdisc;

@@ -15,6 +15,7 @@ use crate::jitter::JitterConfig;
 use crate::link::{Link, LinkStats, Parts};
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
+use crate::near::First;
 use crate::qdisc::{Limit, QdiscConfig};
 use crate::schedule::RateSchedule;
 use crate::serialise::{ConstantRate, Serialiser};
@@ -212,7 +213,7 @@ impl Core {
             this = self.hops[hop];
             if this & EXPRESS == 0 {
                 if link.append(OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size }) {
-                    self.events.push(Key::new(accepted.arrival, Class::Arrival, index));
+                    self.events.push_arrival(accepted.arrival, index);
                 }
                 return;
             }
@@ -240,24 +241,62 @@ impl Core {
         }
     }
 
-    /// The packet at the head of the link's wire has arrived: takes it out, announcing the one behind it.
+    /// The packet at the head of a wire has arrived, on the fast way: takes it out, announcing the one behind it.
     #[inline]
-    fn take_arrival(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
-        let link = &mut self.links[index as usize];
-        if link.is_general() {
-            return self.take_arrival_general(now, index);
-        }
-        let (packet, next) = link.pop();
-        match next {
-            Some(time) => self.events.replace_top(Key::new(time, Class::Arrival, index)),
-            None => self.events.vacate_top(),
+    fn take_near(&mut self, first: First) -> Option<OnWire> {
+        let (packet, next) = self.links[first.index as usize].pop();
+        self.events.take_near(first);
+        if let Some(time) = next {
+            self.events.push_arrival(time, first.index);
         }
         packet
     }
 
+    /// The same on any way.
+    fn take_arrival(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
+        let index = top.index();
+        let link = &mut self.links[index as usize];
+        if link.is_general() {
+            return self.take_arrival_general(now, top);
+        }
+        let (packet, next) = link.pop();
+        self.events.take_top(top);
+        if let Some(time) = next {
+            self.events.push_arrival(time, index);
+        }
+        packet
+    }
+
+    /// Moves a packet that has come over a link to the next one, or to the endpoint.
+    #[inline(always)]
+    fn arrive<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
+        let Some(arrived) = arrived else { return };
+        if self.hops[arrived.hop as usize] != END {
+            return self.forward(now, arrived.slot, arrived.hop, arrived.size);
+        }
+        // Copied out, as its slot is likely to be the first that the answer takes.
+        let Some(packet) = self.arena.plain(arrived.slot) else {
+            return self.deliver(now, arrived.slot, hosts);
+        };
+        self.arena.free(arrived.slot);
+        self.delivered += 1;
+        hosts.handle_packet(now, &packet, &mut Port { core: self, now });
+    }
+
+    /// The same, out of the way of the ordinary case.
     #[inline(never)]
-    fn take_arrival_general(&mut self, now: Timestamp, index: u32) -> Option<OnWire> {
-        self.events.vacate_top();
+    fn arrive_from_afar<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
+        let Some(arrived) = arrived else { return };
+        if self.hops[arrived.hop as usize] != END {
+            return self.forward(now, arrived.slot, arrived.hop, arrived.size);
+        }
+        self.deliver(now, arrived.slot, hosts);
+    }
+
+    #[inline(never)]
+    fn take_arrival_general(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
+        let index = top.index();
+        self.events.take_top(top);
         let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
         let (packet, next) = self.links[index as usize].take_general(step);
         if let Some(time) = next {
@@ -276,8 +315,9 @@ impl Core {
     }
 
     #[inline(never)]
-    fn general_event(&mut self, now: Timestamp, class: Class, index: u32) {
-        self.events.vacate_top();
+    fn general_event(&mut self, now: Timestamp, top: Key) {
+        let (class, index) = (top.class(), top.index());
+        self.events.take_top(top);
         let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
         let link = &mut self.links[index as usize];
         let announce = if class == Class::Departure { link.depart(step) } else { link.switch(step) };
@@ -315,6 +355,7 @@ impl Network {
     pub fn add_link(&mut self, config: LinkConfig, streams: &Streams) -> LinkId {
         let id = self.core.links.len() as u32;
         debug_assert!((id as usize) < MAX_INDEX);
+        self.core.events.add_link(id);
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
         let (simple_rate, rate) = match &config.rate {
             RateConfig::Unlimited => (true, None),
@@ -413,6 +454,20 @@ impl Network {
         let limit = limit.min(LAST);
         let mut left = budget;
         let pause = loop {
+            // Nearly all events are arrivals over links on the fast way, in the near future.
+            if let Some(first) = self.core.events.first_near() {
+                if first.time > limit {
+                    break Pause::Reached;
+                }
+                if left == 0 {
+                    break Pause::Budget;
+                }
+                left -= 1;
+                self.now = first.time;
+                let arrived = self.core.take_near(first);
+                self.core.arrive(first.time, arrived, hosts);
+                continue;
+            }
             let Some(key) = self.core.events.peek() else { break Pause::Reached };
             let now = key.time();
             if now > limit {
@@ -426,22 +481,11 @@ impl Network {
             self.now = now;
             match key.class() {
                 Class::Arrival => {
-                    let Some(arrived) = self.core.take_arrival(now, key.index()) else { continue };
-                    if self.core.hops[arrived.hop as usize] != END {
-                        self.core.forward(now, arrived.slot, arrived.hop, arrived.size);
-                    } else {
-                        // Copied out, as its slot is likely to be the first that the answer takes.
-                        let Some(packet) = self.core.arena.plain(arrived.slot) else {
-                            self.core.deliver(now, arrived.slot, hosts);
-                            continue;
-                        };
-                        self.core.arena.free(arrived.slot);
-                        self.core.delivered += 1;
-                        hosts.handle_packet(now, &packet, &mut Port { core: &mut self.core, now });
-                    }
+                    let arrived = self.core.take_arrival(now, key);
+                    self.core.arrive_from_afar(now, arrived, hosts);
                 }
                 Class::Timer => {
-                    self.core.events.vacate_top();
+                    self.core.events.take_top(key);
                     let endpoint = EndpointId(key.index());
                     // A later event than the one that counts now: it was overtaken.
                     if self.core.timers[endpoint.index()] != now {
@@ -450,7 +494,7 @@ impl Network {
                     self.core.timers[endpoint.index()] = Timestamp::NEVER;
                     hosts.handle_timeout(now, endpoint, &mut Port { core: &mut self.core, now });
                 }
-                class => self.core.general_event(now, class, key.index()),
+                Class::Control | Class::Departure => self.core.general_event(now, key),
             }
         };
         self.handled += budget - left;

@@ -53,6 +53,33 @@ impl Work {
     }
 }
 
+/// What an acknowledgement says besides its SACK blocks: few enough words to stay in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    ack: u64,
+    /// Right edge of the window.
+    edge: u64,
+    timestamps: Option<(u32, u32)>,
+    /// ECN echo.
+    ece: bool,
+}
+
+impl Said {
+    #[inline]
+    pub(super) fn by(segment: &Segment) -> Said {
+        Said {
+            ack: segment.ack,
+            edge: segment.ack + u64::from(segment.window),
+            timestamps: segment.timestamps,
+            ece: segment.flags.contains(Flags::ECE),
+        }
+    }
+    /// The timestamp that it echoes.
+    fn echo(&self) -> Option<u32> {
+        self.timestamps.map(|(_, echo)| echo)
+    }
+}
+
 impl<C: CongestionControl> Connection<C> {
     /// The acknowledgement field of any segment.
     #[inline(always)]
@@ -69,8 +96,9 @@ impl<C: CongestionControl> Connection<C> {
             && self.phase == Phase::Open
             && self.board.is_clean()
             && self.probe_end == 0
+            && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
-            self.on_plain_ack(now, segment);
+            self.on_plain_ack(now, Said::by(segment));
         } else {
             let segment = *segment;
             self.on_eventful_ack(now, &segment);
@@ -87,32 +115,27 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    /// New data is acknowledged, and nothing is wrong.
-    #[inline]
-    fn on_plain_ack(&mut self, now: Timestamp, segment: &Segment) {
+    /// New data is acknowledged, one whole segment at least, and nothing is wrong.
+    #[inline(never)]
+    fn on_plain_ack(&mut self, now: Timestamp, said: Said) {
         let prior_in_flight = self.nxt - self.una;
-        let acked = segment.ack - self.una;
-        self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
-        let Some(first) = self.board.pop_clean(segment.ack) else {
-            let segment = *segment;
-            self.on_eventful_ack(now, &segment);
-            return;
-        };
+        let acked = said.ack - self.una;
+        self.window_end = self.window_end.max(said.edge);
+        let Some(first) = self.board.pop_clean(said.ack) else { return };
         self.note_latency(now, &first);
         let mut newest = first;
-        while let Some(sent) = self.board.pop_clean(segment.ack) {
+        while let Some(sent) = self.board.pop_clean(said.ack) {
             self.note_latency(now, &sent);
             newest = sent;
         }
-        if newest.end() != segment.ack {
-            self.board.trim(segment.ack);
+        if newest.end() != said.ack {
+            self.board.trim(said.ack);
         }
-        self.una = segment.ack;
+        self.una = said.ack;
         self.retries = 0;
         self.dupacks = 0;
         let sample = if first.was_retransmitted() || newest.was_retransmitted() {
-            let segment = *segment;
-            self.echo_rtt(now, &segment)
+            self.echo_rtt(now, said)
         } else {
             let rtt = now.saturating_since(newest.sent_at);
             self.rtt.sample(now.saturating_since(first.sent_at), self.una, self.nxt);
@@ -123,23 +146,22 @@ impl<C: CongestionControl> Connection<C> {
             self.stats.note_rtt(rtt);
         }
         if self.rack_used {
-            self.rack.on_delivered(now, &newest, echo(segment), self.rtt.min());
+            self.rack.on_delivered(now, &newest, said.echo(), self.rtt.min());
         }
-        self.report(now, segment, acked, Some(&newest), sample, prior_in_flight, true);
+        self.report(now, said, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
         if self.recording {
-            let segment = *segment;
-            self.record_ack(now, &segment, acked, sample);
+            self.record_ack(now, said, acked, sample);
         }
     }
 
     /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
     #[cold]
-    pub(super) fn echo_rtt(&mut self, now: Timestamp, segment: &Segment) -> Option<TimeDelta> {
+    pub(super) fn echo_rtt(&mut self, now: Timestamp, said: Said) -> Option<TimeDelta> {
         if !self.timestamps {
             return None;
         }
-        let millis = (now.as_millis() as u32).wrapping_sub(echo(segment)?);
+        let millis = (now.as_millis() as u32).wrapping_sub(said.echo()?);
         // A millisecond is the resolution: less is not told apart. An echo from before the run began is no sample.
         if millis > i32::MAX as u32 {
             return None;
@@ -166,7 +188,7 @@ impl<C: CongestionControl> Connection<C> {
     fn report(
         &mut self,
         now: Timestamp,
-        segment: &Segment,
+        said: Said,
         acked: u64,
         newest: Option<&Sent>,
         rtt: Option<TimeDelta>,
@@ -185,7 +207,7 @@ impl<C: CongestionControl> Connection<C> {
         let slow_start = cwnd < self.cc.ssthresh();
         // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
         let limited =
-            !self.validate || segment.ack <= self.limited_until || (slow_start && cwnd < prior_in_flight * 2);
+            !self.validate || said.ack <= self.limited_until || (slow_start && cwnd < prior_in_flight * 2);
         let sample = AckSample {
             now,
             acked,
@@ -193,7 +215,7 @@ impl<C: CongestionControl> Connection<C> {
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt,
-            one_way_delay: match segment.timestamps {
+            one_way_delay: match said.timestamps {
                 Some((value, echo)) if self.timestamps => {
                     Some(TimeDelta::from_millis(u64::from(value.wrapping_sub(echo))))
                 }
@@ -206,7 +228,7 @@ impl<C: CongestionControl> Connection<C> {
             in_flight: self.in_flight(),
             next_seq: self.nxt,
             ack: self.una,
-            ce: if segment.flags.contains(Flags::ECE) && self.ecn.enabled { acked } else { 0 },
+            ce: if said.ece && self.ecn.enabled { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: self.phase,
@@ -237,9 +259,9 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     #[cold]
-    fn record_ack(&mut self, now: Timestamp, segment: &Segment, acked: u64, rtt: Option<TimeDelta>) {
+    fn record_ack(&mut self, now: Timestamp, said: Said, acked: u64, rtt: Option<TimeDelta>) {
         let event = TcpEvent::Acked {
-            ack: segment.ack,
+            ack: said.ack,
             window_end: self.window_end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
             rtt,
@@ -256,9 +278,9 @@ impl<C: CongestionControl> Connection<C> {
             self.rcv.ack_now = true;
             return;
         }
-        let edge = segment.ack + u64::from(segment.window);
-        let window_grew = edge > self.window_end;
-        self.window_end = self.window_end.max(edge);
+        let said = Said::by(segment);
+        let window_grew = said.edge > self.window_end;
+        self.window_end = self.window_end.max(said.edge);
         self.persist_answered();
         if segment.ack < self.una {
             return;
@@ -284,7 +306,7 @@ impl<C: CongestionControl> Connection<C> {
         if self.rack_used
             && let Some(newest) = &work.newest
         {
-            let echo = if advanced { echo(segment) } else { None };
+            let echo = if advanced { said.echo() } else { None };
             self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
         self.on_probe_ack(now, segment, advanced, dsack);
@@ -294,7 +316,7 @@ impl<C: CongestionControl> Connection<C> {
             self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if work.bytes > 0 {
-            self.report(now, segment, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
+            self.report(now, said, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
         }
         self.refresh_window();
         if advanced {
@@ -303,7 +325,7 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.rearm_reordering();
         if self.recording {
-            self.record_ack(now, segment, work.bytes, sample);
+            self.record_ack(now, said, work.bytes, sample);
         }
     }
 
@@ -418,7 +440,7 @@ impl<C: CongestionControl> Connection<C> {
             self.rtt.note_min(rtt);
             Some(rtt)
         } else if advanced {
-            self.echo_rtt(now, segment)
+            self.echo_rtt(now, Said::by(segment))
         } else {
             None
         };
@@ -427,10 +449,4 @@ impl<C: CongestionControl> Connection<C> {
         }
         sample
     }
-}
-
-/// The echoed timestamp, if any.
-#[inline]
-pub(super) fn echo(segment: &Segment) -> Option<u32> {
-    segment.timestamps.map(|(_, echo)| echo)
 }

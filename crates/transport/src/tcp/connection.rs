@@ -488,7 +488,7 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_payload(&mut self, now: Timestamp, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
         if self.rcv.is_simple(segment.seq, end) {

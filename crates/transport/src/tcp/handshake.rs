@@ -3,6 +3,7 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, SynOptions, Timestamp};
 
+use super::ack::Said;
 use super::config::LossRecovery;
 use super::connection::{Connection, pending};
 use super::ecn::EcnState;
@@ -160,7 +161,7 @@ impl<C: CongestionControl> Connection<C> {
             if sent.was_retransmitted() {
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
                 self.ramp = self.mss;
-                match self.echo_rtt(now, segment) {
+                match self.echo_rtt(now, Said::by(segment)) {
                     Some(rtt) => self.stats.note_rtt(rtt),
                     None => self.rtt.restart_after_syn_loss(),
                 }
