@@ -138,7 +138,8 @@ impl Link {
     /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the
     /// queue is full.
     ///
-    /// Offers must come in the order of their arrival, which may lie ahead of the present.
+    /// Offers must come in the order of their arrival, which may lie ahead of the present; in the past only for a packet that
+    /// is late (see `in_order`).
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -151,7 +152,7 @@ impl Link {
         let size = size.saturating_add(self.framing);
         let (held, held_bytes) = self.ledger.held();
         let roomy = held < self.limit.packets as usize && held_bytes + u64::from(size) <= self.limit.bytes;
-        if !roomy && self.is_full(now, at, size) {
+        if !roomy && self.is_full(now, at.max(now), size) {
             self.ledger.enter_overflow(now, at);
             return None;
         }
@@ -159,6 +160,11 @@ impl Link {
         let lost = self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)));
         self.ledger.enter(now, Entry { arrival: at, start, departure, size, lost });
         Some(Accepted { arrival: departure + self.delay, lost })
+    }
+
+    /// When a packet that was due at `due` can be offered at the earliest: not before the one offered last.
+    pub(crate) fn in_order(&self, due: Timestamp) -> Timestamp {
+        self.ledger.last_arrival().map_or(due, |last| due.max(last))
     }
 
     /// When the transmission of `size` bytes begins, and when it is complete.
