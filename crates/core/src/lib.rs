@@ -9,7 +9,8 @@ pub mod record;
 pub mod time;
 
 pub use packet::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
+    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,
+    SynOptions,
 };
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use random::{Stream, Streams};

@@ -195,6 +195,16 @@ pub struct Datagram {
     pub len: u32,
 }
 
+/// A packet that came from outside: its bytes are kept where it came in, and only their number travels.
+///
+/// The network reads nothing of them. Its size, ECN field and flow are those of the [`Packet`] around it, taken from the IP
+/// header at the port; a mark is written back into the header where the packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Frame {
+    /// Number of the bytes in the pool of the ports. Whoever takes the packet last gives it back.
+    pub handle: u32,
+}
+
 /// What a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
@@ -202,6 +212,8 @@ pub enum Body {
     Tcp(Segment),
     /// A UDP datagram.
     Udp(Datagram),
+    /// The bytes of a packet from outside.
+    Frame(Frame),
 }
 
 /// A packet on its way. Laid out so that what every hop looks at comes first.

@@ -6,7 +6,7 @@
 //! hardly any of them carries (SACK blocks, a SYN's options) is kept apart.
 
 use warpline_core::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Packet, SackBlocks, Segment, SynOptions, Timestamp,
+    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
 };
 
 /// A packet on a wire: what it takes to move it on.
@@ -26,6 +26,8 @@ pub(crate) struct OnWire {
 const UDP: u8 = 1;
 const TIMESTAMPS: u8 = 2;
 const RARE: u8 = 4;
+/// Beside `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
+const FRAME: u8 = 8;
 
 /// A packet in its place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +81,8 @@ pub(crate) struct Arena {
     /// In parallel with `slots`, as far as it was ever needed.
     rare: Vec<Rare>,
     free: Vec<u32>,
+    /// Handles of frames that were dropped.
+    released: Vec<u32>,
 }
 
 impl Arena {
@@ -124,6 +128,10 @@ impl Arena {
                 slot.ack_or_created = datagram.created.as_nanos();
                 slot.len = datagram.len;
                 slot.kind |= UDP;
+            }
+            Body::Frame(frame) => {
+                slot.seq = u64::from(frame.handle);
+                slot.kind |= UDP | FRAME;
             }
         }
         let index = self.free.pop().unwrap_or_else(|| self.grow());
@@ -186,6 +194,8 @@ impl Arena {
                 syn: rare.syn,
                 flags: slot.flags,
             })
+        } else if slot.kind & FRAME != 0 {
+            Body::Frame(Frame { handle: slot.seq as u32 })
         } else {
             let created = Timestamp::from_nanos(slot.ack_or_created);
             Body::Udp(Datagram { seq: slot.seq, created, len: slot.len })
@@ -197,6 +207,21 @@ impl Arena {
     #[inline]
     pub(crate) fn free(&mut self, index: u32) {
         self.free.push(index);
+    }
+
+    /// Gives the slot of a packet back that is lost; where it is a frame, its bytes are no longer needed.
+    #[inline]
+    pub(crate) fn drop_packet(&mut self, index: u32) {
+        let slot = &self.slots[index as usize];
+        if slot.kind & FRAME != 0 {
+            self.released.push(slot.seq as u32);
+        }
+        self.free(index);
+    }
+
+    /// Handles of the frames dropped since they were last taken out.
+    pub(crate) fn released(&mut self) -> std::vec::Drain<'_, u32> {
+        self.released.drain(..)
     }
 
     /// Packets in the network now.
@@ -260,6 +285,7 @@ mod tests {
         packets.push(packet(Body::Tcp(segment)));
         let datagram = Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100 };
         packets.push(packet(Body::Udp(datagram)));
+        packets.push(packet(Body::Frame(Frame { handle: u32::MAX })));
         // Twice, so that slots are used again, each by another kind.
         for packets in [packets.clone(), packets.into_iter().rev().collect()] {
             let slots: Vec<u32> = packets.iter().map(|packet| arena.insert(packet)).collect();
@@ -270,6 +296,25 @@ mod tests {
             assert!(arena.mark(slots[0]) && !arena.mark(slots[0]));
             slots.into_iter().for_each(|slot| arena.free(slot));
         }
-        assert_eq!((arena.live(), arena.slots.len()), (0, 4));
+        assert_eq!((arena.live(), arena.slots.len()), (0, 5));
+    }
+
+    #[test]
+    fn only_frames_that_are_dropped_are_released() {
+        let mut arena = Arena::default();
+        let bodies = [
+            Body::Udp(Datagram { seq: 1, ..Datagram::default() }),
+            Body::Frame(Frame { handle: 2 }),
+            Body::Frame(Frame { handle: 3 }),
+            Body::Tcp(Segment { seq: 4, ..Segment::default() }),
+        ];
+        let slots = bodies.map(|body| {
+            let (flow, to) = (FlowId(0), EndpointId(0));
+            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, id: 0, body })
+        });
+        arena.free(slots[1]); // delivered
+        [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));
+        assert_eq!(arena.released().collect::<Vec<_>>(), [3]);
+        assert_eq!((arena.released().count(), arena.live()), (0, 0));
     }
 }

@@ -22,6 +22,12 @@ pub(crate) struct General {
     jitter: Option<JitterModel>,
     /// In transmission: its slot and bytes.
     in_service: Option<(u32, u32)>,
+    /// When the last transmission ended: the transmitter could have begun another one then.
+    idle_since: Timestamp,
+    /// When the packet that is being offered was due, if it comes late; otherwise never.
+    due: Timestamp,
+    /// How much later than it was due the packet in transmission will go onto the wire.
+    late: TimeDelta,
     /// Packets on a wire that reorders, by (arrival, order of departure).
     reordered: BTreeMap<(Timestamp, u64), OnWire>,
     departures: u64,
@@ -85,6 +91,9 @@ impl General {
             serialiser,
             jitter,
             in_service: None,
+            idle_since: Timestamp::ZERO,
+            due: Timestamp::NEVER,
+            late: TimeDelta::ZERO,
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
@@ -162,7 +171,7 @@ impl General {
     fn lose(&mut self, step: &mut Step<'_>, slot: u32, reason: DropReason) {
         self.count_drop(reason);
         self.note(step.id, step.now, slot, LinkEvent::Drop(reason), step.arena, step.records);
-        step.arena.free(slot);
+        step.arena.drop_packet(slot);
     }
 
     /// Packets that the qdisc dropped after having taken them in.
@@ -194,10 +203,13 @@ impl General {
         let next = self.qdisc.dequeue(step.now, &mut self.dropped);
         self.lose_dropped(step);
         let packet = next?;
+        // The present, unless this packet comes late: then it begins when it could have, had it come in time.
+        let begin = self.due.max(self.idle_since).min(step.now);
         let departure = match &mut self.serialiser {
-            Some(serialiser) => serialiser.finish_of(step.now, packet.size),
-            None => step.now,
+            Some(serialiser) => serialiser.finish_of(begin, packet.size),
+            None => begin,
         };
+        self.late = step.now.saturating_since(departure);
         self.in_service = Some((packet.slot, packet.size));
         let queued = step.now - packet.arrived;
         self.stats.queued_packets += 1;
@@ -208,7 +220,7 @@ impl General {
         }
         self.note(step.id, step.now, packet.slot, LinkEvent::Transmit { queued }, step.arena, step.records);
         // Under a rate that stays zero it is never done.
-        departure.is_set().then_some(departure)
+        departure.is_set().then_some(departure.max(step.now))
     }
 }
 
@@ -247,6 +259,20 @@ impl Link {
         self.transmit(step, None)
     }
 
+    /// Offers a packet that was due at `due`, in the past, to a link on the general way: a transmitter that is idle begins
+    /// as it would have then, as far as it was idle, and what has passed of the departure is taken off the delay.
+    #[cold]
+    pub(crate) fn offer_general_late(&mut self, step: Step<'_>, due: Timestamp, slot: u32) -> Announce {
+        if let Some(general) = &mut self.general {
+            general.due = due;
+        }
+        let announce = self.offer_general(step, slot);
+        if let Some(general) = &mut self.general {
+            general.due = Timestamp::NEVER;
+        }
+        announce
+    }
+
     /// Starts transmissions until one takes time. Those that take none are over at once and not by an event, so that what
     /// is offered next at the same instant finds the transmitter free, as on the fast way.
     fn transmit(&mut self, mut step: Step<'_>, mut arrival: Option<Timestamp>) -> Announce {
@@ -272,6 +298,8 @@ impl Link {
         let (delay, framing) = (self.delay(), self.framing());
         let general = self.general.as_mut()?;
         let (slot, size) = general.in_service.take()?;
+        let late = std::mem::take(&mut general.late);
+        general.idle_since = step.now.saturating_sub(late);
         general.stats.sent_packets += 1;
         general.stats.sent_bytes += u64::from(size);
         // Drawn for a packet that is lost, too: losses do not reshuffle the delays of the others.
@@ -282,7 +310,7 @@ impl Link {
         }
         let reorders = general.reorders();
         let (hop, size) = (step.arena.hop(slot), size - framing);
-        let mut arrival = step.now + delay + extra;
+        let mut arrival = step.now + (delay + extra).saturating_sub(late);
         let announce = if reorders {
             general.reordered.insert((arrival, general.departures), OnWire { arrival, slot, hop, size });
             general.departures += 1;
@@ -325,6 +353,7 @@ impl Link {
         } else {
             // Nothing can wait, as nothing was taken in: there is no transmission to start.
             general.down = false;
+            general.idle_since = step.now;
             general.outages.pop();
         }
         Announce { control: general.next_switch(), ..Announce::default() }

@@ -84,10 +84,10 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Enters a packet. `now` is the present, which no arrival precedes.
+    /// Enters a packet. `now` is the present, which no arrival precedes but that of a packet that comes late.
     #[inline]
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
-        debug_assert!(entry.arrival >= now && entry.start >= entry.arrival && entry.departure >= entry.start);
+        debug_assert!(entry.start >= entry.arrival && entry.departure >= entry.start);
         debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
         let bytes = entry.bytes();
         self.sums.packets += 1;
@@ -119,6 +119,11 @@ impl Ledger {
             self.sums.overflows += 1;
             self.overflows.pop_front();
         }
+    }
+
+    /// When the last packet that has not been forgotten arrived.
+    pub(crate) fn last_arrival(&self) -> Option<Timestamp> {
+        self.entries.back().map(|entry| entry.arrival)
     }
 
     /// Packets and bytes of the entries, departed or not: an upper bound of what is in the queue.

@@ -148,7 +148,8 @@ impl Link {
     /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the
     /// queue is full.
     ///
-    /// Offers must come in the order of their arrival, which may lie ahead of the present.
+    /// Offers must come in the order of their arrival, which may lie ahead of the present; in the past only for a packet that
+    /// is late (see `in_order`).
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -161,7 +162,7 @@ impl Link {
         let size = u64::from(size) + u64::from(self.framing);
         let (held, held_bytes) = self.ledger.held();
         let roomy = held < self.limit.packets as usize && held_bytes + size <= self.limit.bytes;
-        if !roomy && self.is_full(now, at, size) {
+        if !roomy && self.is_full(now, at.max(now), size) {
             self.ledger.enter_overflow(now, at);
             return None;
         }
@@ -170,6 +171,11 @@ impl Link {
         let size = if lost { size | LOST } else { size };
         self.ledger.enter(now, Entry { arrival: at, start, departure, size });
         Some(Accepted { arrival: departure + self.delay, lost })
+    }
+
+    /// When a packet that was due at `due` can be offered at the earliest: not before the one offered last.
+    pub(crate) fn in_order(&self, due: Timestamp) -> Timestamp {
+        self.ledger.last_arrival().map_or(due, |last| due.max(last))
     }
 
     /// When the transmission of `size` bytes begins, and when it is complete.

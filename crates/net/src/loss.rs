@@ -142,6 +142,8 @@ fn has_payload(packet: &Packet) -> bool {
     match packet.body {
         Body::Tcp(segment) => segment.len > 0,
         Body::Udp(datagram) => datagram.len > 0,
+        // Nobody has looked inside.
+        Body::Frame(_) => true,
     }
 }
 

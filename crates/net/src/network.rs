@@ -159,6 +159,19 @@ impl Port<'_> {
         self.core.send(self.now, route, packet);
     }
 
+    /// Sends a packet that was due at `due`: now, if that is the present. If it has passed (a packet from outside that was
+    /// seen late), the packet goes as if it had come in time, as far as what has happened since allows: it is behind all
+    /// that was sent before, and is admitted to the queue of its first link as that is now, but its transmission there begins
+    /// when it could have begun then. What has passed of its time on the wire is over.
+    #[inline]
+    pub fn send_at(&mut self, due: Timestamp, route: RouteId, packet: Packet) {
+        if due >= self.now {
+            self.core.send(self.now, route, packet);
+        } else {
+            self.core.send_late(self.now, due, route, packet);
+        }
+    }
+
     /// Asks for a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was asked for before.
     #[inline]
     pub fn set_timer(&mut self, endpoint: EndpointId, deadline: Timestamp) {
@@ -174,6 +187,37 @@ impl Core {
         let size = packet.size;
         let slot = self.arena.insert(&packet);
         self.forward(now, slot, route.0, size);
+    }
+
+    /// Sends a packet that was due before `now`. Only the first link can make up for it.
+    #[cold]
+    #[inline(never)]
+    fn send_late(&mut self, now: Timestamp, due: Timestamp, route: RouteId, mut packet: Packet) {
+        packet.id = self.next_packet;
+        self.next_packet += 1;
+        let slot = self.arena.insert(&packet);
+        let (hop, size) = (route.0 as usize + 1, packet.size);
+        let index = self.hops[hop - 1] & !EXPRESS;
+        let link = &mut self.links[index as usize];
+        if link.is_general() {
+            self.arena.set_hop(slot, hop as u32);
+            let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+            let announce = link.offer_general_late(step, due, slot);
+            return self.announce(announce, index);
+        }
+        let at = link.in_order(due);
+        let accepted = match link.offer(now, at, (slot, size), &self.arena) {
+            Some(accepted) if !accepted.lost => accepted,
+            _ => return self.arena.drop_packet(slot),
+        };
+        let on_wire = link.last_arrival().unwrap_or(now);
+        let arrival = accepted.arrival.max(now).max(on_wire);
+        if self.hops[hop] & EXPRESS != 0 {
+            return self.forward_from(now, arrival, slot, hop as u32, size);
+        }
+        if link.append(OnWire { arrival, slot, hop: hop as u32, size }) {
+            self.events.push_arrival(arrival, index);
+        }
     }
 
     #[inline]
@@ -195,7 +239,12 @@ impl Core {
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
     fn forward(&mut self, now: Timestamp, slot: u32, hop: u32, size: u32) {
-        let mut at = now;
+        self.forward_from(now, now, slot, hop, size);
+    }
+
+    /// The same for a packet that is at the start of that link at `at`, which may be ahead of the present.
+    #[inline(always)]
+    fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: u32, hop: u32, size: u32) {
         let mut hop = hop as usize;
         let mut this = self.hops[hop];
         loop {
@@ -208,7 +257,7 @@ impl Core {
             }
             let accepted = match link.offer(now, at, (slot, size), &self.arena) {
                 Some(accepted) if !accepted.lost => accepted,
-                _ => return self.arena.free(slot),
+                _ => return self.arena.drop_packet(slot),
             };
             this = self.hops[hop];
             if this & EXPRESS == 0 {
@@ -545,6 +594,12 @@ impl Network {
     pub fn reset_queued_max(&mut self, id: LinkId) {
         let now = self.now;
         self.core.links[id.index()].reset_queued_max(now);
+    }
+
+    /// Handles of the frames ([`warpline_core::Frame`]) that the network has lost since the last call, for whatever reason:
+    /// their bytes are no longer needed. A frame that was delivered is the business of whoever got it.
+    pub fn take_released(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.core.arena.released()
     }
 
     /// The records made since the last call, in order of time.

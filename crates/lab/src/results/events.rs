@@ -113,6 +113,8 @@ impl From<&LinkRecord> for PacketRow {
                 ("tcp", segment.seq, ack_of(segment), segment.len, Some(letters(segment.flags)))
             }
             Body::Udp(datagram) => ("udp", datagram.seq, None, datagram.len, None),
+            // What is inside is in the capture.
+            Body::Frame(_) => ("frame", 0, None, packet.size, None),
         };
         PacketRow {
             time_ns: record.time.as_nanos(),

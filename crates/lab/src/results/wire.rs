@@ -73,7 +73,7 @@ impl WireFormat {
     /// and no checksum.
     ///
     /// # Errors
-    /// If the packet's endpoint is not in the address book.
+    /// If the packet's endpoint is not in the address book, or it is a frame, whose bytes are kept where it came in.
     pub fn bytes(
         &mut self,
         book: &AddressBook,
@@ -106,6 +106,12 @@ impl WireFormat {
             Body::Udp(datagram) => {
                 ip.protocol = IpNumber::UDP;
                 (udp_header(datagram, sender, receiver, &ip).to_bytes().to_vec(), datagram.len as usize)
+            }
+            Body::Frame(frame) => {
+                return Err(format!(
+                    "packet {}: the bytes of frame {} are not at hand",
+                    packet.id, frame.handle
+                ));
             }
         };
         let total = Ipv4Header::MIN_LEN + transport.len() + payload;

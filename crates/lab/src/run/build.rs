@@ -70,23 +70,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     let mut links = Vec::with_capacity(expanded.links.len());
     let mut link_records = Vec::new();
     for spec in &expanded.links {
-        let (rate, capacity) = speed(spec, scenario)?;
-        let config = LinkConfig {
-            name: spec.name.clone(),
-            from: NodeId(spec.from as u32),
-            to: NodeId(spec.to as u32),
-            rate,
-            delay: spec.delay,
-            qdisc: qdisc(spec, &capacity, scenario),
-            loss: loss(&spec.loss),
-            jitter: jitter(&spec.jitter),
-            outages: outages(spec),
-            framing: spec.framing as u32,
-            record: !spec.record.is_empty(),
-        };
-        let checked = config.qdisc.validate().and_then(|()| config.loss.validate());
-        let checked = checked.and_then(|()| config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate));
-        checked.map_err(|error| RunError::Build(format!("link {}: {error}", spec.name)))?;
+        let (config, capacity) = link_config(spec, scenario)?;
         let id = network.add_link(config, &streams);
         if !spec.record.is_empty() {
             link_records.push((id, spec.name.clone(), spec.record.clone()));
@@ -110,6 +94,28 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
         }
     }
     Ok(Built { network, world, links, flow_records, link_records })
+}
+
+/// The network's form of a link, and what it could carry.
+pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), RunError> {
+    let (rate, capacity) = speed(spec, scenario)?;
+    let config = LinkConfig {
+        name: spec.name.clone(),
+        from: NodeId(spec.from as u32),
+        to: NodeId(spec.to as u32),
+        rate,
+        delay: spec.delay,
+        qdisc: qdisc(spec, &capacity, scenario),
+        loss: loss(&spec.loss),
+        jitter: jitter(&spec.jitter),
+        outages: outages(spec),
+        framing: spec.framing as u32,
+        record: !spec.record.is_empty(),
+    };
+    let checked = config.qdisc.validate().and_then(|()| config.loss.validate());
+    let checked = checked.and_then(|()| config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate));
+    checked.map_err(|error| RunError::Build(format!("link {}: {error}", spec.name)))?;
+    Ok((config, capacity))
 }
 
 /// How fast a link sends, and what that makes in all.

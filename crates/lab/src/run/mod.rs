@@ -4,6 +4,7 @@
 //! calls it observes progress and may stop it; what was measured until then counts.
 
 pub(crate) mod build;
+pub mod links;
 mod measure;
 
 use std::collections::BTreeMap;

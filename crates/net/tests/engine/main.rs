@@ -2,6 +2,7 @@
 
 mod golden;
 mod hosts;
+mod late;
 mod properties;
 mod timing;
 mod world;

@@ -1,0 +1,209 @@
+//! The audit of a live run: how far it kept pace, and what was lost outside the emulated network.
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use warpline_core::TimeDelta;
+
+use crate::port::PortCounters;
+
+/// What is noted while the run is under way.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    lateness: Histogram<u64>,
+    threshold: TimeDelta,
+    late: u64,
+    pub(crate) corrected: u64,
+    pub(crate) frames_in: u64,
+    pub(crate) turns: u64,
+}
+
+/// The longest lateness that is told apart: a minute.
+const MOST: u64 = 60_000_000_000;
+
+impl Ledger {
+    pub(crate) fn new(threshold: TimeDelta) -> Self {
+        let lateness = Histogram::new_with_bounds(1, MOST, 3);
+        // The bounds are constants that the histogram accepts.
+        let lateness = lateness.unwrap_or_else(|_| unreachable!("bounds of the lateness histogram"));
+        Ledger { lateness, threshold, late: 0, corrected: 0, frames_in: 0, turns: 0 }
+    }
+
+    /// Notes `count` packets that left `by` later than they were due.
+    #[inline]
+    pub(crate) fn note(&mut self, by: TimeDelta, count: u64) {
+        self.lateness.saturating_record_n(by.as_nanos().max(1), count);
+        if by > self.threshold {
+            self.late += count;
+        }
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        Lateness {
+            packets: self.lateness.len(),
+            median_us: micros(self.lateness.value_at_quantile(0.5)),
+            p99_us: micros(self.lateness.value_at_quantile(0.99)),
+            p999_us: micros(self.lateness.value_at_quantile(0.999)),
+            max_us: micros(self.lateness.max()),
+            threshold_us: micros(self.threshold.as_nanos()),
+            late_packets: self.late,
+        }
+    }
+}
+
+/// By how much packets left the emulator later than they were due.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Packets that left.
+    pub packets: u64,
+    /// Median, in microseconds.
+    pub median_us: f64,
+    /// 99th percentile, in microseconds.
+    pub p99_us: f64,
+    /// 99.9th percentile, in microseconds.
+    pub p999_us: f64,
+    /// Largest, in microseconds.
+    pub max_us: f64,
+    /// What counts as late, in microseconds.
+    pub threshold_us: f64,
+    /// Packets later than that.
+    pub late_packets: u64,
+}
+
+/// A port's part of the audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortAudit {
+    /// The interface.
+    pub name: String,
+    /// What it carried and lost.
+    #[serde(flatten)]
+    pub counters: PortCounters,
+}
+
+/// How a live run went, apart from what was emulated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Real time that the run took, in seconds.
+    pub duration_s: f64,
+    /// CPU time that the emulator took, as a share of one core.
+    pub cpu_share: f64,
+    /// How punctual packets left.
+    pub lateness: Lateness,
+    /// Packets that were seen after the network had gone past their arrival, and were put right as far as it was possible.
+    pub corrected_packets: u64,
+    /// Packets lost outside the emulated network: full rings, a full pool, errors in sending.
+    pub lost_outside: u64,
+    /// What is known of segmentation and checksum offloads.
+    pub offloads: String,
+    /// The ports.
+    pub ports: Vec<PortAudit>,
+}
+
+/// Share of late packets above which a run has not kept pace.
+const TOLERATED_LATE: f64 = 0.001;
+
+impl Audit {
+    /// Whether the emulator was where it should have been: hardly any packet late, none lost outside the emulated network.
+    pub fn kept_pace(&self) -> bool {
+        let late = self.lateness.late_packets as f64;
+        self.lost_outside == 0 && late <= (self.lateness.packets as f64 * TOLERATED_LATE).max(1.0)
+    }
+
+    /// The audit for people, in a few lines; the first says whether the emulator kept pace.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let l = &self.lateness;
+        let _ = if self.kept_pace() {
+            writeln!(text, "The emulator kept pace.")
+        } else {
+            writeln!(
+                text,
+                "The emulator did not keep pace: {} of {} packets were more than {} late, {} were lost outside the emulated network.",
+                l.late_packets,
+                l.packets,
+                micros(l.threshold_us),
+                self.lost_outside
+            )
+        };
+        let _ = writeln!(
+            text,
+            "  lateness   median {}, 99 % {}, 99.9 % {}, max {}; {} of {} packets above {}",
+            micros(l.median_us),
+            micros(l.p99_us),
+            micros(l.p999_us),
+            micros(l.max_us),
+            l.late_packets,
+            l.packets,
+            micros(l.threshold_us)
+        );
+        let _ = writeln!(
+            text,
+            "  CPU        {:.1} % of a core over {:.1} s; arrivals put right: {}",
+            self.cpu_share * 100.0,
+            self.duration_s,
+            self.corrected_packets
+        );
+        for port in &self.ports {
+            let c = &port.counters;
+            let _ = writeln!(
+                text,
+                "  {:<10} in {} packets, out {}; lost: ring {}, pool {}, sending {}; malformed {}, not carried {}",
+                port.name,
+                c.received_packets,
+                c.sent_packets,
+                c.ring_overruns,
+                c.pool_overruns,
+                c.send_errors,
+                c.malformed,
+                c.ignored
+            );
+        }
+        if !self.offloads.is_empty() {
+            let _ = writeln!(text, "  offloads   {}", self.offloads);
+        }
+        text
+    }
+}
+
+/// Microseconds as people read them.
+fn micros(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{:.2} s", value / 1e6)
+    } else if value >= 1e3 {
+        format!("{:.2} ms", value / 1e3)
+    } else {
+        format!("{value:.1} us")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_lags_says_so_first() {
+        let mut ledger = Ledger::new(TimeDelta::from_millis(1));
+        ledger.note(TimeDelta::from_micros(5), 10_000);
+        let mut audit = Audit { lateness: ledger.lateness(), ..Audit::default() };
+        assert!(audit.kept_pace() && audit.render().starts_with("The emulator kept pace."));
+        ledger.note(TimeDelta::from_millis(3), 11);
+        audit.lateness = ledger.lateness();
+        assert!(!audit.kept_pace());
+        assert!(audit.render().starts_with("The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"));
+        let (lateness, lost) = (Lateness::default(), 1);
+        assert!(!Audit { lateness, lost_outside: lost, ..Audit::default() }.kept_pace());
+    }
+
+    #[test]
+    fn lateness_is_summed_up_by_its_quantiles() {
+        let mut ledger = Ledger::new(TimeDelta::from_millis(1));
+        for micros in 1..=1000 {
+            ledger.note(TimeDelta::from_micros(micros), 1);
+        }
+        let lateness = ledger.lateness();
+        assert!((lateness.median_us - 500.0).abs() < 1.0 && (lateness.p99_us - 990.0).abs() < 1.0);
+        assert!((lateness.max_us - 1000.0).abs() < 1.0 && lateness.late_packets == 0);
+    }
+}

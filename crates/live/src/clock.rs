@@ -1,0 +1,155 @@
+//! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and waiting with its precision.
+//!
+//! A sleep wakes late: some 60 µs on a virtual machine with the shortest timer slack, and milliseconds when the host is busy.
+//! So a wait sleeps until a little before the deadline ([`Waiting::spin`]) and then looks at the clock without sleeping. A
+//! packet that comes in ends both.
+//!
+//! Arrival stamps of packets are of `CLOCK_REALTIME` (the kernel's choice); [`RealClock::stamp`] puts them on this clock. The
+//! distance between the two is measured again every tenth of a second, so that a clock that is being slewed does no harm and
+//! one that is set does little.
+
+use rustix::time::{ClockId, clock_gettime};
+use warpline_core::{TimeDelta, Timestamp};
+
+/// How a run waits for its next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// How long before a deadline sleeping ends and spinning begins. Longer costs CPU, shorter costs punctuality. Zero never
+    /// spins.
+    pub spin: TimeDelta,
+    /// How long to look out for another packet without sleeping after one came in. Zero sleeps at once.
+    pub linger: TimeDelta,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Waiting { spin: TimeDelta::from_micros(150), linger: TimeDelta::from_micros(0) }
+    }
+}
+
+/// What to do when the emulator cannot keep up with the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LagPolicy {
+    /// Go on, count it, and say so in the audit.
+    #[default]
+    BestEffort,
+    /// Stop the run as soon as anything is later than this.
+    Hard(TimeDelta),
+}
+
+/// How often the distance between the two clocks is measured.
+const REFRESH: u64 = 100_000_000;
+/// A stamp further back than this is not believed: the clock was set, or the stamp is missing.
+const OLDEST: u64 = 1_000_000_000;
+
+/// The machine's clock, from the run's start on.
+#[derive(Clone, Debug)]
+pub struct RealClock {
+    /// `CLOCK_MONOTONIC` at the run's start.
+    start: u64,
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`.
+    offset: i64,
+    measured: u64,
+}
+
+fn read(id: ClockId) -> u64 {
+    let time = clock_gettime(id);
+    // Both clocks are past zero and nanoseconds below a second.
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl RealClock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        let start = read(ClockId::Monotonic);
+        let mut clock = RealClock { start, offset: 0, measured: 0 };
+        clock.measure();
+        clock
+    }
+
+    /// The present.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(read(ClockId::Monotonic).saturating_sub(self.start))
+    }
+
+    /// The reading of `CLOCK_MONOTONIC`, in nanoseconds, that stands for `at`.
+    pub fn monotonic(&self, at: Timestamp) -> u64 {
+        self.start.saturating_add(at.as_nanos())
+    }
+
+    /// When a packet arrived to which the kernel gave the stamp `realtime` (nanoseconds since 1970; 0 for none), read not later
+    /// than `now`. A stamp from the future or from long ago counts as `now`.
+    #[inline]
+    pub fn stamp(&self, realtime: u64, now: Timestamp) -> Timestamp {
+        let since_start =
+            (realtime as i64).wrapping_sub(self.offset).wrapping_sub(self.start as i64).max(0) as u64;
+        if since_start > now.as_nanos() || since_start + OLDEST < now.as_nanos() {
+            return now;
+        }
+        Timestamp::from_nanos(since_start)
+    }
+
+    /// Measures the distance between the clocks again if it is time; `now` is the present.
+    #[inline]
+    pub fn refresh(&mut self, now: Timestamp) {
+        if now.as_nanos() >= self.measured + REFRESH {
+            self.measure();
+        }
+    }
+
+    /// Reads one clock between two readings of the other, and believes the closest of a few tries: an interruption in between
+    /// makes them far apart.
+    #[cold]
+    fn measure(&mut self) {
+        let mut best = u64::MAX;
+        for _ in 0..5 {
+            let before = read(ClockId::Monotonic);
+            let realtime = read(ClockId::Realtime);
+            let after = read(ClockId::Monotonic);
+            if after - before < best {
+                best = after - before;
+                self.offset = (realtime as i64) - (before + best / 2) as i64;
+            }
+        }
+        self.measured = read(ClockId::Monotonic).saturating_sub(self.start);
+    }
+}
+
+/// Asks the kernel to wake this thread as punctually as it can: timer slack of 1 ns in place of 50 µs
+/// (`PR_SET_TIMERSLACK`, prctl(2)).
+pub fn be_punctual() {
+    // A kernel without it wakes later, which is measured.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_the_other_clock_lie_between_readings_of_this_one() {
+        let clock = RealClock::start();
+        for _ in 0..100 {
+            let before = clock.now();
+            let realtime = read(ClockId::Realtime);
+            let after = clock.now();
+            let stamp = clock.stamp(realtime, after);
+            // The distance is known to about a microsecond.
+            let slack = TimeDelta::from_micros(50);
+            assert!(stamp + slack >= before && stamp <= after, "{before} {stamp} {after}");
+        }
+    }
+
+    #[test]
+    fn stamps_that_cannot_be_are_the_present() {
+        let mut clock = RealClock::start();
+        clock.start -= 10_000_000_000; // ten seconds ago
+        let now = clock.now();
+        let realtime = read(ClockId::Realtime);
+        for absurd in [0, realtime + 3_600_000_000_000, realtime - 5_000_000_000, u64::MAX] {
+            assert_eq!(clock.stamp(absurd, now), now);
+        }
+        assert_ne!(clock.stamp(realtime - 1_000_000, now), now);
+    }
+}

@@ -1,0 +1,322 @@
+//! What the emulator reads of an IP datagram that came from outside, and the one thing it writes.
+//!
+//! The bytes may be anything: cut short, padded, with lengths that lie. [`read`] looks at no more than it has checked to be
+//! there and never panics; `fuzz_read` is the entry for a fuzzer.
+
+use warpline_core::Ecn;
+
+/// What a datagram's headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Bytes of the datagram from the IP header on; what follows is padding.
+    pub len: u32,
+    /// IP version: 4 or 6.
+    pub version: u8,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Differentiated services code point (RFC 2474).
+    pub dscp: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Protocol of what is inside (IANA's number), behind IPv6 extension headers where those are simple.
+    pub protocol: u8,
+    /// A hash of addresses, protocol and ports, the same for all packets of a flow in one direction and on every machine.
+    pub flow: u32,
+}
+
+impl Header {
+    /// The class for priority queues that the code point asks for: 0 for what is urgent (network control, expedited forwarding;
+    /// RFC 4594), 2 for what can wait (CS1, lower effort; RFC 8622), 1 for all others.
+    pub fn class(&self) -> u8 {
+        match self.dscp {
+            40..=56 => 0,
+            1 | 8 => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Why bytes are not a datagram that can be carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// There are fewer bytes than the header has, or than it says that there are.
+    #[error("cut short")]
+    Short,
+    /// Neither IPv4 nor IPv6.
+    #[error("neither IPv4 nor IPv6")]
+    Version,
+    /// A length field that cannot be.
+    #[error("a length field that cannot be")]
+    Length,
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+const DCCP: u8 = 33;
+
+fn ecn(field: u8) -> Ecn {
+    match field & 3 {
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        3 => Ecn::Ce,
+        _ => Ecn::NotEct,
+    }
+}
+
+/// Mixes eight bytes into a hash (the multiplier is that of FxHash; the fold brings high bits down).
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    product ^ (product >> 32)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte))
+}
+
+/// Reads the headers of the datagram at the beginning of `bytes`.
+///
+/// # Errors
+/// If there is none.
+#[inline]
+pub fn read(bytes: &[u8]) -> Result<Header, Malformed> {
+    match bytes.first().map(|first| first >> 4) {
+        Some(4) => read_ipv4(bytes),
+        Some(6) => read_ipv6(bytes),
+        Some(_) => Err(Malformed::Version),
+        None => Err(Malformed::Short),
+    }
+}
+
+fn read_ipv4(bytes: &[u8]) -> Result<Header, Malformed> {
+    let fixed = bytes.first_chunk::<20>().ok_or(Malformed::Short)?;
+    let header_len = usize::from(fixed[0] & 0xf) * 4;
+    let len = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    if header_len < 20 || len < header_len {
+        return Err(Malformed::Length);
+    }
+    if len > bytes.len() {
+        return Err(Malformed::Short);
+    }
+    let protocol = fixed[9];
+    let mut hash = mix(u64::from(protocol), word(&fixed[12..20]));
+    // Only the first fragment has ports: all of a fragmented datagram go without.
+    let fragmented = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0;
+    if !fragmented {
+        hash = mix_ports(hash, protocol, &bytes[header_len..len]);
+    }
+    Ok(Header {
+        len: len as u32,
+        version: 4,
+        ecn: ecn(fixed[1]),
+        dscp: fixed[1] >> 2,
+        ttl: fixed[8],
+        protocol,
+        flow: hash as u32,
+    })
+}
+
+fn read_ipv6(bytes: &[u8]) -> Result<Header, Malformed> {
+    let fixed = bytes.first_chunk::<40>().ok_or(Malformed::Short)?;
+    let len = 40 + usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+    if len > bytes.len() {
+        return Err(Malformed::Short);
+    }
+    let traffic_class = (fixed[0] << 4) | (fixed[1] >> 4);
+    let (protocol, payload) = ipv6_payload(fixed[6], &bytes[40..len]);
+    let mut hash = u64::from(protocol);
+    for chunk in fixed[8..40].chunks_exact(8) {
+        hash = mix(hash, word(chunk));
+    }
+    Ok(Header {
+        len: len as u32,
+        version: 6,
+        ecn: ecn(traffic_class),
+        dscp: traffic_class >> 2,
+        ttl: fixed[7],
+        protocol,
+        flow: mix_ports(hash, protocol, payload) as u32,
+    })
+}
+
+/// Goes past extension headers (RFC 8200 section 4), a few at the most; a fragment has no ports.
+fn ipv6_payload(mut next: u8, mut rest: &[u8]) -> (u8, &[u8]) {
+    for _ in 0..4 {
+        match (next, rest) {
+            // Hop-by-hop, routing, destination options.
+            (0 | 43 | 60, [following, words, ..]) => {
+                let len = (usize::from(*words) + 1) * 8;
+                let Some(behind) = rest.get(len..) else { return (next, &[]) };
+                (next, rest) = (*following, behind);
+            }
+            (44, [following, ..]) => return (*following, &[]),
+            _ => break,
+        }
+    }
+    (next, rest)
+}
+
+fn mix_ports(hash: u64, protocol: u8, payload: &[u8]) -> u64 {
+    match payload.first_chunk::<4>() {
+        Some(ports) if matches!(protocol, TCP | UDP | SCTP | DCCP) => mix(hash, word(ports)),
+        _ => hash,
+    }
+}
+
+/// Whether a datagram is addressed to a multicast group of its own link only (224.0.0.0/24, RFC 5771; ff02::/16, RFC 4291),
+/// or to the link's broadcast address, or comes from a link-local address: routers do not forward such.
+pub fn link_local_multicast(datagram: &[u8]) -> bool {
+    match datagram {
+        [first, ..] if *first >> 4 == 4 => {
+            matches!(datagram.get(16..20), Some([224, 0, 0, _] | [255, 255, 255, 255]))
+        }
+        [first, ..] if *first >> 4 == 6 => {
+            matches!(datagram.get(24..26), Some([0xff, scope]) if scope & 0xf <= 2)
+                || matches!(datagram.get(8..10), Some([0xfe, next]) if next & 0xc0 == 0x80)
+        }
+        _ => false,
+    }
+}
+
+/// Sets congestion-experienced in the header of a datagram that [`read`] accepted, and the checksum with it.
+pub fn mark_congestion(datagram: &mut [u8]) {
+    match datagram {
+        // RFC 1624: the new checksum from the old one and what has changed.
+        [first, tos, rest @ ..] if *first >> 4 == 4 => {
+            let (old, new) = (*tos, *tos | 3);
+            *tos = new;
+            let Some(checksum) = rest.get_mut(8..10) else { return };
+            let mut sum = u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))
+                + u32::from(!u16::from_be_bytes([*first, old]))
+                + u32::from(u16::from_be_bytes([*first, new]));
+            sum = (sum & 0xffff) + (sum >> 16);
+            sum = (sum & 0xffff) + (sum >> 16);
+            checksum.copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        [first, second, ..] if *first >> 4 == 6 => *second |= 3 << 4,
+        _ => {}
+    }
+}
+
+/// Takes any bytes, as a fuzzer makes them, through everything that touches bytes from outside.
+///
+/// # Panics
+/// If the parser breaks its word: that is what a fuzzer looks for.
+pub fn fuzz_read(bytes: &[u8]) {
+    let Ok(header) = read(bytes) else { return };
+    let len = header.len as usize;
+    assert!(len >= 20 && len <= bytes.len(), "{header:?} of {} bytes", bytes.len());
+    link_local_multicast(&bytes[..len]);
+    crate::checksum::complete(&mut bytes[..len].to_vec(), &header);
+    let mut marked = bytes[..len].to_vec();
+    mark_congestion(&mut marked);
+    assert_eq!(read(&marked), Ok(Header { ecn: Ecn::Ce, ..header }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A UDP datagram with a right checksum: 192.0.2.1:1000 to 192.0.2.2:2000, 8 bytes of payload.
+    fn ipv4() -> Vec<u8> {
+        let mut bytes = vec![0x45, 0x02, 0, 36, 0, 1, 0x40, 0, 64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let sum = checksum(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes.extend([3, 232, 7, 208, 0, 16, 0, 0]);
+        bytes.extend([0; 8]);
+        bytes
+    }
+
+    fn checksum(header: &[u8]) -> u16 {
+        let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x6b, 0x90, 0, 0, 0, payload.len() as u8, next, 63];
+        bytes.extend([1; 16]);
+        bytes.extend([2; 16]);
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn headers_are_read_and_padding_is_left_out() {
+        let mut bytes = ipv4();
+        bytes.extend([0; 10]); // Ethernet's padding
+        let header = read(&bytes).unwrap();
+        assert_eq!((header.len, header.version, header.ecn, header.ttl), (36, 4, Ecn::Ect0, 64));
+        assert_eq!((header.protocol, header.dscp, header.class()), (UDP, 0, 1));
+        let header = read(&ipv6(TCP, &[1, 2, 3, 4])).unwrap();
+        // Traffic class 0xb9: expedited forwarding, ECT(1).
+        assert_eq!((header.len, header.dscp, header.ecn, header.class()), (44, 46, Ecn::Ect1, 0));
+    }
+
+    #[test]
+    fn flows_are_told_apart_by_their_ports() {
+        let (one, mut other) = (ipv4(), ipv4());
+        other[21] ^= 1;
+        let flow = |bytes: &[u8]| read(bytes).unwrap().flow;
+        assert_ne!(flow(&one), flow(&other));
+        // Behind a hop-by-hop header, too.
+        let behind = |port: u8| ipv6(0, &[TCP, 0, 0, 0, 0, 0, 0, 0, 1, port, 3, 4]);
+        assert_ne!(flow(&behind(1)), flow(&behind(2)));
+        assert_eq!(read(&behind(1)).unwrap().protocol, TCP);
+        // Fragments stay together.
+        let fragment = |byte: u8| {
+            let mut bytes = ipv4();
+            (bytes[6], bytes[20]) = (0x20, byte);
+            flow(&bytes)
+        };
+        assert_eq!(fragment(1), fragment(2));
+    }
+
+    #[test]
+    fn a_mark_keeps_the_checksum_right() {
+        for tos in [0, 1, 2, 3, 0xb8] {
+            let mut bytes = ipv4();
+            bytes[1] = tos;
+            bytes[10..12].fill(0);
+            let sum = checksum(&bytes[..20]);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            mark_congestion(&mut bytes);
+            assert_eq!((bytes[1], checksum(&bytes[..20])), (tos | 3, 0));
+        }
+    }
+
+    #[test]
+    fn what_lies_about_its_length_is_refused() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = ipv4();
+            bytes[at] = byte;
+            read(&bytes)
+        };
+        assert_eq!(with(0, 0x44), Err(Malformed::Length));
+        assert_eq!(with(3, 10), Err(Malformed::Length));
+        assert_eq!(with(2, 1), Err(Malformed::Short));
+        assert_eq!(with(0, 0x75), Err(Malformed::Version));
+        assert_eq!(read(&ipv4()[..19]), Err(Malformed::Short));
+        assert_eq!(read(&[]), Err(Malformed::Short));
+        assert_eq!(read(&ipv6(0, &[0, 255, 0, 0])).unwrap().protocol, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            fuzz_read(&bytes);
+        }
+
+        /// Bytes that nearly are a datagram go deeper.
+        #[test]
+        fn no_damaged_datagram_panics(v6: bool, at in 0usize..64, byte: u8, cut in 0usize..64) {
+            let mut bytes = if v6 { ipv6(0, &[TCP, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]) } else { ipv4() };
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            bytes.truncate(cut);
+            fuzz_read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The emulator: the loop that moves live packets through a network, by the real clock.
+//!
+//! Each turn takes the present as the horizon and reads all ports. What has come in is put in the order of its arrival stamps;
+//! the network is run up to each stamp and the packet sent into it there: a wake-up that was late delays nothing, it is as if
+//! every packet had been seen the moment it came. Then the network runs up to the horizon, what leaves it is handed to the ports
+//! in batches, and the emulator waits for the next event or packet.
+//!
+//! A stamp can lie before the network's present all the same: the kernel stamps a packet, and puts it into the ring a
+//! microsecond later, in between which a turn may begin and end. Such a packet is sent now, and its lateness taken off its
+//! time on the first link, as far as that goes ([`warpline_net::Port::send_at`]); the audit counts these.
+//!
+//! What lives beside the network, simulated hosts and the rules for live packets, is the caller's [`World`].
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
+use warpline_net::{Control, Hosts, Network, Port};
+
+use crate::audit::{Audit, Ledger, PortAudit};
+use crate::clock::{LagPolicy, RealClock, Waiting, be_punctual};
+use crate::pool::Pool;
+use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
+
+/// How an emulator works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmulatorConfig {
+    /// How it waits.
+    pub waiting: Waiting,
+    /// What it does when it cannot keep up.
+    pub lag: LagPolicy,
+    /// Packets that leave later than this after they were due count as late.
+    pub late: TimeDelta,
+    /// Largest datagram in bytes.
+    pub mtu: u32,
+    /// Most bytes of memory for packets in the network.
+    pub memory: usize,
+}
+
+impl Default for EmulatorConfig {
+    fn default() -> Self {
+        EmulatorConfig {
+            waiting: Waiting::default(),
+            lag: LagPolicy::BestEffort,
+            late: TimeDelta::from_millis(1),
+            mtu: 1500,
+            memory: 1 << 30,
+        }
+    }
+}
+
+/// Why an emulator stopped before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulatorError {
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// It could not keep up, and was told not to go on then.
+    #[error(
+        "at {at} a packet left {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
+         with something else; lower the rates, raise the limit, or let it go on and count (best effort)"
+    )]
+    Lag {
+        /// When the packet was due.
+        at: Timestamp,
+        /// How late it was.
+        by: TimeDelta,
+        /// The limit.
+        limit: TimeDelta,
+    },
+    /// Waiting failed.
+    #[error("cannot wait for packets: {0}")]
+    Wait(std::io::Error),
+}
+
+/// Why an emulator returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The time it was told has come.
+    Reached,
+    /// The observer asked to stop.
+    Stopped,
+}
+
+/// What is at the ends of the network's routes: rules for live packets, and simulated hosts.
+pub trait World {
+    /// A datagram has come in from outside. It is to be sent into the network ([`Gate::packet`], then
+    /// `port.send_at(arrival.at, ..)`), or given back with [`Gate::release`].
+    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>);
+    /// A packet has come out of the network at the endpoint that it is addressed to. A frame is to be sent to a port with
+    /// [`Gate::transmit`], or given back with [`Gate::release`].
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
+    /// An endpoint's timer has fired, as in [`Hosts::handle_timeout`].
+    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>);
+}
+
+/// The world's access to bytes and ports.
+#[derive(Debug)]
+pub struct Gate {
+    pool: Pool,
+    /// What is to leave by each port, with the instant it was due.
+    outgoing: Vec<Vec<(Timestamp, u32)>>,
+}
+
+impl Gate {
+    /// The bytes of live packets.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+    /// The bytes of live packets, to make or change some.
+    pub fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+    /// The packet that stands for a datagram on its way to endpoint `to`: its size, ECN field, class and flow are those of
+    /// the header.
+    #[inline]
+    pub fn packet(&self, handle: u32, to: EndpointId) -> Packet {
+        let header = self.pool.header(handle);
+        Packet {
+            flow: warpline_core::FlowId(header.flow),
+            to,
+            size: header.len,
+            ecn: header.ecn,
+            class: header.class(),
+            id: 0,
+            body: Body::Frame(Frame { handle }),
+        }
+    }
+    /// Sends the frame in `packet`, which came out of the network at `now`, from a port: with its header marked if the network
+    /// has marked it. A packet that carries no frame is left alone.
+    #[inline]
+    pub fn transmit(&mut self, now: Timestamp, packet: &Packet, port: PortId) {
+        let Body::Frame(Frame { handle }) = packet.body else { return };
+        if packet.ecn == Ecn::Ce && self.pool.header(handle).ecn != Ecn::Ce {
+            self.pool.mark_congestion(handle);
+        }
+        self.outgoing[port.0 as usize].push((now, handle));
+    }
+    /// Gives the frame of a packet back without sending it.
+    pub fn release(&mut self, handle: u32) {
+        self.pool.release(handle);
+    }
+}
+
+/// Lets the network call the world.
+struct Adapter<'a, W> {
+    world: &'a mut W,
+    gate: &'a mut Gate,
+}
+
+impl<W: World> Hosts for Adapter<'_, W> {
+    #[inline]
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        self.world.handle_packet(now, packet, self.gate, port);
+    }
+    #[inline]
+    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
+        self.world.handle_timeout(now, endpoint, self.gate, port);
+    }
+}
+
+/// What the observer of a run sees between two turns.
+#[derive(Debug)]
+pub struct Turn<'a, W> {
+    /// The network, for its counters and records. Records of this turn must be taken now if the bytes of their frames are
+    /// wanted.
+    pub network: &'a mut Network,
+    /// The world.
+    pub world: &'a mut W,
+    /// The bytes of live packets: those of every frame that was in the network during this turn are still there.
+    pub pool: &'a Pool,
+    /// Whether one of the descriptors to wake for is readable. It is looked at while waiting, and now and then when busy.
+    pub woken: bool,
+}
+
+/// Ports, clock and bytes, ready to run a network.
+#[derive(Debug)]
+pub struct Emulator {
+    config: EmulatorConfig,
+    clock: RealClock,
+    ports: Vec<Box<dyn LivePort>>,
+    gate: Gate,
+    arrivals: Vec<Arrival>,
+    handles: Vec<u32>,
+    ledger: Ledger,
+    cpu_start: u64,
+    /// When a packet last came in.
+    active: Timestamp,
+    /// What is known of offloads, for the audit.
+    offloads: String,
+}
+
+/// How often the descriptors to wake for are looked at while there is no time to wait.
+const LOOK: TimeDelta = TimeDelta::from_millis(20);
+
+/// CPU time of this thread in nanoseconds.
+fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Emulator {
+    /// An emulator whose time starts now.
+    pub fn new(config: EmulatorConfig) -> Self {
+        Emulator {
+            config,
+            clock: RealClock::start(),
+            ports: Vec::new(),
+            gate: Gate { pool: Pool::new(config.mtu, config.memory), outgoing: Vec::new() },
+            arrivals: Vec::new(),
+            handles: Vec::new(),
+            ledger: Ledger::new(config.late),
+            cpu_start: thread_time(),
+            active: Timestamp::ZERO,
+            offloads: String::new(),
+        }
+    }
+
+    /// Adds a port.
+    pub fn add_port(&mut self, port: Box<dyn LivePort>) -> PortId {
+        self.ports.push(port);
+        self.gate.outgoing.push(Vec::new());
+        PortId(self.ports.len() as u32 - 1)
+    }
+
+    /// Notes for the audit what was done about offloads.
+    pub fn note_offloads(&mut self, text: impl Into<String>) {
+        self.offloads = text.into();
+    }
+
+    /// The run's clock. Its time starts when the emulator is made, not when it is run.
+    pub fn clock(&self) -> &RealClock {
+        &self.clock
+    }
+
+    /// Starts the time anew: the present is zero. For use before the first turn, after long preparations.
+    pub fn restart_clock(&mut self) {
+        self.clock = RealClock::start();
+        self.cpu_start = thread_time();
+    }
+
+    /// Runs `network` with `world` until `until`, or until the observer says stop. The observer is called after every turn: when
+    /// a packet came in, when one was due, or when one of `wake` became readable.
+    ///
+    /// # Errors
+    /// If a port fails, or if the run lags and may not.
+    pub fn run<W: World>(
+        &mut self,
+        network: &mut Network,
+        world: &mut W,
+        until: Timestamp,
+        wake: &[BorrowedFd<'_>],
+        mut observe: impl FnMut(Turn<'_, W>) -> Control,
+    ) -> Result<Ended, EmulatorError> {
+        be_punctual();
+        let mut woken = false;
+        let mut looked = self.clock.now();
+        loop {
+            let horizon = self.turn(network, world, until)?;
+            let control = observe(Turn { network, world, pool: &self.gate.pool, woken });
+            self.gate.pool.recycle();
+            if control == Control::Stop {
+                return Ok(Ended::Stopped);
+            }
+            if horizon >= until {
+                return Ok(Ended::Reached);
+            }
+            let mut next = network.next_event().unwrap_or(until).min(until);
+            if horizon.saturating_since(looked) >= LOOK {
+                // Waiting for nothing: a look at all descriptors.
+                looked = horizon;
+                next = Timestamp::ZERO;
+            }
+            woken = self.wait(next, wake)?;
+        }
+    }
+
+    /// Takes in what has come, lets the network do what is due, sends what has come out. Returns how far it went.
+    fn turn<W: World>(
+        &mut self,
+        network: &mut Network,
+        world: &mut W,
+        until: Timestamp,
+    ) -> Result<Timestamp, EmulatorError> {
+        let now = self.clock.now();
+        self.clock.refresh(now);
+        let horizon = now.min(until);
+        self.ledger.turns += 1;
+        for (id, port) in self.ports.iter_mut().enumerate() {
+            let id = PortId(id as u32);
+            port.receive(id, &self.clock, now, &mut self.gate.pool, &mut self.arrivals)?;
+        }
+        if !self.arrivals.is_empty() {
+            self.active = now;
+            self.ledger.frames_in += self.arrivals.len() as u64;
+            // Stable: what has one stamp stays in the order of its port.
+            self.arrivals.sort_by_key(|arrival| arrival.at);
+        }
+        for at in 0..self.arrivals.len() {
+            let arrival = self.arrivals[at];
+            let present = network.now();
+            let instant = arrival.at.min(horizon);
+            if instant > present {
+                network.run_until(instant, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
+            } else if instant < present {
+                self.ledger.corrected += 1;
+            }
+            let mut port = network.port(instant.max(present));
+            world.handle_arrival(&arrival, &mut self.gate, &mut port);
+        }
+        self.arrivals.clear();
+        network.run_until(horizon, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
+        self.send()?;
+        for handle in network.take_released() {
+            self.gate.pool.release(handle);
+        }
+        Ok(horizon)
+    }
+
+    /// Hands what has come out of the network to the ports.
+    fn send(&mut self) -> Result<(), EmulatorError> {
+        for (port, outgoing) in self.ports.iter_mut().zip(&mut self.gate.outgoing) {
+            if outgoing.is_empty() {
+                continue;
+            }
+            // The first is the latest of all.
+            let now = self.clock.now();
+            let due = outgoing[0].0;
+            let by = now.saturating_since(due);
+            if let LagPolicy::Hard(limit) = self.config.lag
+                && by > limit
+            {
+                return Err(EmulatorError::Lag { at: due, by, limit });
+            }
+            self.handles.clear();
+            for &(due, handle) in &*outgoing {
+                self.ledger.note(now.saturating_since(due), 1);
+                self.handles.push(handle);
+            }
+            outgoing.clear();
+            let sent = port.transmit(&mut self.gate.pool, &self.handles);
+            for &handle in &self.handles {
+                self.gate.pool.release(handle);
+            }
+            sent?;
+        }
+        Ok(())
+    }
+
+    /// Whether a ring has something to read.
+    fn pending(&self) -> bool {
+        self.ports.iter().any(|port| port.pending() == Some(true))
+    }
+
+    /// Waits until `deadline` (zero for a look at `wake` only), or until something comes in or one of `wake` is readable.
+    /// Returns whether that is so.
+    fn wait(&self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
+        let Waiting { spin, linger } = self.config.waiting;
+        // Only rings can be looked at without a system call.
+        let rings = self.ports.iter().all(|port| port.pending().is_some());
+        loop {
+            let now = self.clock.now();
+            let look = deadline == Timestamp::ZERO;
+            if !look && (now >= deadline || self.pending()) {
+                return Ok(false);
+            }
+            let left = deadline.saturating_since(now);
+            if !look && rings && (left <= spin || now.saturating_since(self.active) < linger) {
+                for _ in 0..20 {
+                    std::hint::spin_loop();
+                }
+                continue;
+            }
+            let sleep = left.saturating_sub(spin).as_nanos();
+            let sleep = Timespec { tv_sec: (sleep / 1_000_000_000) as i64, tv_nsec: (sleep % 1_000_000_000) as i64 };
+            let ports = self.ports.iter().map(|port| port.fd());
+            let mut fds: Vec<PollFd<'_>> =
+                ports.chain(wake.iter().copied()).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            match poll(&mut fds, Some(&sleep)) {
+                Ok(0) if !look => {}
+                Ok(_) => {
+                    let wake = &fds[self.ports.len()..];
+                    return Ok(wake.iter().any(|fd| !fd.revents().is_empty()));
+                }
+                // A signal: whoever handles it may want to stop.
+                Err(rustix::io::Errno::INTR) => return Ok(true),
+                Err(errno) => return Err(EmulatorError::Wait(errno.into())),
+            }
+        }
+    }
+
+    /// How the run has gone so far.
+    pub fn audit(&mut self) -> Audit {
+        let duration = self.clock.now();
+        let cpu = thread_time().saturating_sub(self.cpu_start);
+        let ports: Vec<PortAudit> = self
+            .ports
+            .iter_mut()
+            .map(|port| PortAudit { name: port.name().to_owned(), counters: port.counters() })
+            .collect();
+        Audit {
+            duration_s: duration.as_secs_f64(),
+            cpu_share: cpu as f64 / duration.as_nanos().max(1) as f64,
+            lateness: self.ledger.lateness(),
+            corrected_packets: self.ledger.corrected,
+            lost_outside: ports.iter().map(|port| PortCounters::lost(&port.counters)).sum(),
+            offloads: self.offloads.clone(),
+            ports,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Live emulation: real packets through the simulator's network, by the real clock. Linux only.
+//!
+//! The same [`warpline_net::Network`] that a simulation runs under a virtual clock carries packets of real programs here. Its
+//! links, queues, losses and schedules are those of the simulator; nothing of them is done twice.
+//!
+//! ```text
+//!   namespace of a program             the emulator's own namespace             namespace of another program
+//!   warp0 ---------- veth ----------- port | Emulator + Network | port ----------- veth ---------- wl0
+//! ```
+//!
+//! - [`port`]: where packets come in and go out: an interface ([`port::af_packet`]) or a TUN device ([`port::tun`]).
+//! - [`pool`]: the bytes of packets under way; the network knows them by number ([`warpline_core::Frame`]).
+//! - [`datagram`]: what is read of an IP header; bytes may be anything.
+//! - [`clock`]: the real clock, and how to wait for an instant of it.
+//! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
+//! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
+//! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
+//! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
+//!
+//! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
+//! pair from each to that one ([`netlink::Netlink::add_veth`]), a port on each pair's near end, add the ports to an
+//! [`emulator::Emulator`], and run it with a world that sends each arrival on a route and transmits what is delivered. `shell` is
+//! the smallest complete example.
+
+#![cfg(target_os = "linux")]
+
+pub mod audit;
+pub mod checksum;
+pub mod clock;
+pub mod datagram;
+pub mod emulator;
+pub mod nat;
+pub mod netlink;
+pub mod netns;
+pub mod offload;
+pub mod pool;
+pub mod port;
+pub mod privilege;
+pub mod registry;
+pub mod shell;

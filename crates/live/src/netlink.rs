@@ -1,0 +1,231 @@
+//! Links, addresses and routes: what of rtnetlink(7) the emulator needs.
+//!
+//! Everything is about the network namespace of the thread that opened the socket.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::port::af_packet::Mac;
+
+/// Why a change of the network's configuration did not work.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {source}{}", hint(source))]
+pub struct NetlinkError {
+    what: String,
+    source: io::Error,
+}
+
+impl NetlinkError {
+    /// Whether it failed because there is such a thing already.
+    pub fn is_taken(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (needs CAP_NET_ADMIN in the network namespace)",
+        io::ErrorKind::AlreadyExists => {
+            " (a run that was killed may have left it: warpline clean removes such leftovers)"
+        }
+        _ => "",
+    }
+}
+
+/// One end of a veth pair.
+#[derive(Clone, Debug)]
+pub struct VethEnd<'a> {
+    /// The interface's name, at most 15 characters.
+    pub name: &'a str,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The namespace it is made in; none for that of the socket.
+    pub namespace: Option<BorrowedFd<'a>>,
+}
+
+/// A connection to the kernel's network configuration.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one for the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// If the system has no netlink.
+    pub fn open() -> Result<Self, NetlinkError> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(socket)
+        };
+        match open() {
+            Ok(socket) => Ok(Netlink { socket, sequence: 0 }),
+            Err(source) => Err(NetlinkError { what: "open a netlink socket".to_owned(), source }),
+        }
+    }
+
+    /// Sends a request and waits for what the kernel says to it.
+    fn request(&mut self, message: RouteNetlinkMessage, flags: u16, what: impl FnOnce() -> String) -> Result<(), NetlinkError> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.exchange(&bytes).map_err(|source| NetlinkError { what: what(), source })
+    }
+
+    fn exchange(&mut self, request: &[u8]) -> io::Result<()> {
+        self.socket.send(request, 0)?;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).map_err(io::Error::other)?;
+            if answer.header.sequence_number != self.sequence {
+                continue;
+            }
+            return match answer.payload {
+                NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+                _ => Ok(()),
+            };
+        }
+    }
+
+    /// Makes a pair of interfaces that are wired to each other, with that MTU in bytes, down. They make themselves no
+    /// link-local IPv6 addresses and do not ask for neighbours' MAC addresses (no ARP): nothing crosses them that was not
+    /// sent by a program.
+    ///
+    /// # Errors
+    /// If a name is taken, a namespace has gone, or without permission.
+    pub fn add_veth(&mut self, near: &VethEnd<'_>, far: &VethEnd<'_>, mtu: u32) -> Result<(), NetlinkError> {
+        let end = |end: &VethEnd<'_>| {
+            let mut message = LinkMessage::default();
+            message.header.flags = LinkFlags::Noarp;
+            message.header.change_mask = LinkFlags::Noarp;
+            message.attributes = vec![
+                LinkAttribute::IfName(end.name.to_owned()),
+                LinkAttribute::Mtu(mtu),
+                LinkAttribute::Address(end.mac.to_vec()),
+                LinkAttribute::TxQueueLen(1000),
+            ];
+            message.attributes.extend(end.namespace.map(|fd| LinkAttribute::NetNsFd(fd.as_raw_fd())));
+            message
+        };
+        let mut message = end(near);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(far)))),
+        ]));
+        self.request(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, || {
+            format!("make the veth pair {}, {}", near.name, far.name)
+        })
+    }
+
+    /// Brings an interface of this namespace up, without link-local IPv6 addresses; `arp` says whether it asks for neighbours'
+    /// MAC addresses.
+    ///
+    /// # Errors
+    /// If there is no such interface, or without permission.
+    pub fn set_up(&mut self, name: &str, arp: bool) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index(name)?;
+        let inet6 = vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)];
+        message.attributes = vec![LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(inet6)])];
+        // A kernel without IPv6 has nothing to set here.
+        let _ = self.request(RouteNetlinkMessage::SetLink(message), 0, String::new);
+        let mut message = LinkMessage::default();
+        message.header.index = index(name)?;
+        message.header.flags = if arp { LinkFlags::Up } else { LinkFlags::Up | LinkFlags::Noarp };
+        message.header.change_mask = message.header.flags;
+        self.request(RouteNetlinkMessage::SetLink(message), 0, || format!("bring interface {name} up"))
+    }
+
+    /// Removes an interface, and with a veth its peer.
+    ///
+    /// # Errors
+    /// If there is no such interface, or without permission.
+    pub fn delete(&mut self, name: &str) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index(name)?;
+        self.request(RouteNetlinkMessage::DelLink(message), 0, || format!("remove interface {name}"))
+    }
+
+    /// Gives an interface an address with the network that is on its link.
+    ///
+    /// # Errors
+    /// If there is no such interface, the address is there already, or without permission.
+    pub fn add_address(&mut self, name: &str, address: IpAddr, prefix_len: u8) -> Result<(), NetlinkError> {
+        let mut message = AddressMessage::default();
+        message.header.index = index(name)?;
+        message.header.prefix_len = prefix_len;
+        message.header.family = family(address);
+        if address.is_ipv6() {
+            // Nobody else is on the link: the address need not be tested first.
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, || {
+            format!("give {name} the address {address}/{prefix_len}")
+        })
+    }
+
+    /// Routes a network (a prefix length of 0 for all that has no other route) to an interface, by way of `gateway` if there is
+    /// one.
+    ///
+    /// # Errors
+    /// If there is no such interface, the gateway is not on its link, or without permission.
+    pub fn add_route(
+        &mut self,
+        destination: IpAddr,
+        prefix_len: u8,
+        name: &str,
+        gateway: Option<IpAddr>,
+    ) -> Result<(), NetlinkError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(destination);
+        message.header.destination_prefix_length = prefix_len;
+        message.header.table = nix::libc::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = if gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![RouteAttribute::Oif(index(name)?)];
+        if prefix_len > 0 {
+            message.attributes.push(RouteAttribute::Destination(RouteAddress::from(destination)));
+        }
+        message.attributes.extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::from(gateway))));
+        self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE, || {
+            format!("route {destination}/{prefix_len} to {name}")
+        })
+    }
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn index(name: &str) -> Result<u32, NetlinkError> {
+    nix::net::if_::if_nametoindex(name)
+        .map_err(|errno| NetlinkError { what: format!("find interface {name}"), source: errno.into() })
+}

@@ -1,0 +1,94 @@
+//! Network namespaces (network_namespaces(7)), held by a descriptor only.
+//!
+//! None of them has a name in the file system: a namespace ends, with its interfaces, when the last process in it and the last
+//! descriptor have gone. An emulator that is killed therefore leaves no namespace behind but those in which a program of its
+//! still runs.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+/// Why a namespace could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum NetNsError {
+    /// It could not be made.
+    #[error(
+        "cannot make a network namespace: {0}; run as root, or as a user who may make user namespaces (warpline doctor tells)"
+    )]
+    Create(io::Error),
+    /// It could not be entered.
+    #[error("cannot enter a network namespace: {0}")]
+    Enter(io::Error),
+    /// The thread that was to work in it did not come to its end.
+    #[error("the work in a network namespace ended with a panic")]
+    Panicked,
+}
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct NetNs {
+    file: File,
+}
+
+/// The namespace of the calling thread, which may be another than its process's.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+impl NetNs {
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Without `/proc`.
+    pub fn current() -> Result<Self, NetNsError> {
+        File::open(OWN).map(|file| NetNs { file }).map_err(NetNsError::Enter)
+    }
+
+    /// A new one, in which there is nothing but a loopback interface that is down.
+    ///
+    /// # Errors
+    /// Without `CAP_SYS_ADMIN` in the user namespace.
+    pub fn create() -> Result<Self, NetNsError> {
+        on_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| NetNsError::Create(errno.into()))?;
+            NetNs::current()
+        })?
+    }
+
+    /// Does `work` on a thread that is in this namespace. Sockets opened there stay in it.
+    ///
+    /// # Errors
+    /// Without `CAP_SYS_ADMIN` in the namespace's user namespace.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetNsError> {
+        on_thread(|| {
+            self.enter()?;
+            Ok(work())
+        })?
+    }
+
+    /// Puts the calling thread into this namespace.
+    ///
+    /// # Errors
+    /// As [`within`](Self::within).
+    pub fn enter(&self) -> Result<(), NetNsError> {
+        setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(|errno| NetNsError::Enter(errno.into()))
+    }
+
+    /// The number that tells it from others that exist at the same time.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.ino())
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NetNsError> {
+    std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| NetNsError::Panicked)
+}

@@ -1,0 +1,309 @@
+//! A port on a network interface: a packet socket (packet(7)) with a receive ring.
+//!
+//! Frames are stamped by the kernel when the interface gives them to it (`SO_TIMESTAMPNS` switches that on), before the
+//! emulator wakes. Sending goes around the queueing discipline (`PACKET_QDISC_BYPASS`) in batches of `sendmmsg`. What this socket
+//! sends it does not receive (`PACKET_IGNORE_OUTGOING`).
+//!
+//! The interface is expected to be one that the emulator has to itself, the far end of a veth pair: whatever the host behind
+//! it sends is taken, whoever it is addressed to. Segments larger than the interface's MTU (a sender's offload) do not fit
+//! and are counted as overruns; `crate::offload` switches such offloads off. A checksum that the sender left to its card is
+//! completed here.
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use warpline_core::Timestamp;
+
+use super::ring::{RxRing, layout};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId};
+use crate::clock::RealClock;
+use crate::pool::Pool;
+use crate::{checksum, datagram};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Datagrams taken at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
+const BATCH: usize = 256;
+/// Datagrams sent by one system call.
+const SEND_BATCH: usize = 64;
+
+/// A MAC address.
+pub type Mac = [u8; 6];
+
+/// How a port on an interface is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AfPacketConfig {
+    /// The interface, in the network namespace of the calling thread.
+    pub interface: String,
+    /// Where frames are sent to: the address of the host behind the interface.
+    pub destination: Mac,
+    /// Where they say that they come from.
+    pub source: Mac,
+    /// Frames that the receive ring holds.
+    pub ring: usize,
+    /// Largest datagram in bytes.
+    pub mtu: u32,
+}
+
+impl AfPacketConfig {
+    /// A port on `interface`, behind which is `destination`.
+    pub fn new(interface: impl Into<String>, source: Mac, destination: Mac) -> Self {
+        AfPacketConfig { interface: interface.into(), destination, source, ring: 8192, mtu: 1500 }
+    }
+}
+
+/// A port on a network interface.
+#[derive(Debug)]
+pub struct AfPacketPort {
+    name: String,
+    socket: OwnedFd,
+    ring: RxRing,
+    /// Ethernet headers for IPv4 and IPv6.
+    headers: [[u8; ETHERNET]; 2],
+    counters: PortCounters,
+    batch: SendBatch,
+}
+
+/// What `sendmmsg` takes, kept so that it need not be made anew.
+struct SendBatch {
+    vectors: Box<[libc::iovec; SEND_BATCH]>,
+    messages: Box<[libc::mmsghdr; SEND_BATCH]>,
+}
+
+// SAFETY: the pointers in there are set before each call and not used after it.
+unsafe impl Send for SendBatch {}
+
+impl std::fmt::Debug for SendBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SendBatch")
+    }
+}
+
+fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer and length are those of `value`, which is plain data of the type that the option takes and lives
+    // through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+impl AfPacketPort {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// Without `CAP_NET_RAW` in the namespace, or if there is no such interface.
+    pub fn open(config: &AfPacketConfig) -> Result<Self, PortError> {
+        let name = config.interface.clone();
+        let fail = |what: &'static str| {
+            let name = name.clone();
+            move |source: io::Error| PortError::System { name, what, source }
+        };
+        let index = nix::net::if_::if_nametoindex(name.as_str())
+            .map_err(|errno| fail("find it in this network namespace (ip link lists what there is)")(errno.into()))?;
+        // Protocol 0: nothing comes in until the socket is bound, so no frame of another interface is ever seen.
+        // SAFETY: no pointers are passed.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        let socket = Errno::result(socket)
+            .map_err(|errno| fail("open a packet socket (needs CAP_NET_RAW)")(errno.into()))?;
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let set = |name: c_int, value: c_int, what| {
+            set_option(socket.as_fd(), libc::SOL_PACKET, name, &value).map_err(fail(what))
+        };
+        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int, "choose the ring's version")?;
+        set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out what it sends itself (Linux 4.20)")?;
+        set(libc::PACKET_QDISC_BYPASS, 1, "send around the queueing discipline")?;
+        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
+            .map_err(fail("switch arrival stamps on"))?;
+        // Head, alignment and addresses of a slot take 66 bytes (TPACKET2_HDRLEN and what follows).
+        let slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
+        let request = layout(config.ring.max(64), slot);
+        set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+            .map_err(fail("make the receive ring"))?;
+        let ring = RxRing::map(&socket, &request).map_err(|errno| fail("map the receive ring")(errno.into()))?;
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: index as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the address is a sockaddr_ll of the length given and lives through the call.
+        let bound = unsafe {
+            libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        Errno::result(bound).map_err(|errno| fail("bind to it")(errno.into()))?;
+        let header = |protocol: c_int| {
+            let mut header = [0; ETHERNET];
+            header[..6].copy_from_slice(&config.destination);
+            header[6..12].copy_from_slice(&config.source);
+            header[12..].copy_from_slice(&(protocol as u16).to_be_bytes());
+            header
+        };
+        Ok(AfPacketPort {
+            name,
+            socket,
+            ring,
+            headers: [header(libc::ETH_P_IP), header(libc::ETH_P_IPV6)],
+            counters: PortCounters::default(),
+            batch: SendBatch::new(),
+        })
+    }
+
+    /// Sends up to [`SEND_BATCH`] datagrams, and returns how many of them are done with, sent or given up.
+    fn send_some(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<usize, PortError> {
+        let count = handles.len().min(SEND_BATCH);
+        for (at, &handle) in handles[..count].iter().enumerate() {
+            let header = &self.headers[usize::from(pool.header(handle).version == 6)];
+            let frame = pool.framed_mut(handle, ETHERNET);
+            frame[..ETHERNET].copy_from_slice(header);
+            self.batch.vectors[at] = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+            self.batch.messages[at].msg_hdr.msg_iov = &raw mut self.batch.vectors[at];
+        }
+        // SAFETY: each of the first `count` messages has one vector, set just above to bytes of the pool, which are not moved
+        // or freed during the call.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                self.batch.messages.as_mut_ptr(),
+                count as u32,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        match Errno::result(sent) {
+            Ok(sent) => {
+                let sent = sent as usize;
+                for &handle in &handles[..sent] {
+                    self.counters.sent_bytes += u64::from(pool.header(handle).len);
+                }
+                self.counters.sent_packets += sent as u64;
+                Ok(sent)
+            }
+            Err(Errno::EINTR) => Ok(0),
+            Err(Errno::ENXIO | Errno::ENODEV | Errno::ENETDOWN) => Err(PortError::Vanished(self.name.clone())),
+            // The first of them cannot be sent: it is lost, the others are tried again.
+            Err(_) => {
+                self.counters.send_errors += 1;
+                Ok(1)
+            }
+        }
+    }
+}
+
+impl SendBatch {
+    fn new() -> Self {
+        // SAFETY: all of these are plain numbers and pointers, for which zero (null) is a value.
+        let (vectors, mut messages): ([libc::iovec; SEND_BATCH], [libc::mmsghdr; SEND_BATCH]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        for message in &mut messages {
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        SendBatch { vectors: Box::new(vectors), messages: Box::new(messages) }
+    }
+}
+
+impl LivePort for AfPacketPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn pending(&self) -> Option<bool> {
+        Some(self.ring.ready())
+    }
+
+    fn receive(
+        &mut self,
+        id: PortId,
+        clock: &RealClock,
+        now: Timestamp,
+        pool: &mut Pool,
+        into: &mut Vec<Arrival>,
+    ) -> Result<(), PortError> {
+        for _ in 0..BATCH {
+            let Some(frame) = self.ring.peek() else { break };
+            let taken = (|| {
+                let protocol = frame.bytes.get(12..ETHERNET)?;
+                let protocol = c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
+                if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
+                    self.counters.ignored += 1;
+                    return None;
+                }
+                if frame.original_len > frame.bytes.len() {
+                    self.counters.pool_overruns += 1;
+                    return None;
+                }
+                let Ok(header) = datagram::read(&frame.bytes[ETHERNET..]) else {
+                    self.counters.malformed += 1;
+                    return None;
+                };
+                let bytes = &frame.bytes[ETHERNET..ETHERNET + header.len as usize];
+                if datagram::link_local_multicast(bytes) {
+                    self.counters.ignored += 1;
+                    return None;
+                }
+                let Some(handle) = pool.insert(bytes, header) else {
+                    self.counters.pool_overruns += 1;
+                    return None;
+                };
+                if frame.partial_checksum {
+                    checksum::complete(pool.datagram_mut(handle), &header);
+                }
+                self.counters.received_packets += 1;
+                self.counters.received_bytes += u64::from(header.len);
+                Some(Arrival { at: clock.stamp(frame.realtime, now), port: id, handle })
+            })();
+            into.extend(taken);
+            self.ring.advance();
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, mut handles: &[u32]) -> Result<(), PortError> {
+        while !handles.is_empty() {
+            let done = self.send_some(pool, handles)?;
+            handles = &handles[done..];
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: the pointers are to a tpacket_stats and its length, which live through the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        // Reading sets the kernel's counters back.
+        if result == 0 {
+            self.counters.ring_overruns += u64::from(statistics.tp_drops);
+        }
+        self.counters
+    }
+}

@@ -1,0 +1,110 @@
+//! Ports: where live packets come in and go out.
+//!
+//! A port reads all that has come in, each datagram with the instant at which the kernel saw it, into the [`Pool`]; and it sends
+//! what it is given in one batch. It does not wait: the emulator waits for all ports together, by their descriptors.
+
+pub mod af_packet;
+mod ring;
+pub mod tun;
+
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+use warpline_core::Timestamp;
+
+use crate::clock::RealClock;
+use crate::pool::Pool;
+
+/// Number of a port within an emulator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PortId(pub u32);
+
+/// A datagram that has come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When the kernel saw it, on the run's clock.
+    pub at: Timestamp,
+    /// Where it came in.
+    pub port: PortId,
+    /// Its bytes.
+    pub handle: u32,
+}
+
+/// What a port has carried, and what it has lost. None of the losses is an emulated one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortCounters {
+    /// Datagrams that came in and were taken.
+    pub received_packets: u64,
+    /// Their bytes from the IP header on.
+    pub received_bytes: u64,
+    /// Datagrams sent.
+    pub sent_packets: u64,
+    /// Their bytes from the IP header on.
+    pub sent_bytes: u64,
+    /// Datagrams that the kernel had no room for in the ring: the emulator was too slow.
+    pub ring_overruns: u64,
+    /// Datagrams that the pool had no room for, or that were larger than it takes.
+    pub pool_overruns: u64,
+    /// Frames that are no IP datagram, or a damaged one.
+    pub malformed: u64,
+    /// Frames that do not concern the emulated network: ARP, link-local multicast and the like.
+    pub ignored: u64,
+    /// Datagrams that the kernel refused to send.
+    pub send_errors: u64,
+}
+
+impl PortCounters {
+    /// Datagrams lost here for want of room or by an error.
+    pub fn lost(&self) -> u64 {
+        self.ring_overruns + self.pool_overruns + self.send_errors
+    }
+}
+
+/// Why a port cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The interface has gone or is down.
+    #[error(
+        "interface {0} has gone or is down; bring it up (ip link set {0} up) and start again, or leave it alone while a run uses it"
+    )]
+    Vanished(String),
+    /// A system call failed.
+    #[error("interface {name}: cannot {what}: {source}")]
+    System {
+        /// The interface.
+        name: String,
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A way in and out of the emulated network.
+pub trait LivePort: std::fmt::Debug + Send {
+    /// The interface's name.
+    fn name(&self) -> &str;
+    /// What becomes readable when something comes in.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// Whether something has come in that has not been read, if that can be known without asking the kernel.
+    fn pending(&self) -> Option<bool>;
+    /// Reads what has come in, up to some hundred datagrams, as arrivals at port `id`; `now` is the present.
+    ///
+    /// # Errors
+    /// If nothing will ever come in again.
+    fn receive(
+        &mut self,
+        id: PortId,
+        clock: &RealClock,
+        now: Timestamp,
+        pool: &mut Pool,
+        into: &mut Vec<Arrival>,
+    ) -> Result<(), PortError>;
+    /// Sends datagrams in this order. What cannot be sent is counted. The frames stay the caller's.
+    ///
+    /// # Errors
+    /// If nothing can be sent any more.
+    fn transmit(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<(), PortError>;
+    /// What has been carried and lost so far.
+    fn counters(&mut self) -> PortCounters;
+}

@@ -1,0 +1,128 @@
+//! The receive ring that a packet socket shares with the kernel (`TPACKET_V2`, Documentation/networking/packet_mmap.rst).
+//!
+//! The kernel fills slots in turn and hands each over by a word in its head; whoever has read it hands it back in the same
+//! way. No system call is needed to receive. Version 3 of the ring hands over blocks, half-filled ones only after a time-out of
+//! a millisecond or more, which an emulator cannot wait for.
+
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A ring of slots, each of which holds one frame.
+#[derive(Debug)]
+pub(super) struct RxRing {
+    base: NonNull<u8>,
+    slots: usize,
+    slot_size: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words synchronise) and is not
+// bound to a thread.
+unsafe impl Send for RxRing {}
+
+/// A frame in its slot.
+#[derive(Debug)]
+pub(super) struct RxFrame<'a> {
+    /// The captured bytes, from the link-layer header on.
+    pub(super) bytes: &'a [u8],
+    /// Bytes that the frame had.
+    pub(super) original_len: usize,
+    /// When the kernel saw it: nanoseconds of `CLOCK_REALTIME`.
+    pub(super) realtime: u64,
+    /// Whether its checksum is still to be computed (the sender left that to its card).
+    pub(super) partial_checksum: bool,
+}
+
+/// How the ring is laid out: asked of the kernel before the mapping.
+pub(super) fn layout(slots: usize, slot_size: usize) -> libc::tpacket_req {
+    let block = slot_size.max(1 << 16);
+    let per_block = block / slot_size;
+    libc::tpacket_req {
+        tp_block_size: block as u32,
+        tp_block_nr: (slots / per_block).max(1) as u32,
+        tp_frame_size: slot_size as u32,
+        tp_frame_nr: ((slots / per_block).max(1) * per_block) as u32,
+    }
+}
+
+impl RxRing {
+    /// Maps the ring that `layout` has made for the socket.
+    pub(super) fn map(socket: impl AsFd, layout: &libc::tpacket_req) -> nix::Result<RxRing> {
+        let bytes = layout.tp_block_size as usize * layout.tp_block_nr as usize;
+        let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use; it is unmapped when the
+        // ring is dropped, after which nothing refers to it.
+        let base = unsafe {
+            mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, socket, 0)
+        }?;
+        Ok(RxRing {
+            base: base.cast(),
+            slots: layout.tp_frame_nr as usize,
+            slot_size: layout.tp_frame_size as usize,
+            next: 0,
+        })
+    }
+
+    /// The head of the slot that is filled next.
+    fn head(&self) -> *mut libc::tpacket2_hdr {
+        debug_assert!(self.next < self.slots);
+        // SAFETY: `next` is below the number of slots, so the address lies in the mapping.
+        unsafe { self.base.as_ptr().add(self.next * self.slot_size) }.cast()
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: the status is the first field of the head, lies in the mapping for as long as `self`, and is aligned to the
+        // slot's size; the kernel writes to it at the same time, which is what an atomic is for.
+        unsafe { AtomicU32::from_ptr((&raw mut (*self.head()).tp_status).cast()) }
+    }
+
+    /// Whether the next slot has been filled.
+    #[inline]
+    pub(super) fn ready(&self) -> bool {
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// The frame in the next slot, if it has been filled.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<RxFrame<'_>> {
+        let status = self.status().load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the kernel has handed the slot over and does not touch it until it is handed back (`advance`, which takes
+        // the ring mutably and so ends this borrow). The head is plain numbers.
+        let head = unsafe { self.head().read() };
+        let at = usize::from(head.tp_mac).min(self.slot_size);
+        let len = (head.tp_snaplen as usize).min(self.slot_size - at);
+        // SAFETY: as above, and the range was cut to the slot.
+        let bytes = unsafe { std::slice::from_raw_parts(self.head().cast::<u8>().add(at), len) };
+        Some(RxFrame {
+            bytes,
+            original_len: head.tp_len as usize,
+            realtime: u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec),
+            partial_checksum: status & libc::TP_STATUS_CSUMNOTREADY != 0,
+        })
+    }
+
+    /// Hands the next slot back to the kernel and goes on to the one behind.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next += 1;
+        if self.next == self.slots {
+            self.next = 0;
+        }
+    }
+}
+
+impl Drop for RxRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.base.cast(), self.slots * self.slot_size) };
+    }
+}

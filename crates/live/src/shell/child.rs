@@ -1,0 +1,150 @@
+//! The command of a shell: its start in the namespace inside, its signals, its end.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::ShellError;
+use super::address::Block;
+use crate::netns::NetNs;
+use crate::privilege;
+use crate::registry::MARK;
+
+/// The environment variable with the shell's block of addresses, for shells in it.
+pub(super) const NETWORK: &str = "WARPLINE_NETWORK";
+
+/// A process of the shell's.
+#[derive(Debug)]
+pub(super) struct Child {
+    child: std::process::Child,
+    /// Refers to it even when its number has been given to another.
+    pidfd: OwnedFd,
+}
+
+impl Child {
+    /// Starts a program, in `namespace` or where this process is, from this process's first thread: it dies with that.
+    pub(super) fn start(
+        words: &[OsString],
+        namespace: Option<&NetNs>,
+        block: &Block,
+        base: [IpAddr; 2],
+        ordinary: bool,
+        session: &str,
+    ) -> Result<Self, ShellError> {
+        let Some((program, arguments)) = words.split_first() else {
+            let source = io::Error::from(io::ErrorKind::InvalidInput);
+            return Err(ShellError::Command { command: OsString::new(), source });
+        };
+        let fail = |source| ShellError::Command { command: program.clone(), source };
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("WARPLINE_BASE", base[0].to_string())
+            .env("WARPLINE_BASE6", base[1].to_string())
+            .env(NETWORK, block.to_string())
+            .env(MARK, session);
+        // Copied, as the closure may not borrow.
+        let namespace = namespace.map(|ns| ns.fd().try_clone_to_owned()).transpose().map_err(fail)?;
+        let parent = std::process::id();
+        let prepare = move || {
+            if let Some(namespace) = &namespace {
+                setns(namespace, CloneFlags::CLONE_NEWNET)?;
+            }
+            // Dies with the emulator, even if that is killed: nothing may go on behind a link that is gone.
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            if std::os::unix::process::parent_id() != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            if ordinary {
+                privilege::keep_capabilities()?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number
+        // does not).
+        let spawned = unsafe { command.pre_exec(prepare) }.spawn();
+        let child = spawned.map_err(fail)?;
+        let pid = rustix::process::Pid::from_child(&child);
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+            .map_err(|errno| ShellError::System { what: "watch the command (Linux 5.3)", source: errno.into() })?;
+        Ok(Child { child, pidfd })
+    }
+
+    /// Becomes readable when the process ends.
+    pub(super) fn ended(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn poll(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+    }
+
+    /// Ends it, if it has not ended yet.
+    pub(super) fn end(&mut self) {
+        if self.poll().is_none() {
+            self.signal(Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Signals while a command runs.
+///
+/// The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are the command's, and do nothing here. SIGTERM
+/// and SIGHUP come to us alone: they are passed on, and the second SIGTERM kills the command.
+#[derive(Debug)]
+pub(super) struct Signals {
+    term: Arc<AtomicBool>,
+    hangup: Arc<AtomicBool>,
+    asked: Cell<bool>,
+}
+
+impl Signals {
+    pub(super) fn listen() -> io::Result<Self> {
+        let nobody = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGINT, Arc::clone(&nobody))?;
+        signal_hook::flag::register(SIGQUIT, nobody)?;
+        let signals = Signals { term: Arc::default(), hangup: Arc::default(), asked: Cell::new(false) };
+        signal_hook::flag::register(SIGTERM, Arc::clone(&signals.term))?;
+        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.hangup))?;
+        Ok(signals)
+    }
+
+    /// Passes on what has come.
+    pub(super) fn forward(&self, child: &Child) {
+        if self.term.swap(false, Ordering::Relaxed) {
+            child.signal(if self.asked.replace(true) { Signal::SIGKILL } else { Signal::SIGTERM });
+        }
+        if self.hangup.swap(false, Ordering::Relaxed) {
+            child.signal(Signal::SIGHUP);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A command behind an emulated link, as `warpline shell` runs it.
+//!
+//! ```text
+//!   the command's namespace        the emulator's           the namespace outside
+//!   warp0 ------------------- up, down ------------------- wl0  $WARPLINE_BASE
+//! ```
+//!
+//! The namespace in the middle has no name and no process: it is held by descriptors of the emulator, and ends, with both
+//! veth pairs, when the emulator does, however it does. The command is killed by the kernel when the emulator dies.
+//!
+//! As root, the outside is where the caller is. An ordinary user gets a user namespace and in it a network namespace that takes
+//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there. Either way a shell inside a shell
+//! is an ordinary case: its outside is the inside of the other.
+
+pub mod address;
+mod child;
+mod wires;
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
+
+use serde::Serialize;
+use warpline_core::{EndpointId, LinkId, NodeId, Packet, Streams, Timestamp};
+use warpline_net::{Control, LinkConfig, LinkStats, Network, Port, RouteId};
+
+use crate::audit::Audit;
+use crate::emulator::{Emulator, EmulatorConfig, EmulatorError, Gate, World};
+use crate::nat::Reach;
+use crate::netlink::NetlinkError;
+use crate::netns::NetNsError;
+use crate::port::{Arrival, PortError, PortId};
+use crate::privilege::{self, UserNsError};
+use crate::registry::{self, Entry};
+use address::Block;
+use child::{Child, Signals};
+
+/// What a shell is made of.
+#[derive(Clone, Debug)]
+pub struct ShellConfig {
+    /// The link from the command to the world outside. Its ends are filled in.
+    pub up: LinkConfig,
+    /// The link from the world outside to the command.
+    pub down: LinkConfig,
+    /// Seed of loss, jitter and random queues.
+    pub seed: u64,
+    /// How the emulator works, the MTU included.
+    pub emulator: EmulatorConfig,
+    /// The program and its arguments; at least the program.
+    pub command: Vec<OsString>,
+    /// A command for `sh -c` that runs in the namespace outside while the shell does: a server of the user's own.
+    pub base_command: Option<OsString>,
+    /// Whether packets may leave for the world beyond this machine.
+    pub nat: bool,
+}
+
+/// How a shell ended.
+#[derive(Debug, Serialize)]
+pub struct ShellOutcome {
+    /// How the command ended.
+    #[serde(skip)]
+    pub status: ExitStatus,
+    /// How far it kept pace.
+    pub audit: Audit,
+    /// Counters of the two links, up and down.
+    #[serde(skip)]
+    pub links: [LinkStats; 2],
+    /// How far packets got.
+    pub reach: Reach,
+    /// Why they did not get further, in words.
+    pub reach_note: String,
+}
+
+/// Why a shell could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// No user namespace.
+    #[error(transparent)]
+    User(#[from] UserNsError),
+    /// No network namespace.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// An interface could not be made.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// A port could not be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The emulator stopped before the command did.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// No addresses are left.
+    #[error(
+        "there are no addresses for another shell here: {0}; end one, or see warpline clean"
+    )]
+    Full(&'static str),
+    /// The command could not be started.
+    #[error("cannot start {command:?}: {source}")]
+    Command {
+        /// What was to be started.
+        command: OsString,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Something the system should do did not work.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The two directions: what comes in at one port leaves by the other.
+#[derive(Debug)]
+struct Crossing {
+    routes: [RouteId; 2],
+}
+
+impl World for Crossing {
+    #[inline]
+    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
+        let from = arrival.port.0;
+        // Endpoints are numbered as the ports they stand behind.
+        let packet = gate.packet(arrival.handle, EndpointId(1 - from));
+        port.send_at(arrival.at, self.routes[from as usize], packet);
+    }
+    #[inline]
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {
+        gate.transmit(now, packet, PortId(packet.to.0));
+    }
+    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Gate, _: &mut Port<'_>) {}
+}
+
+/// Runs a command behind an emulated link, until it ends.
+///
+/// Called from a process with one thread: an ordinary user's is put into namespaces of its own, for good.
+///
+/// # Errors
+/// If the namespaces or the command cannot be had, or the emulator fails. Nothing is left behind then.
+pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
+    // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
+    let _ = registry::clean();
+    let ordinary = !privilege::is_privileged();
+    if ordinary {
+        privilege::enter_user_namespace()?;
+    }
+    let mut entry = Entry::create("warpline shell");
+    let parent: Option<Block> =
+        std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
+    let wires = wires::Wires::lay(parent, ordinary, config.emulator.mtu, &mut entry)?;
+    let (reach, reach_note) = wires.open_up(config.nat, ordinary, parent.is_some(), &mut entry);
+    entry.save();
+
+    let (mut network, mut crossing) = network(&config);
+    let mut emulator = Emulator::new(config.emulator);
+    for port in wires.ports()? {
+        emulator.add_port(Box::new(port));
+    }
+    emulator.note_offloads(wires.offloads.clone());
+
+    let signals = Signals::listen().map_err(|source| ShellError::System { what: "listen for signals", source })?;
+    let base = wires.block.outside();
+    let mut server = match &config.base_command {
+        Some(line) => {
+            let words = ["sh".into(), "-c".into(), line.clone()];
+            Some(Child::start(&words, None, &wires.block, base, ordinary, &entry.session.id)?)
+        }
+        None => None,
+    };
+    let mut child =
+        Child::start(&config.command, Some(&wires.inside), &wires.block, base, ordinary, &entry.session.id)?;
+    emulator.restart_clock();
+    let system = |what| move |source| ShellError::System { what, source };
+    let ended = child.ended().map_err(system("watch the command"))?;
+    let wake = [ended.as_fd()];
+    let mut status = None;
+    let ran = emulator.run(&mut network, &mut crossing, Timestamp::NEVER, &wake, |turn| {
+        if turn.woken {
+            signals.forward(&child);
+            status = child.poll();
+        }
+        if status.is_some() { Control::Stop } else { Control::Continue }
+    });
+    let audit = emulator.audit();
+    let links = [0, 1].map(|link| network.link_stats(LinkId(link)));
+    // Whatever the command left running is behind a link that ends now.
+    if let Some(server) = &mut server {
+        server.end();
+    }
+    if status.is_none() {
+        child.end();
+    }
+    registry::end_processes(&entry.session);
+    ran?;
+    let status = match status {
+        Some(status) => status,
+        None => child.wait().map_err(|source| ShellError::System { what: "wait for the command", source })?,
+    };
+    Ok(ShellOutcome { status, audit, links, reach, reach_note })
+}
+
+/// The network: a link each way.
+fn network(config: &ShellConfig) -> (Network, Crossing) {
+    let streams = Streams::new(config.seed);
+    let mut network = Network::new();
+    let mut route = |link: &LinkConfig, from: u32| {
+        let link = LinkConfig { from: NodeId(from), to: NodeId(1 - from), ..link.clone() };
+        let id = network.add_link(link, &streams);
+        network.add_route(&[id])
+    };
+    let routes = [route(&config.up, 0), route(&config.down, 1)];
+    (network, Crossing { routes })
+}
+

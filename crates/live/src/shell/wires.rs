@@ -1,0 +1,169 @@
+//! The namespaces and interfaces of a shell.
+
+use crate::nat::{self, Reach};
+use crate::netlink::{Netlink, NetlinkError, VethEnd};
+use crate::netns::NetNs;
+use crate::offload;
+use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
+use crate::registry::Entry;
+
+use super::ShellError;
+use super::address::Block;
+
+/// The interface inside.
+const INSIDE: &str = "warp0";
+/// The emulator's ends, in its own namespace.
+const NEAR: [&str; 2] = ["inside", "outside"];
+
+/// A locally administered MAC address: `wl`, the block's number, and which end.
+fn mac(block: &Block, end: u8) -> Mac {
+    [0x02, b'w', b'l', 0, block.number() as u8, end]
+}
+
+/// What a shell's packets cross.
+#[derive(Debug)]
+pub(super) struct Wires {
+    pub(super) block: Block,
+    /// Where the command runs.
+    pub(super) inside: NetNs,
+    /// Where the emulator's ends are; nobody runs there.
+    middle: NetNs,
+    outside_name: String,
+    mtu: u32,
+    /// What was done about offloads, for the audit.
+    pub(super) offloads: String,
+}
+
+impl Wires {
+    /// Makes the namespaces and wires them up. `parent` is the block of the shell that this one runs in; `own_base` says that
+    /// the namespace outside is this process's own making. What is made outside is noted in `entry`.
+    pub(super) fn lay(
+        parent: Option<Block>,
+        own_base: bool,
+        mtu: u32,
+        entry: &mut Entry,
+    ) -> Result<Self, ShellError> {
+        let system = |what| move |source| ShellError::System { what, source };
+        let base = NetNs::current()?;
+        let (inside, middle) = (NetNs::create()?, NetNs::create()?);
+        entry.session.base = base.inode().map_err(system("tell namespaces apart"))?;
+        entry.session.namespaces = vec![inside.inode().map_err(system("tell namespaces apart"))?];
+        if own_base {
+            entry.session.namespaces.push(entry.session.base);
+        }
+        let mut netlink = Netlink::open()?;
+        if own_base {
+            netlink.set_up("lo", true)?;
+        }
+        let (block, outside_name) = claim(&mut netlink, parent, &middle, mtu)?;
+        entry.session.interfaces.push(outside_name.clone());
+        entry.save();
+        netlink.set_up(&outside_name, false)?;
+        addresses(&mut netlink, &outside_name, block.outside())?;
+        for (network, len) in block.networks() {
+            unless_no_ipv6(network.is_ipv6(), netlink.add_route(network, len, &outside_name, None))?;
+        }
+        let mut offloads = vec![describe(&outside_name, offload::switch_off(&outside_name))];
+        middle.within(|| -> Result<(), NetlinkError> {
+            let mut netlink = Netlink::open()?;
+            let far = VethEnd { name: INSIDE, mac: mac(&block, 2), namespace: Some(inside.fd()) };
+            let near = VethEnd { name: NEAR[0], mac: mac(&block, 3), namespace: None };
+            netlink.add_veth(&near, &far, mtu)?;
+            NEAR.iter().try_for_each(|name| netlink.set_up(name, false))
+        })??;
+        offloads.push(inside.within(|| -> Result<String, NetlinkError> {
+            let mut netlink = Netlink::open()?;
+            netlink.set_up("lo", true)?;
+            netlink.set_up(INSIDE, false)?;
+            addresses(&mut netlink, INSIDE, block.inside())?;
+            for gateway in block.outside() {
+                let all = if gateway.is_ipv6() { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() };
+                unless_no_ipv6(gateway.is_ipv6(), netlink.add_route(all, 0, INSIDE, Some(gateway)))?;
+            }
+            nat::forward();
+            // Lets ping work without capabilities (icmp(7)); where groups are not mapped it needs them.
+            let _ = std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+            Ok(describe(INSIDE, offload::switch_off(INSIDE)))
+        })??);
+        Ok(Wires { block, inside, middle, outside_name, mtu, offloads: offloads.join("; ") })
+    }
+
+    /// Lets packets out of the namespace outside, as far as that is possible. Returns how far they get, and why no further.
+    pub(super) fn open_up(&self, nat: bool, own_base: bool, nested: bool, entry: &mut Entry) -> (Reach, String) {
+        if nested {
+            return (Reach::World, String::new()); // as far as the shell that this one runs in gets
+        }
+        if own_base {
+            let note = "an ordinary user's shell reaches the namespace outside, not the machine's own network; start servers \
+                        there with --base, or run as root";
+            return (Reach::Base, note.to_owned());
+        }
+        if !nat {
+            return (Reach::Base, "address translation was not asked for".to_owned());
+        }
+        let network = self.block.to_string();
+        match nat::masquerade(&mut entry.session, &network, &self.outside_name) {
+            Ok(()) => (Reach::World, String::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                (Reach::Base, "there is no nft (package nftables) to translate addresses with".to_owned())
+            }
+            Err(error) => (Reach::Base, format!("nft: {error}")),
+        }
+    }
+
+    /// The emulator's ports: inside, outside.
+    pub(super) fn ports(&self) -> Result<[AfPacketPort; 2], ShellError> {
+        let (block, mtu) = (self.block, self.mtu);
+        let open = |end: usize, far: u8| {
+            let config = AfPacketConfig {
+                mtu,
+                ..AfPacketConfig::new(NEAR[end], mac(&block, 3 + end as u8), mac(&block, far))
+            };
+            AfPacketPort::open(&config)
+        };
+        Ok(self.middle.within(|| Ok::<_, crate::port::PortError>([open(0, 2)?, open(1, 1)?]))??)
+    }
+}
+
+/// Makes the pair outside under the first name that is free: that is what the block belongs to.
+fn claim(
+    netlink: &mut Netlink,
+    parent: Option<Block>,
+    middle: &NetNs,
+    mtu: u32,
+) -> Result<(Block, String), ShellError> {
+    let choices = Block::choices(parent);
+    if choices.is_empty() {
+        return Err(ShellError::Full("four shells are inside each other already"));
+    }
+    for block in choices {
+        let name = format!("wl{}", block.number());
+        let near = VethEnd { name: NEAR[1], mac: mac(&block, 4), namespace: Some(middle.fd()) };
+        let far = VethEnd { name: &name, mac: mac(&block, 1), namespace: None };
+        match netlink.add_veth(&far, &near, mtu) {
+            Ok(()) => return Ok((block, name)),
+            Err(error) if error.is_taken() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ShellError::Full("all are taken"))
+}
+
+fn addresses(netlink: &mut Netlink, name: &str, both: [std::net::IpAddr; 2]) -> Result<(), NetlinkError> {
+    let [v4, v6] = both;
+    netlink.add_address(name, v4, 30)?;
+    unless_no_ipv6(true, netlink.add_address(name, v6, 126))
+}
+
+/// A system without IPv6 does without.
+fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
+    if is_ipv6 { Ok(result.unwrap_or(())) } else { result }
+}
+
+fn describe(name: &str, result: std::io::Result<Vec<&'static str>>) -> String {
+    match result {
+        Ok(left) if left.is_empty() => format!("{name} off"),
+        Ok(left) => format!("{name} off but {}", left.join(", ")),
+        Err(error) => format!("{name} as they were ({error})"),
+    }
+}
