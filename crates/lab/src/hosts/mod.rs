@@ -10,6 +10,8 @@ pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod web;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use warpline_core::record::TcpRecord;
 use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
@@ -75,8 +77,8 @@ pub(crate) struct Flow {
     timer: EndpointId,
     /// Sums over connections that are gone.
     closed: FlowTotals,
-    /// Live connections: data's sender and receiver.
-    live: Vec<(EndpointId, EndpointId)>,
+    /// Live connections, oldest first: data's sender and receiver.
+    live: BTreeMap<EndpointId, EndpointId>,
     /// For UDP: where its datagrams go.
     sink: Option<EndpointId>,
     /// For UDP: what has been sent.
@@ -134,7 +136,7 @@ pub(crate) struct World {
     pub(crate) transfers: Vec<Transfer>,
     opened: Vec<Opened>,
     /// Endpoints whose connections are recorded.
-    traced: Vec<EndpointId>,
+    traced: BTreeSet<EndpointId>,
     records: Vec<TcpRecord>,
 }
 
@@ -155,7 +157,7 @@ impl World {
             stream,
             timer,
             closed: FlowTotals::default(),
-            live: Vec::new(),
+            live: BTreeMap::new(),
             sink,
             datagrams: udp::Sent::default(),
             ended: None,
@@ -221,7 +223,7 @@ impl World {
         if spec.record_tcp {
             self.traced.extend([sender, receiver]);
         }
-        state.live.push((sender, receiver));
+        state.live.insert(sender, receiver);
         self.endpoints.push(Endpoint::Tcp(from));
         self.endpoints.push(Endpoint::Tcp(to));
         self.serve(now, opener.0, port);
@@ -321,8 +323,10 @@ impl World {
                 }
             }
         }
-        self.flows[flow.index()].live.retain(|&(sender, receiver)| ![sender, receiver].contains(&a));
-        self.traced.retain(|id| *id != a && *id != b);
+        for id in [a, b] {
+            self.flows[flow.index()].live.remove(&id);
+            self.traced.remove(&id);
+        }
     }
 
     /// A flow's application timer has fired.
@@ -334,7 +338,7 @@ impl World {
                     state.ended = state.ended.max(Some(now));
                 }
                 state.app.stop();
-                let live: Vec<_> = state.live.iter().map(|&(sender, _)| sender).collect();
+                let live: Vec<_> = state.live.keys().copied().collect();
                 for sender in live {
                     // Transfers under way are finished: they close by themselves, and one whose request is still on its
                     // way must not be answered with a FIN.
@@ -384,7 +388,7 @@ impl World {
                     self.connect(now, flow, exchange, port);
                 }
                 app::Action::Write { bytes } => {
-                    let Some(&(sender, receiver)) = state.live.first() else { continue };
+                    let Some((&sender, &receiver)) = state.live.first_key_value() else { continue };
                     let watch = state.app.next_watch();
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index()) {
                         endpoint.watch = endpoint.watch.min(watch);
@@ -400,7 +404,7 @@ impl World {
 
     /// The live connections of a flow: data's sender and receiver.
     pub(crate) fn connections(&self, flow: &Flow) -> impl Iterator<Item = (&TcpEndpoint, &TcpEndpoint)> {
-        flow.live.iter().filter_map(|&(sender, receiver)| {
+        flow.live.iter().filter_map(|(sender, receiver)| {
             match (&self.endpoints[sender.index()], &self.endpoints[receiver.index()]) {
                 (Endpoint::Tcp(sender), Endpoint::Tcp(receiver)) => Some((&**sender, &**receiver)),
                 _ => None,
@@ -463,7 +467,7 @@ impl World {
             if !flow.spec.record_latency {
                 continue;
             }
-            for &(sender, _) in &flow.live {
+            for sender in flow.live.keys() {
                 if let Endpoint::Tcp(endpoint) = &mut self.endpoints[sender.index()] {
                     endpoint.drain_latencies(&mut flow.closed);
                 }
