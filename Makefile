@@ -23,7 +23,9 @@ ifdef NO_COLOR
 say = @printf '\n== %s\n' "$(1)"
 endif
 
-.PHONY: help run test bench docs schema python clean setup-run setup-test setup-bench \
+FUZZ_SECONDS ?= 30
+
+.PHONY: help run test bench fuzz docs schema python clean setup-run setup-test setup-bench \
 	format lint deny test-rust test-docs test-scenarios test-python
 
 help: ## This list
@@ -39,6 +41,9 @@ test: setup-test format lint deny test-rust test-docs test-scenarios test-python
 bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
+
+fuzz: ## Fuzz what reads foreign bytes, and TCP, for FUZZ_SECONDS=30 each (not part of the checks: it builds all anew)
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	$(CARGO) doc --locked --no-deps --workspace

@@ -88,6 +88,23 @@ fn new_reno_repairs_one_loss_per_round_trip() {
 }
 
 #[test]
+fn rfc_6582_only_the_first_partial_acknowledgement_restarts_the_timer() {
+    // Twelve holes of one window would take twelve round trips of 40 ms; the time-out of 240 ms or so, counted from the first
+    // partial acknowledgement, comes before that and fills the rest in slow start.
+    let lost: Vec<u64> = (40..64).step_by(2).collect();
+    let wire = transfer(&classic(LossRecovery::NewReno), 200, &lost);
+    let stats = wire.client.stats();
+    assert_eq!((stats.rtos, stats.recoveries), (1, 1), "{stats:?}");
+    let repaired: Vec<u64> = lost.iter().map(|&n| times(&wire, n)[1]).collect();
+    let alone = repaired.windows(2).take_while(|pair| pair[1] - pair[0] == 40).count();
+    assert!((5..=8).contains(&alone), "one hole per round trip until the time-out: {repaired:?}");
+    assert!(repaired[11] - repaired[0] < 440, "eleven round trips: {repaired:?}");
+    // With SACK all is filled within the time-out.
+    let wire = transfer(&classic(LossRecovery::Sack), 200, &lost);
+    assert_eq!(wire.client.stats().rtos, 0);
+}
+
+#[test]
 fn reno_leaves_recovery_on_the_first_new_acknowledgement() {
     // RFC 5681: the second loss needs a second fast retransmit or a time-out.
     let wire = transfer(&classic(LossRecovery::Reno), 100, &[2, 5, 8]);

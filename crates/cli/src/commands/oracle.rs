@@ -19,6 +19,7 @@ above 10 % its reason, or the confidence interval that shows it to be chance.
 Examples:
   warpline oracle oracle/
   warpline oracle oracle/ --only fig7 --seeds 20
+  warpline oracle oracle/ --more repro/ns2-oracle
   warpline oracle oracle/ --markdown > agreement.md
   warpline oracle oracle/ --only fig6 --scenarios | less";
 
@@ -29,6 +30,10 @@ pub(crate) struct Args {
     /// The directory with ns-2's tables
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
+
+    /// A directory with further seeds of ns-2, in tables of the same names
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    more: Option<PathBuf>,
 
     /// Only the cases of this figure
     #[arg(long, value_name = "FIGURE")]
@@ -74,7 +79,7 @@ impl Figure {
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let families = args.only.map_or(Family::ALL.to_vec(), |figure| vec![figure.family()]);
-    let cases = read_cases(&args.directory, &families).map_err(Failure::usage)?;
+    let cases = read_cases(&args.directory, args.more.as_deref(), &families).map_err(Failure::usage)?;
     if args.scenarios {
         let texts: Vec<String> = cases.iter().filter_map(scenario).collect();
         output::print(&texts.join("\n"))?;

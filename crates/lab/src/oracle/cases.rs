@@ -203,16 +203,34 @@ impl Case {
     }
 }
 
-/// The cases of a figure from its table in `directory`, in the order in which they first appear there.
-pub(super) fn read(directory: &Path, family: Family) -> Result<Vec<Case>, OracleError> {
-    collect(&Csv::read(&directory.join(family.file()))?, family)
+/// The cases of a figure from its table in `directory`, in the order in which they first appear there. A table of the same
+/// name in `more`, if there is one, adds seeds to them.
+pub(super) fn read(directory: &Path, more: Option<&Path>, family: Family) -> Result<Vec<Case>, OracleError> {
+    let mut tables = vec![Csv::read(&directory.join(family.file()))?];
+    if let Some(further) = more.map(|more| more.join(family.file()))
+        && further.exists()
+    {
+        tables.push(Csv::read(&further)?);
+    }
+    collect(&tables, family)
 }
 
-pub(super) fn collect(csv: &Csv, family: Family) -> Result<Vec<Case>, OracleError> {
+pub(super) fn collect(tables: &[Csv], family: Family) -> Result<Vec<Case>, OracleError> {
     let mut cases: Vec<Case> = Vec::new();
-    for row in csv.rows()? {
+    let mut known: Vec<(Agent, Setting, u64)> = Vec::new();
+    let mut rows = Vec::new();
+    for table in tables {
+        rows.extend(table.rows()?);
+    }
+    for row in rows {
         let agent = agent(&row)?;
         let setting = setting(&row, family)?;
+        let seed: u64 = row.value("seed", "a whole number")?;
+        if known.contains(&(agent, setting, seed)) {
+            // The same run twice would make the spread look smaller than it is.
+            return Err(row.wrong("seed", &format!("{seed} has been given for this case before")));
+        }
+        known.push((agent, setting, seed));
         let metrics: &[(Metric, &str, f64)] = match family {
             Family::Fig1 => &[(Metric::Goodput, "goodput_mbps", 1.0)],
             Family::Fig6 => &[
@@ -301,15 +319,21 @@ mod tests {
                     Sack1,0.001,1,100,300,50,10,0.05,0.06\n\
                     Reno,0.001,1,100,300,50,10,0.05,0.06\n\
                     Sack1,0.001,2,100,300,50,10,0.07,0.08\n";
-        let csv = Csv::parse(Path::new("t.csv"), text).unwrap();
-        let cases = collect(&csv, Family::Fig7).unwrap();
+        let parsed = |name: &str, text: &str| Csv::parse(Path::new(name), text).unwrap();
+        let cases = collect(&[parsed("t.csv", text)], Family::Fig7).unwrap();
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].answers[0], (Metric::MeanLatency, vec![50.0, 70.0]));
         assert_eq!(cases[0].name(), "fig7 Sack1 0.1% 100/s");
-        let wrong = text.replace("Reno", "Rhino");
-        let csv = Csv::parse(Path::new("t.csv"), &wrong).unwrap();
-        let error = collect(&csv, Family::Fig7).unwrap_err().to_string();
-        assert!(error.starts_with("t.csv:3:1: model: `Rhino` is not an agent known here"), "{error}");
+        let error = |tables: &[Csv]| collect(tables, Family::Fig7).unwrap_err().to_string();
+        let wrong = error(&[parsed("t.csv", &text.replace("Reno", "Rhino"))]);
+        assert!(wrong.starts_with("t.csv:3:1: model: `Rhino` is not an agent known here"), "{wrong}");
+        // A second table adds seeds; the same seed again is refused.
+        let more = text.replace(",1,100,", ",8,100,").replace(",2,100,", ",9,100,").replace("0.07", "0.09");
+        let cases = collect(&[parsed("t.csv", text), parsed("more.csv", &more)], Family::Fig7).unwrap();
+        assert_eq!(cases.len(), 2);
+        assert_eq!(cases[0].answers[0], (Metric::MeanLatency, vec![50.0, 70.0, 50.0, 90.0]));
+        let twice = error(&[parsed("t.csv", text), parsed("more.csv", text)]);
+        assert_eq!(twice, "more.csv:2:13: seed: 1 has been given for this case before");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Plain comma-separated tables (no quotes) whose errors say file, line and column.
+//! Plain comma-separated tables (no quotes; lines that begin with # are comments) whose errors say file, line and column.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -27,7 +27,7 @@ impl Csv {
             .lines()
             .enumerate()
             .map(|(index, line)| (index + 1, line.trim_end().to_owned()))
-            .filter(|(_, line)| !line.is_empty());
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let Some((_, head)) = lines.next() else {
             return Err(at(file, 1, 1, "the file is empty; it should begin with a line of column names"));
         };
@@ -115,6 +115,11 @@ mod tests {
             Ok(())
         };
         csv.and_then(|csv| all(&csv)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn comments_are_no_rows_but_count_as_lines() {
+        assert_eq!(failure("# made by hand\na,b\n# half\nx,two\n"), "t.csv:4:3: b: `two` is not a number");
     }
 
     #[test]

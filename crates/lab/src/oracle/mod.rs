@@ -28,7 +28,8 @@ use crate::scenario::{Diagnostics, Scenario};
 pub enum OracleError {
     /// A table of ns-2's answers cannot be read.
     #[error(
-        "cannot read {}: {source}; the directory should hold fig1_reorder.csv, fig6_multihop.csv and fig7_sip.csv",
+        "cannot read {}: {source}; the directory should hold fig1_reorder.csv, fig6_multihop.csv and fig7_sip.csv (with \
+         further seeds: one of them)",
         file.display()
     )]
     Unreadable {
@@ -81,16 +82,35 @@ pub struct Advance<'a> {
     pub of: usize,
 }
 
-/// ns-2's answers from the tables in `directory`, of `families` only.
+/// ns-2's answers from the tables in `directory`, of `families` only. Tables of the same names and columns in `more` give
+/// further seeds.
 ///
 /// # Errors
 /// If a table cannot be read, or has a mistake, with file, line and column.
-pub fn read_cases(directory: &Path, families: &[Family]) -> Result<Vec<Case>, OracleError> {
+pub fn read_cases(
+    directory: &Path,
+    more: Option<&Path>,
+    families: &[Family],
+) -> Result<Vec<Case>, OracleError> {
+    if let Some(more) = more
+        && !Family::ALL.iter().any(|family| more.join(family.file()).exists())
+    {
+        let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(OracleError::Unreadable { file: more.to_owned(), source });
+    }
     let mut all = Vec::new();
     for &family in families {
-        all.extend(cases::read(directory, family)?);
+        all.extend(cases::read(directory, more, family)?);
     }
     Ok(all)
+}
+
+/// The cases in a table's text; `file` is what errors call it.
+///
+/// # Errors
+/// If the table has a mistake, with line and column.
+pub fn parse_cases(file: &Path, text: &str, family: Family) -> Result<Vec<Case>, OracleError> {
+    cases::collect(&[csv::Csv::parse(file, text)?], family)
 }
 
 /// Runs every case in Warpline with the seeds 1 to `seeds`, on all cores, and sets the answers beside ns-2's.

@@ -45,10 +45,10 @@ fn tcp(agent: Agent) -> Option<String> {
 }
 
 /// ns-2's one-way agents: RFC 2988 timer of 10 ms ticks, limited transmit (`singledup_`), no window validation.
-const CLASSIC: &str = "preset = \"ns2-sack1\", limited_transmit = true";
+const CLASSIC: &str = "preset = \"ns2-sack1\"";
 /// The Linux agents: timestamps, the kernel's timer, and a scoreboard that takes a segment for lost when one four above it
 /// has arrived.
-const LINUX: &str = "preset = \"ns2-sack1\", limited_transmit = true, timestamps = true, \
+const LINUX: &str = "preset = \"ns2-sack1\", timestamps = true, \
                      rto_variance = \"linux\", tick = \"0s\", initial_window = \"3p\", dupack_threshold = 4";
 
 /// The congestion control. ns-2's own agents count acknowledgements; its Linux agents count bytes in congestion avoidance

@@ -252,13 +252,15 @@ fn judge(case: &Case, metric: Metric, ns2: Estimate, warpline: Option<Estimate>)
     let difference_percent = warpline.as_ref().map(|warpline| percent(warpline.mean - ns2.mean));
     let verdict = match (&warpline, difference_percent) {
         (Some(_), Some(difference)) if difference.abs() <= 100.0 * TOLERANCE => Verdict::Agrees,
-        (Some(warpline), _) => match (interval(&ns2, warpline), reason(case)) {
-            (Some((low, high)), _) if low <= 0.0 && high >= 0.0 => {
-                Verdict::Chance { low_percent: percent(low), high_percent: percent(high) }
+        (Some(warpline), difference) => {
+            match (interval(&ns2, warpline), difference.and_then(|percent| reason(case, metric, percent))) {
+                (Some((low, high)), _) if low <= 0.0 && high >= 0.0 => {
+                    Verdict::Chance { low_percent: percent(low), high_percent: percent(high) }
+                }
+                (_, Some(reason)) => Verdict::Explained { reason },
+                (_, None) => Verdict::Unexplained,
             }
-            (_, Some(reason)) => Verdict::Explained { reason },
-            (_, None) => Verdict::Unexplained,
-        },
+        }
         (None, _) => Verdict::NotRun { reason: super::reasons::NOT_RUN },
     };
     Entry {

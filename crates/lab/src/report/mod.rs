@@ -26,6 +26,8 @@ pub use data::{
 };
 pub use page::render;
 
+use crate::results::ResultError;
+
 /// Why a report could not be made.
 #[derive(Debug, Error)]
 pub enum ReportError {
@@ -64,6 +66,17 @@ pub enum ReportError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl From<ResultError> for ReportError {
+    /// What can go wrong in reading a table.
+    fn from(error: ResultError) -> Self {
+        match error {
+            ResultError::Io { path, source, .. } => ReportError::Read { path, source },
+            ResultError::Damaged { path, why } => ReportError::Malformed { path, reason: why },
+            other => ReportError::Malformed { path: PathBuf::new(), reason: other.to_string() },
+        }
+    }
 }
 
 impl ReportData {

@@ -1,7 +1,7 @@
-//! Reading of a run's Parquet tables, batch by batch, without relying on more of the schema than is used.
+//! A run's tables as numbers and words, batch by batch, without relying on more of the schema than is used: a report can be
+//! made of runs whose tables have other columns than ours. The files are read by `results::tables`.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,12 +10,14 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 use super::ReportError;
 use super::data::Table;
+use crate::results::tables::BatchReader;
+
+/// Rows that are turned into numbers at once.
+const BATCH_ROWS: usize = 16_384;
 
 /// One batch of a table, by column.
 pub(super) struct Batch {
@@ -64,29 +66,13 @@ pub(super) fn scan(
     wanted: &[&str],
     mut visit: impl FnMut(&Batch),
 ) -> Result<bool, ReportError> {
-    let path = dir.join(format!("{table}.parquet"));
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(source) => return Err(ReportError::Read { path, source }),
+    let Some(batches) = BatchReader::open(&dir.join(format!("{table}.parquet")), wanted, BATCH_ROWS)? else {
+        return Ok(false);
     };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| malformed(&path, e))?;
-    let mask = if wanted.is_empty() {
-        ProjectionMask::all()
-    } else {
-        ProjectionMask::columns(builder.parquet_schema(), wanted.iter().copied())
-    };
-    let reader =
-        builder.with_projection(mask).with_batch_size(16_384).build().map_err(|e| malformed(&path, e))?;
-    for batch in reader {
-        let batch = batch.map_err(|e| malformed(&path, e))?;
-        visit(&convert(&batch));
+    for batch in batches {
+        visit(&convert(&batch?));
     }
     Ok(true)
-}
-
-fn malformed(path: &Path, reason: impl std::fmt::Display) -> ReportError {
-    ReportError::Malformed { path: PathBuf::from(path), reason: reason.to_string() }
 }
 
 fn convert(batch: &RecordBatch) -> Batch {

@@ -6,7 +6,7 @@ use crate::results::rows::LinkRow;
 use crate::results::summary::Summary;
 use crate::results::units::{TextTable, Unit, grouped};
 
-/// More flows than this are shown by group, more links as the busiest only.
+/// More flows than this are shown by group, of more links that tell something the busiest only.
 pub(crate) const MANY: usize = 20;
 
 /// The summary as lines of at most `width` characters, as far as names allow; columns that do not fit are left out, the least
@@ -24,8 +24,11 @@ pub fn render(summary: &Summary, width: usize) -> String {
         let _ = write!(text, "\nFlows\n{}", flows(summary).render(width));
     }
     if !summary.links.is_empty() {
-        let (shown, title) = busiest(&summary.links);
+        let (shown, title, rest) = telling(&summary.links);
         let _ = write!(text, "\n{title}\n{}", links(&shown).render(width));
+        if rest > 0 {
+            let _ = writeln!(text, "  {}: links.parquet", counted(rest as u64, "more link", "more links"));
+        }
     }
     text.push('\n');
     text.push_str(&totals(summary, width));
@@ -139,16 +142,31 @@ fn groups(summary: &Summary) -> TextTable {
     table
 }
 
-/// The links to show, and what stands above them.
-fn busiest(links: &[LinkRow]) -> (Vec<&LinkRow>, String) {
-    let mut shown: Vec<&LinkRow> = links.iter().collect();
-    if links.len() <= MANY {
-        return (shown, "Links".to_owned());
-    }
+/// Whether a link says something about what happened: it lost or marked packets, was used for a good part, or let packets
+/// wait for a time that shows beside an RTT. Access links and ways back that only passed packets on do not.
+fn tells(link: &LinkRow) -> bool {
+    let busy = link.utilisation.is_some_and(|share| share >= 0.5);
+    busy || link.drops() > 0 || link.marks > 0 || link.queue_delay_mean_ms >= 5.0
+}
+
+/// The links to show, what stands above them, and how many are left out.
+fn telling(links: &[LinkRow]) -> (Vec<&LinkRow>, String, usize) {
+    let mut shown: Vec<&LinkRow> = links.iter().filter(|link| tells(link)).collect();
     let busy = |link: &LinkRow| (link.utilisation.unwrap_or(0.0), link.drops());
-    shown.sort_by(|a, b| busy(b).0.total_cmp(&busy(a).0).then(busy(b).1.cmp(&busy(a).1)));
-    shown.truncate(MANY);
-    (shown, format!("Links, the {MANY} busiest of {}", links.len()))
+    let by_use =
+        |a: &&LinkRow, b: &&LinkRow| busy(b).0.total_cmp(&busy(a).0).then_with(|| busy(b).1.cmp(&busy(a).1));
+    if shown.is_empty() {
+        // Nothing happened on any: the most used one shows how little.
+        shown.extend(links.iter().min_by(by_use));
+    }
+    let mut title = "Links".to_owned();
+    if shown.len() > MANY {
+        title = format!("Links, the {MANY} busiest of {}", shown.len());
+        shown.sort_by(by_use);
+        shown.truncate(MANY);
+    }
+    let rest = links.len() - shown.len();
+    (shown, title, rest)
 }
 
 fn links(links: &[&LinkRow]) -> TextTable {
@@ -190,6 +208,33 @@ mod tests {
                 assert!(line.chars().count() <= width, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn links_on_which_nothing_happened_are_only_counted() {
+        let mut links = example::links();
+        let idle = links[1].clone();
+        let named = |name: &str| LinkRow { name: name.to_owned(), ..idle.clone() };
+        let mut slow = named("slow>r1");
+        slow.queue_delay_mean_ms = 30.0;
+        let mut full = named("full>r1");
+        full.utilisation = Some(0.9);
+        links.extend([named("client>r1"), slow, full]);
+        let of = |links: Vec<LinkRow>| render(&Summary::new(Default::default(), Vec::new(), links), 100);
+        let text = of(links.clone());
+        for (name, shown) in
+            [("r1>r2", true), ("r2>r1", false), ("client>r1", false), ("slow>r1", true), ("full>r1", true)]
+        {
+            assert_eq!(text.contains(name), shown, "{name}: {text}");
+        }
+        assert!(text.contains("\n  2 more links: links.parquet\n"), "{text}");
+        // Where nothing happened at all, the busiest is shown; where there are too many, the busiest of them.
+        let mut less = named("less");
+        less.utilisation = Some(0.01);
+        let text = of(vec![less, idle.clone()]);
+        assert!(text.contains("r2>r1") && text.contains("1 more link: links.parquet"), "{text}");
+        let many = of(vec![links[0].clone(); 30]);
+        assert!(many.contains("the 20 busiest of 30") && many.contains("10 more links"), "{many}");
     }
 
     #[test]

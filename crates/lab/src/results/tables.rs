@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -68,19 +68,54 @@ impl Table {
     /// # Errors
     /// If it cannot be opened, or is not Parquet.
     pub fn read(path: &Path) -> Result<Table, ResultError> {
-        let file = File::open(path).map_err(|error| ResultError::io("read", path, error))?;
-        let damaged = |why: String| ResultError::Damaged { path: path.to_owned(), why };
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
-            .map_err(|error| damaged(error.to_string()))?
-            .with_batch_size(ROW_GROUP_ROWS);
-        let schema = Arc::clone(builder.schema());
-        let batches = builder
-            .build()
-            .map_err(|error| damaged(error.to_string()))?
-            .collect::<Result<_, _>>()
-            .map_err(|error| damaged(error.to_string()))?;
-        Ok(Table { schema, batches })
+        let Some(reader) = BatchReader::open(path, &[], ROW_GROUP_ROWS)? else {
+            return Err(ResultError::io("read", path, io::ErrorKind::NotFound.into()));
+        };
+        let schema = Arc::clone(&reader.schema);
+        Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
     }
+}
+
+/// Reads a Parquet file batch by batch: the one place where a run's tables are read from.
+pub(crate) struct BatchReader {
+    path: PathBuf,
+    schema: SchemaRef,
+    batches: ParquetRecordBatchReader,
+}
+
+impl BatchReader {
+    /// Opens the file for the columns in `wanted` (all when empty; names that it does not have are passed over), in batches of
+    /// at most `rows`. None when there is no such file.
+    pub(crate) fn open(path: &Path, wanted: &[&str], rows: usize) -> Result<Option<Self>, ResultError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ResultError::io("read", path, error)),
+        };
+        let damaged = |why: &dyn std::fmt::Display| damaged(path, why);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+        let mask = if wanted.is_empty() {
+            ProjectionMask::all()
+        } else {
+            ProjectionMask::columns(builder.parquet_schema(), wanted.iter().copied())
+        };
+        let schema = Arc::clone(builder.schema());
+        let batches =
+            builder.with_projection(mask).with_batch_size(rows).build().map_err(|error| damaged(&error))?;
+        Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
+    }
+}
+
+impl Iterator for BatchReader {
+    type Item = Result<RecordBatch, ResultError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.batches.next()?.map_err(|error| damaged(&self.path, &error)))
+    }
+}
+
+fn damaged(path: &Path, why: &dyn std::fmt::Display) -> ResultError {
+    ResultError::Damaged { path: path.to_owned(), why: why.to_string() }
 }
 
 /// All tables of a run, in memory.

@@ -47,8 +47,8 @@ pub enum TcpPreset {
     /// NewReno of 1999 (RFC 2582): partial ACKs, limited transmit, initial window 2.
     #[serde(rename = "1999-newreno")]
     Newreno1999,
-    /// ns-2's Agent/TCP/Sack1 with a delayed-ACK sink as ns-2 users run it: SACK, no timestamps, no undo, no RACK, initial
-    /// window 2, delayed ACK 100 ms, smallest RTO 200 ms, unlimited window.
+    /// ns-2's Agent/TCP/Sack1 with a delayed-ACK sink as ns-2 users run it: SACK, limited transmit (`singledup_`), no timestamps,
+    /// no undo, no RACK, initial window 2, delayed ACK 100 ms, smallest RTO 200 ms, unlimited window.
     #[serde(rename = "ns2-sack1")]
     Ns2Sack1,
 }
@@ -250,7 +250,7 @@ impl TcpPreset {
             TcpPreset::Ns2Sack1 => TcpOptions {
                 recovery: Some(Recovery::Sack),
                 sack: Some(true),
-                limited_transmit: Some(false),
+                limited_transmit: Some(true),
                 nagle: Some(false),
                 delayed_ack: ms(100),
                 max_rto: ms(60_000),

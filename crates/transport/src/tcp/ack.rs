@@ -321,7 +321,7 @@ impl<C: CongestionControl> Connection<C> {
         self.refresh_window();
         if advanced {
             self.retries = 0;
-            self.rearm(now);
+            self.rearm_unless_impatient(now);
         }
         self.rearm_reordering();
         if self.recording {

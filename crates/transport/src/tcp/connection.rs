@@ -133,6 +133,9 @@ pub struct Connection<C> {
     pub(super) probe_is_retransmission: bool,
     /// RFC 6675 rescue retransmission: one per recovery.
     pub(super) rescued: bool,
+    /// Without SACK: the first partial acknowledgement of the recovery has restarted the retransmission timer, and no other
+    /// does (RFC 6582 section 3.2 step 3).
+    pub(super) partial: bool,
     /// Time-outs without progress.
     pub(super) retries: u32,
     /// Zero-window probes in a row.
@@ -213,6 +216,7 @@ impl<C: CongestionControl> Connection<C> {
             probe_end: 0,
             probe_is_retransmission: false,
             rescued: false,
+            partial: false,
             retries: 0,
             persist_count: 0,
             ramp: u64::MAX,

@@ -120,7 +120,7 @@ impl<C: CongestionControl> Connection<C> {
                 Phase::Open | Phase::Disorder | Phase::Cwr => {
                     self.dupacks >= threshold && self.una > self.recover
                 }
-                // Step 3, partial acknowledgement. The retransmission timer restarts with each: "slow but steady".
+                // Step 3, partial acknowledgement.
                 Phase::Recovery => advanced && self.una < self.high_seq,
                 Phase::Loss => false,
             };
@@ -176,6 +176,7 @@ impl<C: CongestionControl> Connection<C> {
         self.set_phase(now, Phase::Recovery);
         self.force_retransmit = true;
         self.rescued = false;
+        self.partial = false;
         self.probe_end = 0;
         self.pending &= !pending::TAIL_PROBE;
         if self.auxiliary == Auxiliary::TailProbe {
@@ -216,7 +217,9 @@ impl<C: CongestionControl> Connection<C> {
         if self.phase != Phase::Loss || self.retries <= 1 {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
-            self.undo.arm(self.una, self.config.undo);
+            // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
+            let impatient = self.phase == Phase::Recovery && self.partial;
+            self.undo.arm(self.una, self.config.undo && !impatient);
         }
         self.flight_before = 0;
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
@@ -243,6 +246,17 @@ impl<C: CongestionControl> Connection<C> {
         self.force_retransmit = trigger == LossTrigger::Rto;
         self.pacer.reset();
         self.refresh_window();
+    }
+
+    /// Data was acknowledged: the deadlines start anew, but for all partial acknowledgements of a recovery without SACK
+    /// after its first. A window with many holes, of which such a recovery fills one per round trip, so ends in a time-out
+    /// (RFC 6582 sections 3.2 and 4, the "impatient" variant).
+    pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
+        let partial = self.phase == Phase::Recovery && !self.sack_used;
+        if !(partial && self.partial) {
+            self.rearm(now);
+        }
+        self.partial = partial;
     }
 
     fn leave_episode(&mut self, now: Timestamp) {

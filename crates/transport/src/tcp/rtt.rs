@@ -13,7 +13,7 @@ pub(super) struct Rtt {
     /// Linux: mean deviation now, and its maximum within the current round trip.
     mdev: u64,
     mdev_max: u64,
-    /// Linux: the round trip ends when this is acknowledged.
+    /// The round trip ends when this is acknowledged.
     round_end: u64,
     min: u64,
     rto: u64,
@@ -45,6 +45,10 @@ impl Rtt {
     }
 
     /// A sample. `una` and `nxt` tell round trips apart. A valid sample ends back-off (RFC 6298 section 5, Karn).
+    ///
+    /// RFC 6298's gains are for one sample per round trip (its section 3), as BSD and ns-2 take them: taken with every
+    /// acknowledgement they would leave in RTTVAR only how much neighbours differ, and a time-out close above the RTT. The
+    /// others of a round trip are left out. Linux's estimator takes all.
     #[inline]
     pub(super) fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
         let r = rtt.as_nanos().max(1);
@@ -53,11 +57,13 @@ impl Rtt {
             self.srtt = r;
             self.rttvar = r / 2;
             self.mdev = r / 2;
+            self.round_end = nxt;
             if self.linux {
                 self.rttvar = self.rttvar.max(self.min_rto / 4);
                 self.mdev_max = self.rttvar;
-                self.round_end = nxt;
             }
+        } else if !self.linux && una < self.round_end {
+            return;
         } else {
             let error = r as i64 - self.srtt as i64;
             self.srtt = (self.srtt as i64 + (error >> 3)).max(1) as u64;
@@ -66,6 +72,7 @@ impl Rtt {
             } else {
                 let deviation = error.unsigned_abs() as i64 - self.rttvar as i64;
                 self.rttvar = (self.rttvar as i64 + (deviation >> 2)) as u64;
+                self.round_end = nxt;
             }
         }
         let variance = (self.rttvar * 4).max(self.granularity);
@@ -168,6 +175,24 @@ mod tests {
         // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
         assert_eq!(rtt.srtt(), millis(110));
         assert_eq!(rtt.rto(), millis(340));
+    }
+
+    #[test]
+    fn rfc_6298_takes_one_sample_per_round_trip() {
+        let config = TcpConfig { rto_variance: RtoVariance::Rfc6298, ..TcpConfig::default() };
+        let mut rtt = Rtt::new(&config);
+        rtt.sample(millis(100), 1, 100);
+        // Still of the round trip that began with the first sample.
+        rtt.sample(millis(500), 99, 150);
+        assert_eq!(rtt.srtt(), millis(100));
+        rtt.sample(millis(180), 100, 200);
+        assert_eq!(rtt.srtt(), millis(110));
+        rtt.sample(millis(500), 199, 250);
+        assert_eq!(rtt.rto(), millis(340));
+        let mut linux = Rtt::new(&TcpConfig::default());
+        linux.sample(millis(100), 1, 100);
+        linux.sample(millis(180), 2, 150);
+        assert_eq!(linux.srtt(), millis(110));
     }
 
     #[test]

@@ -326,7 +326,8 @@ impl<C: CongestionControl> Connection<C> {
         self.stats.retransmitted_bytes += u64::from(segment.len);
         self.stats.data_segments_sent += 1;
         self.after_sending(now, &segment);
-        if sent.seq == self.una || !self.alarm_at.is_set() {
+        let patient = !(self.phase == Phase::Recovery && self.partial);
+        if sent.seq == self.una && patient || !self.alarm_at.is_set() {
             self.alarm = Alarm::Retransmit;
             self.alarm_at = now + self.rtt.rto();
         }
