@@ -20,8 +20,8 @@ const VEGAS_REORDERING: &str = "ns-2's Vegas answers a fast retransmission by ta
 const VEGAS_HOPS: &str = "ns-2's Vegas compares the packets sent in a round with those that are out just after an acknowledgement, one or two fewer \
      where they are delayed, and rounds to whole packets (tcp-vegas.cc): it leaves about that many more in the queue than \
      alpha and beta say. Warpline compares exactly. At windows of a few segments that is a large part of the rate. Checked: \
-     with alpha and beta half a segment higher, 2 and 4 hops come within 8 % of ns-2's mean of five seeds, and with one \
-     segment more, 8 hops within 3 %.";
+     with alpha and beta half a segment higher, two seeds of 2 and 4 hops come within 8 % of ns-2's mean of five, and with \
+     one segment more, those of 8 hops within 3 %.";
 
 const LINUX_REORDERING: &str = "ns-2's Linux agents find losses by FACK: a segment is lost when the highest SACK block is four above it, however many of \
      those between have arrived, and their window is back at the threshold after each recovery. Warpline counts the segments \
@@ -33,9 +33,9 @@ const LINUX_CUBIC: &str = "ns-2's Linux:cubic retransmits tens of thousands of p
 
 const SATURATION: &str = "Latency near the rate that the connection can carry magnifies small differences of that rate. At 2 % of loss, with more \
      than it can carry, eight seeds of each delivered 2 % (Tahoe), 4 % (Reno), 5 % (Sack1) and 7 % (Newreno) fewer messages in \
-     Warpline than in ns-2; the others wait, so that the mean latency is some 20 % larger. At 1 % the same few percent bring \
-     the connection from below the offered rate to about it. Why it carries that much less is not known. Checked by counting \
-     what was delivered; it is no matter of few seeds, as an earlier version of this text had it.";
+     Warpline than in ns-2; the others wait, which makes the mean latency 11 to 24 % larger (Tahoe's as large). At 1 % the \
+     same few percent bring the connection from below the offered rate to about it. Why it carries that much less is not \
+     known. Checked by counting what was delivered.";
 
 /// The reason for a difference of `percent` of ns-2's answer, as far as it is known.
 pub(super) fn reason(case: &Case, metric: Metric, percent: f64) -> Option<&'static str> {
