@@ -38,11 +38,15 @@ for target in "${targets[@]}"; do
 	case $target in
 	scenario) seeds=(../scenarios) ;;
 	esac
+	log=$(mktemp)
+	status=0
 	"target/$host/release/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=4096 \
-		-print_final_stats=1 -artifact_prefix="artifacts/$target/" "corpus/$target" "${seeds[@]}" 2>&1 |
-		grep -E 'ERROR|panicked|assertion|artifact|Done|stat::(number_of|new_units|peak)' || true
-	if [ -n "$(ls -A "artifacts/$target")" ]; then
-		echo "$target failed; the input is in fuzz/artifacts/$target" >&2
+		-print_final_stats=1 -artifact_prefix="artifacts/$target/" "corpus/$target" "${seeds[@]}" >"$log" 2>&1 || status=$?
+	grep -E 'ERROR|panicked|assertion|artifact|Done|stat::(number_of|new_units|peak)' "$log" || true
+	if [ "$status" -ne 0 ]; then
+		tail -n 20 "$log" >&2
+		echo "$target failed (exit code $status); the input, if one is to blame, is in fuzz/artifacts/$target" >&2
 		exit 1
 	fi
+	rm -f "$log"
 done
