@@ -123,6 +123,24 @@ pub fn be_punctual() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
+/// Asks the kernel to let this thread run before all ordinary ones as soon as it wakes (`SCHED_FIFO`, sched(7)), where there is
+/// another core for those. What it starts runs as usual. Returns whether that was granted: root's is, an ordinary user's mostly not.
+pub fn be_first() -> bool {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return false;
+    }
+    let parameters = nix::libc::sched_param { sched_priority: 1 };
+    // SAFETY: the pointer is to a sched_param that lives through the call; 0 stands for the calling thread.
+    let result = unsafe {
+        nix::libc::sched_setscheduler(
+            0,
+            nix::libc::SCHED_FIFO | nix::libc::SCHED_RESET_ON_FORK,
+            &raw const parameters,
+        )
+    };
+    result == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,8 +77,10 @@ impl Child {
         let spawned = unsafe { command.pre_exec(prepare) }.spawn();
         let child = spawned.map_err(fail)?;
         let pid = rustix::process::Pid::from_child(&child);
-        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            .map_err(|errno| ShellError::System { what: "watch the command (Linux 5.3)", source: errno.into() })?;
+        let pidfd =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).map_err(|errno| {
+                ShellError::System { what: "watch the command (Linux 5.3)", source: errno.into() }
+            })?;
         Ok(Child { child, pidfd })
     }
 
