@@ -19,7 +19,7 @@ use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{LagPolicy, RealClock, Waiting, be_first, be_punctual};
+use crate::clock::{LagPolicy, Precedence, RealClock, Waiting, be_punctual};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -257,10 +257,9 @@ impl Emulator {
         mut observe: impl FnMut(Turn<'_, W>) -> Control,
     ) -> Result<Ended, EmulatorError> {
         be_punctual();
-        if self.config.precedence {
-            // Without it what is late is late, and counted.
-            be_first();
-        }
+        // Where it is not granted, what is late is late, and counted.
+        let mut precedence = self.config.precedence.then(Precedence::ask);
+        let mut worked = thread_time();
         let mut woken = false;
         let mut looked = self.clock.now();
         loop {
@@ -276,6 +275,10 @@ impl Emulator {
             let mut next = network.next_event().unwrap_or(until).min(until);
             if horizon.saturating_since(looked) >= LOOK {
                 // Waiting for nothing: a look at all descriptors.
+                if let Some(precedence) = &mut precedence {
+                    let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
+                    precedence.adapt(work as f64 / (horizon - looked).as_nanos() as f64);
+                }
                 looked = horizon;
                 next = Timestamp::ZERO;
             }

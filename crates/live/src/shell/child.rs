@@ -106,6 +106,7 @@ impl Child {
     /// Ends it, if it has not ended yet.
     pub(super) fn end(&mut self) {
         if self.poll().is_none() {
+            // What it has started is found by its mark.
             self.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }

@@ -47,10 +47,9 @@ impl Wires {
         let base = NetNs::current()?;
         let (inside, middle) = (NetNs::create()?, NetNs::create()?);
         entry.session.base = base.inode().map_err(system("tell namespaces apart"))?;
-        entry.session.namespaces = vec![inside.inode().map_err(system("tell namespaces apart"))?];
-        if own_base {
-            entry.session.namespaces.push(entry.session.base);
-        }
+        // The base, too: what --base started is there.
+        entry.session.namespaces =
+            vec![inside.inode().map_err(system("tell namespaces apart"))?, entry.session.base];
         let mut netlink = Netlink::open()?;
         if own_base {
             netlink.set_up("lo", true)?;
