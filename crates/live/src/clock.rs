@@ -127,7 +127,8 @@ pub fn be_punctual() {
 ///
 /// While it mostly waits it runs as soon as it wakes (`SCHED_FIFO`, sched(7)). A thread that keeps a core busy must not do that:
 /// the kernel stops such a one for 50 ms in each second, so that others are not starved (`sched_rt_runtime_us`, or the fair
-/// server of Linux 6.12). It then runs as an ordinary thread with the highest weight (nice -20). What it starts runs as usual. All of
+/// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Either
+/// then runs as an ordinary thread with the highest weight (nice -20). What it starts runs as usual. All of
 /// this is granted to root, and mostly not to ordinary users.
 #[derive(Debug, Default)]
 pub struct Precedence {
@@ -137,6 +138,8 @@ pub struct Precedence {
 
 /// Shares of a core above which a thread is busy, and below which it is not.
 const BUSY: (f64, f64) = (0.7, 0.5);
+/// The same for wake-ups in a second.
+const OFTEN: (f64, f64) = (10_000.0, 7_000.0);
 
 impl Precedence {
     /// Asks for precedence of the calling thread.
@@ -150,11 +153,11 @@ impl Precedence {
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has taken of late.
-    pub fn adapt(&mut self, share: f64) {
-        if self.first && share > BUSY.0 {
+    /// Adapts to the share of a core that the thread has taken of late, and to how often it has woken in a second.
+    pub fn adapt(&mut self, share: f64, wakes: f64) {
+        if self.first && (share > BUSY.0 || wakes > OFTEN.0) {
             self.set(false);
-        } else if !self.first && share < BUSY.1 {
+        } else if !self.first && share < BUSY.1 && wakes < OFTEN.1 {
             self.set(true);
         }
     }

@@ -259,7 +259,7 @@ impl Emulator {
         be_punctual();
         // Where it is not granted, what is late is late, and counted.
         let mut precedence = self.config.precedence.then(Precedence::ask);
-        let mut worked = thread_time();
+        let (mut worked, mut turned) = (thread_time(), self.ledger.turns);
         let mut woken = false;
         let mut looked = self.clock.now();
         loop {
@@ -276,8 +276,10 @@ impl Emulator {
             if horizon.saturating_since(looked) >= LOOK {
                 // Waiting for nothing: a look at all descriptors.
                 if let Some(precedence) = &mut precedence {
+                    let span = (horizon - looked).as_secs_f64();
                     let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
-                    precedence.adapt(work as f64 / (horizon - looked).as_nanos() as f64);
+                    let turns = self.ledger.turns - std::mem::replace(&mut turned, self.ledger.turns);
+                    precedence.adapt(work as f64 / 1e9 / span, turns as f64 / span);
                 }
                 looked = horizon;
                 next = Timestamp::ZERO;
