@@ -247,18 +247,23 @@ fn a_hard_limit_stops_an_emulator_that_lags() {
         EmulatorConfig { lag: LagPolicy::Hard(TimeDelta::from_millis(50)), ..EmulatorConfig::default() };
     let mut emulator = bed.emulator(config);
     let (mut network, mut world) = network(TimeDelta::from_millis(10), None);
-    nix::unistd::write(bed.raw(0), &frame(10)).unwrap();
+    let from = bed.raw(0);
     let mut first = true;
     let end = emulator.clock().now() + TimeDelta::from_secs(5);
     let ran = emulator.run(&mut network, &mut world, end, &[], |_| {
         if std::mem::take(&mut first) {
-            // Whoever observes takes far too long.
+            // Whoever observes takes far too long: the packet was due in the meantime.
+            nix::unistd::write(&from, &frame(10)).unwrap();
             let long = rustix::event::Timespec { tv_sec: 0, tv_nsec: 150_000_000 };
             rustix::event::poll(&mut [], Some(&long)).unwrap();
         }
         Control::Continue
     });
-    assert!(matches!(ran, Err(EmulatorError::Lag { by, .. }) if by > TimeDelta::from_millis(50)), "{ran:?}");
+    assert!(
+        matches!(ran, Err(EmulatorError::Lag { by, .. }) if by > TimeDelta::from_millis(50)),
+        "{ran:?} {:?}",
+        emulator.audit()
+    );
 }
 
 #[test]
