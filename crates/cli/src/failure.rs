@@ -18,6 +18,9 @@ pub(crate) enum Code {
     Output,
     /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. 128 + SIGINT, as shells count.
     Interrupted,
+    /// A command that was run ended with this code, which becomes ours.
+    #[cfg(target_os = "linux")]
+    Command(u8),
 }
 
 impl Code {
@@ -29,6 +32,8 @@ impl Code {
             Code::Usage => 2,
             Code::Output => 3,
             Code::Interrupted => 130,
+            #[cfg(target_os = "linux")]
+            Code::Command(code) => code,
         }
     }
 }
@@ -58,6 +63,12 @@ impl Failure {
     /// Results could not be written.
     pub(crate) fn output(message: impl Display) -> Self {
         Failure { code: Code::Output, message: message.to_string() }
+    }
+
+    /// A command could not be started; `code` is what shells say then.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn command(code: u8, message: impl Display) -> Self {
+        Failure { code: Code::Command(code), message: message.to_string() }
     }
 
     /// Puts the message on stderr and gives the exit code.

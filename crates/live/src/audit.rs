@@ -191,7 +191,11 @@ mod tests {
         ledger.note(TimeDelta::from_millis(3), 11);
         audit.lateness = ledger.lateness();
         assert!(!audit.kept_pace());
-        assert!(audit.render().starts_with("The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"));
+        assert!(
+            audit.render().starts_with(
+                "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
+            )
+        );
         let (lateness, lost) = (Lateness::default(), 1);
         assert!(!Audit { lateness, lost_outside: lost, ..Audit::default() }.kept_pace());
     }

@@ -41,8 +41,7 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
         return;
     }
     datagram[at..at + 2].fill(0);
-    let pseudo =
-        sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
+    let pseudo = sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
     let checksum = match folded(pseudo + sum(&datagram[start..])) {
         // RFC 768: zero says that there is none.
         0 if header.protocol == UDP => 0xffff,
@@ -70,7 +69,7 @@ mod tests {
                 bytes
             };
             let start = bytes.len();
-            bytes.extend((0..transport).map(|i| i as u8 * 37));
+            bytes.extend((0..transport).map(|i| (i as u8).wrapping_mul(37)));
             let header = read(&bytes).unwrap();
             complete(&mut bytes, &header);
             let addresses = if version == 4 { 12..20 } else { 8..40 };
@@ -85,7 +84,8 @@ mod tests {
 
     #[test]
     fn what_is_too_short_is_left_alone() {
-        let mut bytes = vec![0x45, 0, 0, 25, 0, 0, 0, 0, 64, UDP, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5];
+        let mut bytes =
+            vec![0x45, 0, 0, 25, 0, 0, 0, 0, 64, UDP, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5];
         let (before, header) = (bytes.clone(), read(&bytes).unwrap());
         complete(&mut bytes, &header);
         assert_eq!(bytes, before);

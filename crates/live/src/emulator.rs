@@ -19,7 +19,7 @@ use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{LagPolicy, RealClock, Waiting, be_punctual};
+use crate::clock::{LagPolicy, Precedence, RealClock, Waiting, be_punctual};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -28,6 +28,8 @@ use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 pub struct EmulatorConfig {
     /// How it waits.
     pub waiting: Waiting,
+    /// Whether to ask for precedence over ordinary threads, so that a busy machine does not make it late.
+    pub precedence: bool,
     /// What it does when it cannot keep up.
     pub lag: LagPolicy,
     /// Packets that leave later than this after they were due count as late.
@@ -42,6 +44,7 @@ impl Default for EmulatorConfig {
     fn default() -> Self {
         EmulatorConfig {
             waiting: Waiting::default(),
+            precedence: true,
             lag: LagPolicy::BestEffort,
             late: TimeDelta::from_millis(1),
             mtu: 1500,
@@ -254,6 +257,9 @@ impl Emulator {
         mut observe: impl FnMut(Turn<'_, W>) -> Control,
     ) -> Result<Ended, EmulatorError> {
         be_punctual();
+        // Where it is not granted, what is late is late, and counted.
+        let mut precedence = self.config.precedence.then(Precedence::ask);
+        let (mut worked, mut turned) = (thread_time(), self.ledger.turns);
         let mut woken = false;
         let mut looked = self.clock.now();
         loop {
@@ -269,6 +275,12 @@ impl Emulator {
             let mut next = network.next_event().unwrap_or(until).min(until);
             if horizon.saturating_since(looked) >= LOOK {
                 // Waiting for nothing: a look at all descriptors.
+                if let Some(precedence) = &mut precedence {
+                    let span = (horizon - looked).as_secs_f64();
+                    let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
+                    let turns = self.ledger.turns - std::mem::replace(&mut turned, self.ledger.turns);
+                    precedence.adapt(work as f64 / 1e9 / span, turns as f64 / span);
+                }
                 looked = horizon;
                 next = Timestamp::ZERO;
             }
@@ -355,7 +367,7 @@ impl Emulator {
 
     /// Waits until `deadline` (zero for a look at `wake` only), or until something comes in or one of `wake` is readable.
     /// Returns whether that is so.
-    fn wait(&self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
+    fn wait(&mut self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
         let Waiting { spin, linger } = self.config.waiting;
         // Only rings can be looked at without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
@@ -373,15 +385,24 @@ impl Emulator {
                 continue;
             }
             let sleep = left.saturating_sub(spin).as_nanos();
-            let sleep = Timespec { tv_sec: (sleep / 1_000_000_000) as i64, tv_nsec: (sleep % 1_000_000_000) as i64 };
+            let sleep =
+                Timespec { tv_sec: (sleep / 1_000_000_000) as i64, tv_nsec: (sleep % 1_000_000_000) as i64 };
             let ports = self.ports.iter().map(|port| port.fd());
-            let mut fds: Vec<PollFd<'_>> =
-                ports.chain(wake.iter().copied()).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let mut fds: Vec<PollFd<'_>> = ports
+                .chain(wake.iter().copied())
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
             match poll(&mut fds, Some(&sleep)) {
                 Ok(0) if !look => {}
                 Ok(_) => {
-                    let wake = &fds[self.ports.len()..];
-                    return Ok(wake.iter().any(|fd| !fd.revents().is_empty()));
+                    let shown: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+                    let (ports, wake) = shown.split_at(self.ports.len());
+                    for (port, shown) in self.ports.iter_mut().zip(ports) {
+                        if shown.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+                            port.check()?;
+                        }
+                    }
+                    return Ok(wake.iter().any(|shown| !shown.is_empty()));
                 }
                 // A signal: whoever handles it may want to stop.
                 Err(rustix::io::Errno::INTR) => return Ok(true),

@@ -29,6 +29,7 @@ pub mod audit;
 pub mod checksum;
 pub mod clock;
 pub mod datagram;
+pub mod doctor;
 pub mod emulator;
 pub mod nat;
 pub mod netlink;

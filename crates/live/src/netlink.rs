@@ -12,8 +12,8 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
-    LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -86,7 +86,12 @@ impl Netlink {
     }
 
     /// Sends a request and waits for what the kernel says to it.
-    fn request(&mut self, message: RouteNetlinkMessage, flags: u16, what: impl FnOnce() -> String) -> Result<(), NetlinkError> {
+    fn request(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), NetlinkError> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
@@ -102,7 +107,8 @@ impl Netlink {
         self.socket.send(request, 0)?;
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).map_err(io::Error::other)?;
+            let answer =
+                NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes).map_err(io::Error::other)?;
             if answer.header.sequence_number != self.sequence {
                 continue;
             }
@@ -214,7 +220,9 @@ impl Netlink {
         if prefix_len > 0 {
             message.attributes.push(RouteAttribute::Destination(RouteAddress::from(destination)));
         }
-        message.attributes.extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::from(gateway))));
+        message
+            .attributes
+            .extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::from(gateway))));
         self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE, || {
             format!("route {destination}/{prefix_len} to {name}")
         })

@@ -79,7 +79,8 @@ impl Entry {
         let id = format!("{pid}-{started}");
         let session = Session { id, pid, started, what: what.to_owned(), ..Session::default() };
         let directory = directory();
-        let path = fs::create_dir_all(&directory).ok().map(|()| directory.join(format!("{}.json", session.id)));
+        let path =
+            fs::create_dir_all(&directory).ok().map(|()| directory.join(format!("{}.json", session.id)));
         let entry = Entry { path, session };
         entry.save();
         entry
@@ -131,7 +132,9 @@ pub fn clean() -> io::Result<Cleaned> {
     let mut gone = Vec::new();
     let mut alive = Vec::new();
     for path in paths {
-        let Ok(session) = fs::read(&path).map(|text| serde_json::from_slice::<Session>(&text)) else { continue };
+        let Ok(session) = fs::read(&path).map(|text| serde_json::from_slice::<Session>(&text)) else {
+            continue;
+        };
         let Ok(session) = session else {
             // Not one of ours, or cut short by a full disk: nothing can be learnt from it.
             if path.extension().is_some_and(|e| e == "json" || e == "new") {
@@ -166,11 +169,14 @@ pub fn processes(session: &Session) -> Vec<i32> {
     let mark = format!("{MARK}={}", session.id);
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
         if pid == std::process::id() as i32 || pid == session.pid && started(pid) == Some(session.started) {
             continue;
         }
-        let namespace = fs::metadata(format!("/proc/{pid}/ns/net")).map(|m| std::os::unix::fs::MetadataExt::ino(&m));
+        let namespace =
+            fs::metadata(format!("/proc/{pid}/ns/net")).map(|m| std::os::unix::fs::MetadataExt::ino(&m));
         if !namespace.is_ok_and(|inode| session.namespaces.contains(&inode)) {
             continue;
         }
@@ -257,6 +263,6 @@ mod tests {
             namespaces: namespace.into_iter().collect(),
             ..Session::default()
         };
-        assert_eq!(processes(&session), []);
+        assert!(processes(&session).is_empty());
     }
 }

@@ -2,12 +2,18 @@
 
 mod bench;
 mod check;
+#[cfg(target_os = "linux")]
+mod clean;
 mod compare;
 mod completions;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod oracle;
 mod report;
 mod run;
 mod schema;
+#[cfg(target_os = "linux")]
+mod shell;
 
 use clap::Subcommand;
 
@@ -32,12 +38,18 @@ Start with:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    #[cfg(target_os = "linux")]
+    Shell(shell::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
     Schema(schema::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
+    #[cfg(target_os = "linux")]
+    Doctor(doctor::Args),
+    #[cfg(target_os = "linux")]
+    Clean(clean::Args),
     Completions(completions::Args),
 }
 
@@ -49,12 +61,18 @@ impl Command {
     pub(crate) fn execute(self) -> Result<Code, Failure> {
         match self {
             Command::Run(args) => run::execute(args),
+            #[cfg(target_os = "linux")]
+            Command::Shell(args) => shell::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
             Command::Schema(args) => schema::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Doctor(args) => doctor::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
         }
     }

@@ -9,4 +9,6 @@ mod inputs;
 #[cfg(unix)]
 mod interrupt;
 mod run;
+#[cfg(target_os = "linux")]
+mod shell;
 mod support;

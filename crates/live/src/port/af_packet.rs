@@ -109,11 +109,14 @@ impl AfPacketPort {
             let name = name.clone();
             move |source: io::Error| PortError::System { name, what, source }
         };
-        let index = nix::net::if_::if_nametoindex(name.as_str())
-            .map_err(|errno| fail("find it in this network namespace (ip link lists what there is)")(errno.into()))?;
+        let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(|errno| {
+            fail("find it in this network namespace (ip link lists what there is)")(errno.into())
+        })?;
         // Protocol 0: nothing comes in until the socket is bound, so no frame of another interface is ever seen.
         // SAFETY: no pointers are passed.
-        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        let socket = unsafe {
+            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+        };
         let socket = Errno::result(socket)
             .map_err(|errno| fail("open a packet socket (needs CAP_NET_RAW)")(errno.into()))?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
@@ -131,7 +134,8 @@ impl AfPacketPort {
         let request = layout(config.ring.max(64), slot);
         set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(fail("make the receive ring"))?;
-        let ring = RxRing::map(&socket, &request).map_err(|errno| fail("map the receive ring")(errno.into()))?;
+        let ring =
+            RxRing::map(&socket, &request).map_err(|errno| fail("map the receive ring")(errno.into()))?;
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
             sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
@@ -174,7 +178,8 @@ impl AfPacketPort {
             let header = &self.headers[usize::from(pool.header(handle).version == 6)];
             let frame = pool.framed_mut(handle, ETHERNET);
             frame[..ETHERNET].copy_from_slice(header);
-            self.batch.vectors[at] = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+            self.batch.vectors[at] =
+                libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
             self.batch.messages[at].msg_hdr.msg_iov = &raw mut self.batch.vectors[at];
         }
         // SAFETY: each of the first `count` messages has one vector, set just above to bytes of the pool, which are not moved
@@ -197,7 +202,9 @@ impl AfPacketPort {
                 Ok(sent)
             }
             Err(Errno::EINTR) => Ok(0),
-            Err(Errno::ENXIO | Errno::ENODEV | Errno::ENETDOWN) => Err(PortError::Vanished(self.name.clone())),
+            Err(Errno::ENXIO | Errno::ENODEV | Errno::ENETDOWN) => {
+                Err(PortError::Vanished(self.name.clone()))
+            }
             // The first of them cannot be sent: it is lost, the others are tried again.
             Err(_) => {
                 self.counters.send_errors += 1;
@@ -285,6 +292,16 @@ impl LivePort for AfPacketPort {
             handles = &handles[done..];
         }
         Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), PortError> {
+        // Asking takes the error away. The kernel sets ENETDOWN when the interface goes down or away.
+        match rustix::net::sockopt::socket_error(&self.socket) {
+            Ok(Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO)) => {
+                Err(PortError::Vanished(self.name.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn counters(&mut self) -> PortCounters {

@@ -105,6 +105,11 @@ pub trait LivePort: std::fmt::Debug + Send {
     /// # Errors
     /// If nothing can be sent any more.
     fn transmit(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<(), PortError>;
+    /// Looks what is wrong after the descriptor has shown an error.
+    ///
+    /// # Errors
+    /// If the port cannot go on.
+    fn check(&mut self) -> Result<(), PortError>;
     /// What has been carried and lost so far.
     fn counters(&mut self) -> PortCounters;
 }

@@ -58,7 +58,9 @@ impl TunPort {
         // SAFETY: plain numbers and bytes, for which zero is a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
-            return Err(fail("use its name: it has more than 15 characters")(io::ErrorKind::InvalidInput.into()));
+            return Err(fail("use its name: it has more than 15 characters")(
+                io::ErrorKind::InvalidInput.into(),
+            ));
         }
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
@@ -68,7 +70,12 @@ impl TunPort {
         unsafe { request::set_interface(device.as_raw_fd(), &raw const request) }
             .map_err(|errno| fail("make the TUN device (needs CAP_NET_ADMIN)")(errno.into()))?;
         let room = mtu as usize + 1;
-        Ok(TunPort { name: name.to_owned(), device, buffer: vec![0; room], counters: PortCounters::default() })
+        Ok(TunPort {
+            name: name.to_owned(),
+            device,
+            buffer: vec![0; room],
+            counters: PortCounters::default(),
+        })
     }
 }
 
@@ -131,6 +138,16 @@ impl LivePort for TunPort {
             }
         }
         Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), PortError> {
+        // The device lives as long as its descriptor, unless somebody deletes it: then reading fails.
+        match rustix::io::read(&self.device, &mut [0u8; 0]) {
+            Err(rustix::io::Errno::BADFD | rustix::io::Errno::NODEV) => {
+                Err(PortError::Vanished(self.name.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn counters(&mut self) -> PortCounters {

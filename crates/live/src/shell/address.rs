@@ -30,7 +30,9 @@ impl Block {
             Some(_) => return Vec::new(),
         };
         let len = within.len + bits;
-        (first..1u32 << bits).map(|part| Block { network: within.network | part << (32 - len), len }).collect()
+        (first..1u32 << bits)
+            .map(|part| Block { network: within.network | part << (32 - len), len })
+            .collect()
     }
 
     /// Which of the choices it is.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 use nix::sched::{CloneFlags, setns};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
@@ -31,6 +31,8 @@ pub(super) struct Child {
     child: std::process::Child,
     /// Refers to it even when its number has been given to another.
     pidfd: OwnedFd,
+    /// Whether it leads a process group of its own.
+    group: bool,
 }
 
 impl Child {
@@ -55,6 +57,11 @@ impl Child {
             .env("WARPLINE_BASE6", base[1].to_string())
             .env(NETWORK, block.to_string())
             .env(MARK, session);
+        if namespace.is_none() {
+            // A server's Ctrl-C is not meant for it; and what it forks is ended with it, whatever became of its environment.
+            command.process_group(0);
+        }
+        let group = namespace.is_none();
         // Copied, as the closure may not borrow.
         let namespace = namespace.map(|ns| ns.fd().try_clone_to_owned()).transpose().map_err(fail)?;
         let parent = std::process::id();
@@ -77,9 +84,11 @@ impl Child {
         let spawned = unsafe { command.pre_exec(prepare) }.spawn();
         let child = spawned.map_err(fail)?;
         let pid = rustix::process::Pid::from_child(&child);
-        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            .map_err(|errno| ShellError::System { what: "watch the command (Linux 5.3)", source: errno.into() })?;
-        Ok(Child { child, pidfd })
+        let pidfd =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).map_err(|errno| {
+                ShellError::System { what: "watch the command (Linux 5.3)", source: errno.into() }
+            })?;
+        Ok(Child { child, pidfd, group })
     }
 
     /// Becomes readable when the process ends.
@@ -103,10 +112,16 @@ impl Child {
 
     /// Ends it, if it has not ended yet.
     pub(super) fn end(&mut self) {
+        if self.group {
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        }
         if self.poll().is_none() {
+            // What it has started is found by its mark.
             self.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }
+        // The number of a group that has ended may be given to another.
+        self.group = false;
     }
 }
 

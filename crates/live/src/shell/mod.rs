@@ -90,9 +90,7 @@ pub enum ShellError {
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
     /// No addresses are left.
-    #[error(
-        "there are no addresses for another shell here: {0}; end one, or see warpline clean"
-    )]
+    #[error("there are no addresses for another shell here: {0}; end one, or see warpline clean")]
     Full(&'static str),
     /// The command could not be started.
     #[error("cannot start {command:?}: {source}")]
@@ -160,7 +158,8 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     }
     emulator.note_offloads(wires.offloads.clone());
 
-    let signals = Signals::listen().map_err(|source| ShellError::System { what: "listen for signals", source })?;
+    let signals =
+        Signals::listen().map_err(|source| ShellError::System { what: "listen for signals", source })?;
     let base = wires.block.outside();
     let mut server = match &config.base_command {
         Some(line) => {
@@ -213,4 +212,3 @@ fn network(config: &ShellConfig) -> (Network, Crossing) {
     let routes = [route(&config.up, 0), route(&config.down, 1)];
     (network, Crossing { routes })
 }
-

@@ -47,10 +47,9 @@ impl Wires {
         let base = NetNs::current()?;
         let (inside, middle) = (NetNs::create()?, NetNs::create()?);
         entry.session.base = base.inode().map_err(system("tell namespaces apart"))?;
-        entry.session.namespaces = vec![inside.inode().map_err(system("tell namespaces apart"))?];
-        if own_base {
-            entry.session.namespaces.push(entry.session.base);
-        }
+        // The base, too: what --base started is there.
+        entry.session.namespaces =
+            vec![inside.inode().map_err(system("tell namespaces apart"))?, entry.session.base];
         let mut netlink = Netlink::open()?;
         if own_base {
             netlink.set_up("lo", true)?;
@@ -77,7 +76,11 @@ impl Wires {
             netlink.set_up(INSIDE, false)?;
             addresses(&mut netlink, INSIDE, block.inside())?;
             for gateway in block.outside() {
-                let all = if gateway.is_ipv6() { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() };
+                let all = if gateway.is_ipv6() {
+                    std::net::Ipv6Addr::UNSPECIFIED.into()
+                } else {
+                    std::net::Ipv4Addr::UNSPECIFIED.into()
+                };
                 unless_no_ipv6(gateway.is_ipv6(), netlink.add_route(all, 0, INSIDE, Some(gateway)))?;
             }
             nat::forward();
@@ -89,7 +92,13 @@ impl Wires {
     }
 
     /// Lets packets out of the namespace outside, as far as that is possible. Returns how far they get, and why no further.
-    pub(super) fn open_up(&self, nat: bool, own_base: bool, nested: bool, entry: &mut Entry) -> (Reach, String) {
+    pub(super) fn open_up(
+        &self,
+        nat: bool,
+        own_base: bool,
+        nested: bool,
+        entry: &mut Entry,
+    ) -> (Reach, String) {
         if nested {
             return (Reach::World, String::new()); // as far as the shell that this one runs in gets
         }
@@ -157,7 +166,7 @@ fn addresses(netlink: &mut Netlink, name: &str, both: [std::net::IpAddr; 2]) -> 
 
 /// A system without IPv6 does without.
 fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
-    if is_ipv6 { Ok(result.unwrap_or(())) } else { result }
+    if is_ipv6 { Ok(()) } else { result }
 }
 
 fn describe(name: &str, result: std::io::Result<Vec<&'static str>>) -> String {

@@ -1,0 +1,51 @@
+//! `warpline clean`: what killed runs left.
+
+use serde_json::json;
+use warpline_live::registry;
+
+use crate::failure::{Code, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+A shell that ends, however it fails, removes what it made. One that is killed
+(kill -9) cannot: its interfaces and namespaces go with it, but programs in it,
+rules of the packet filter and kernel settings may stay. The next shell removes
+them, and so does this.
+
+Examples:
+  warpline clean
+  warpline clean --json";
+
+/// Remove what killed shells and runs have left behind
+///
+/// Programs, interfaces, packet filter rules and settings of sessions whose process is gone. Sessions under way are left alone.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let cleaned = registry::clean().map_err(|error| {
+        Failure::run(format!("cannot look for leftovers in {}: {error}", registry::directory().display()))
+    })?;
+    if args.json {
+        output::print(&format!("{:#}\n", json!(cleaned)))?;
+        return Ok(Code::Success);
+    }
+    let mut text = String::new();
+    for (session, removed) in &cleaned.sessions {
+        let what = if removed.is_empty() { "nothing was left".to_owned() } else { removed.join(", ") };
+        text += &format!("{session}: {what}\n");
+    }
+    for session in &cleaned.running {
+        text += &format!("{session}: under way, left alone\n");
+    }
+    if text.is_empty() {
+        text += "Nothing was left behind.\n";
+    }
+    output::print(&text)?;
+    Ok(Code::Success)
+}

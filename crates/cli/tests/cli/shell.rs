@@ -1,0 +1,302 @@
+//! Commands behind emulated links, with programs that people use: ping, iperf3, curl.
+//!
+//! Times have generous upper bounds: what is tested is that nothing arrives early or faster than the link sends, and that it arrives.
+//! They need root (or the right to make user namespaces) and the programs; a test that lacks something says so and passes.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::Desk;
+
+/// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
+fn able(root: bool, programs: &[&str]) -> bool {
+    let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
+    let mut missing: Vec<&str> = programs
+        .iter()
+        .filter(|program| {
+            !Command::new("sh")
+                .args(["-c", &format!("command -v {program}")])
+                .output()
+                .unwrap()
+                .status
+                .success()
+        })
+        .copied()
+        .collect();
+    if root && user != b"0\n" {
+        missing.push("root");
+    }
+    if !Command::new("unshare")
+        .args(if root { &["-n", "true"][..] } else { &["-rn", "true"] })
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        missing.push("namespaces");
+    }
+    if !missing.is_empty() {
+        println!("skipped: this needs {}", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+/// The shortest round trip that ping tells of, in milliseconds.
+fn shortest(ping: &str) -> f64 {
+    let line = ping.lines().find(|line| line.contains("min/avg/max")).unwrap_or_else(|| panic!("{ping}"));
+    line.split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap()
+}
+
+fn sleep(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+#[test]
+fn the_exit_code_is_the_command_s() {
+    if !able(true, &[]) {
+        return;
+    }
+    let desk = Desk::new();
+    for (words, code) in [
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["true"], 0),
+        (&["sh", "-c", "kill -9 $$"], 137),
+        (&["no-such-program"], 127),
+        (&["/dev/null"], 126),
+    ] {
+        let words = [&["shell", "--"], words].concat();
+        let answer = desk.warpline(&words);
+        assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
+    }
+    // Output is the command's alone.
+    let answer = desk.warpline(&["shell", "--rate", "1Mbit/s", "--", "echo", "hello"]);
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("hello\n", ""));
+}
+
+#[test]
+fn mistakes_in_the_link_are_told_before_anything_starts() {
+    let desk = Desk::new();
+    for (words, told) in [
+        (&["--rate", "12parsec"][..], "12parsec"),
+        (&["--loss", "200%"], "between 0% and 100%"),
+        (&["--queue", "cake"], "cake"),
+        (&["--up-trace", "no-such-trace"], "no-such-trace"),
+    ] {
+        let answer = desk.warpline(&[&["shell"], words, &["--", "true"]].concat());
+        assert!(answer.code == Some(2) && answer.stderr.contains(told), "{}", answer.stderr);
+    }
+}
+
+#[test]
+fn ping_takes_the_delays_of_all_shells_around_it() {
+    if !able(true, &["ping"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let single = desk.warpline(&[
+        "shell",
+        "--delay",
+        "10ms",
+        "--down-delay",
+        "15ms",
+        "--",
+        "sh",
+        "-c",
+        "ping -c 4 -i 0.2 $WARPLINE_BASE",
+    ]);
+    let rtt = shortest(&single.fine().stdout);
+    assert!((25.0..250.0).contains(&rtt), "{rtt}");
+    let inner =
+        format!("{} shell --delay 10ms -- ping -c 4 -i 0.2 $WARPLINE_BASE", env!("CARGO_BIN_EXE_warpline"));
+    let nested = desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", &inner]);
+    let rtt = shortest(&nested.fine().stdout);
+    assert!((30.0..250.0).contains(&rtt), "{rtt}");
+    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        let v6 =
+            desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE6"]);
+        let rtt = shortest(&v6.fine().stdout);
+        assert!((10.0..250.0).contains(&rtt), "{rtt}");
+    }
+}
+
+#[test]
+fn what_is_lost_is_lost() {
+    if !able(true, &["ping"]) {
+        return;
+    }
+    let answer = Desk::new().warpline(&[
+        "shell",
+        "--up-loss",
+        "every,n=2",
+        "-v",
+        "--",
+        "sh",
+        "-c",
+        "ping -c 10 -i 0.05 -W 1 $WARPLINE_BASE",
+    ]);
+    assert!(answer.stdout.contains("10 packets transmitted, 5 received"), "{}", answer.stdout);
+    assert!(answer.stderr.contains("0 overflow, 0 AQM, 5 on the wire"), "{}", answer.stderr);
+}
+
+#[test]
+fn iperf3_gets_the_rate_of_the_link_and_no_more() {
+    if !able(true, &["iperf3"]) {
+        return;
+    }
+    let answer = Desk::new().warpline(&[
+        "shell",
+        "--up-rate",
+        "8Mbit/s",
+        "--down-rate",
+        "20Mbit/s",
+        "--delay",
+        "5ms",
+        "--queue",
+        "50p",
+        "--base",
+        "iperf3 -s -p 5999 >/dev/null",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.5; iperf3 -c $WARPLINE_BASE -p 5999 -t 3 --json; iperf3 -c $WARPLINE_BASE -p 5999 -t 3 -R --json",
+    ]);
+    let text = answer.fine().stdout;
+    let rates: Vec<f64> = serde_json::Deserializer::from_str(&text)
+        .into_iter::<serde_json::Value>()
+        .map(|result| result.unwrap()["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6)
+        .collect();
+    // 1448 of 1500 bytes are payload.
+    assert!(rates[0] < 8.0 && rates[0] > 4.0, "{rates:?}");
+    assert!(rates[1] < 20.0 && rates[1] > 10.0, "{rates:?}");
+}
+
+#[test]
+fn curl_fetches_from_a_web_server() {
+    let server = if able(false, &["nginx"]) { "nginx" } else { "python3" };
+    if !able(true, &["curl", server]) {
+        return;
+    }
+    let desk = Desk::new();
+    desk.write("page.txt", &"warp\n".repeat(40_000));
+    desk.write(
+        "nginx.conf",
+        "daemon off; pid nginx.pid; error_log stderr; events {}\nhttp { access_log off; server { listen 5997; root .; } }\n",
+    );
+    let path = desk.path().display().to_string();
+    std::fs::set_permissions(desk.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let serve = match server {
+        "nginx" => format!("nginx -p {path} -c nginx.conf -g 'user root;'"),
+        _ => "python3 -m http.server 5997".to_owned(),
+    };
+    let fetch = "curl -sS --retry 20 --retry-delay 1 --retry-connrefused -o fetched -w '%{time_total}' http://$WARPLINE_BASE:5997/page.txt";
+    let answer = desk
+        .warpline(&[
+            "shell", "--rate", "4Mbit/s", "--delay", "20ms", "--base", &serve, "--", "sh", "-c", fetch,
+        ])
+        .fine();
+    assert_eq!(std::fs::read(desk.path().join("fetched")).unwrap().len(), 200_000);
+    // 200 kB at 4 Mbit/s take 0.4 s, and the handshake and the request two round trips of 40 ms.
+    let seconds: f64 = answer.stdout.trim().parse().unwrap();
+    assert!(seconds > 0.48, "{seconds}");
+}
+
+#[test]
+fn an_ordinary_user_has_a_world_of_its_own() {
+    if !able(true, &["ping", "setpriv"]) {
+        return;
+    }
+    let desk = Desk::new();
+    // Where an ordinary user can read it.
+    let program = desk.path().join("warpline");
+    std::fs::copy(env!("CARGO_BIN_EXE_warpline"), &program).unwrap();
+    for path in [desk.path(), &program] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let program = program.display().to_string();
+    let inner = format!("{program} shell --delay 10ms -- ping -c 3 -i 0.2 $WARPLINE_BASE");
+    for (words, least) in [
+        (["sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE"], 10.0),
+        // A shell in it: $WARPLINE_BASE is expanded outside of that one.
+        (["sh", "-c", &inner], 30.0),
+    ] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", &program]);
+        command.args(["shell", "--delay", "5ms", "--"]).args(words).current_dir(desk.path());
+        let output = command.output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        let rtt = shortest(&out);
+        assert!((least..250.0).contains(&rtt), "{rtt}");
+    }
+}
+
+#[test]
+fn ctrl_c_is_the_command_s() {
+    use std::os::unix::process::CommandExt;
+    if !able(true, &[]) {
+        return;
+    }
+    let desk = Desk::new();
+    let start = |words: &[&str]| {
+        desk.program(&[&["shell", "--"], words].concat())
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let interrupt = |child: &std::process::Child, signal: &str, to: &str| {
+        let whom = format!("{to}{}", child.id());
+        assert!(Command::new("kill").args([signal, "--", &whom]).status().unwrap().success());
+    };
+    // One that heeds it ends the shell, one that does not goes on.
+    for (words, code) in
+        [(&["sleep", "100"][..], 130), (&["sh", "-c", "trap 'exit 3' INT; while :; do sleep 0.1; done"], 3)]
+    {
+        let child = start(words);
+        sleep(800);
+        interrupt(&child, "-INT", "-");
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+    }
+    // One that hangs, deaf to SIGTERM: the second ends it.
+    let child = start(&["sh", "-c", "trap '' INT TERM; while :; do sleep 0.1; done"]);
+    sleep(800);
+    interrupt(&child, "-TERM", "");
+    sleep(300);
+    interrupt(&child, "-TERM", "");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
+}
+
+#[test]
+fn what_a_killed_shell_leaves_is_removed() {
+    if !able(true, &["setsid"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let script = "readlink /proc/self/ns/net > namespace; setsid sleep 3011 & sleep 3012";
+    let mut child = desk.program(&["shell", "--", "sh", "-c", script]).spawn().unwrap();
+    for _ in 0..100 {
+        if desk.path().join("namespace").exists() {
+            break;
+        }
+        sleep(50);
+    }
+    sleep(300);
+    let namespace = std::fs::read_to_string(desk.path().join("namespace")).unwrap();
+    let inside = |namespace: &str| {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let link = |entry: std::fs::DirEntry| std::fs::read_link(entry.path().join("ns/net")).ok();
+        processes.filter_map(link).filter(|link| link.to_string_lossy() == namespace.trim()).count()
+    };
+    assert!(inside(&namespace) >= 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The command dies with it; what it put into the background is found.
+    sleep(300);
+    let cleaned = desk.warpline(&["clean"]).fine().stdout;
+    for _ in 0..100 {
+        if inside(&namespace) == 0 {
+            break;
+        }
+        sleep(50);
+    }
+    assert_eq!(inside(&namespace), 0, "{cleaned}");
+}

@@ -1,0 +1,232 @@
+//! What this machine can do: each ability is tried, not guessed from versions.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sched::{CloneFlags, unshare};
+use rustix::event::{Timespec, poll};
+use serde::Serialize;
+use warpline_core::TimeDelta;
+
+use crate::clock::{RealClock, be_punctual};
+use crate::netlink::{Netlink, VethEnd};
+use crate::netns::NetNs;
+use crate::privilege;
+
+/// One ability.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub ok: bool,
+    /// What was found.
+    pub found: String,
+    /// What it is good for.
+    pub used_for: &'static str,
+    /// How to get it, where it is missing.
+    pub remedy: &'static str,
+}
+
+fn finding(
+    name: &'static str,
+    used_for: &'static str,
+    remedy: &'static str,
+    result: Result<String, String>,
+) -> Finding {
+    let ok = result.is_ok();
+    let found = result.unwrap_or_else(|problem| problem);
+    Finding { name, ok, found, used_for, remedy: if ok { "" } else { remedy } }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Tries everything. Takes about a fifth of a second.
+pub fn examine() -> Vec<Finding> {
+    let privileged = privilege::is_privileged();
+    vec![
+        finding(
+            "privileges",
+            "live interfaces, shells that reach the machine's own network",
+            "run as root; without, shells have a user namespace of their own",
+            if privileged {
+                Ok("root's, for networks".to_owned())
+            } else {
+                Err("those of an ordinary user".to_owned())
+            },
+        ),
+        finding(
+            "network namespaces",
+            "hosts that are namespaces; shells",
+            "a kernel with CONFIG_NET_NS; as an ordinary user, see user namespaces",
+            if privileged {
+                NetNs::create().map(|_| "can be made".to_owned()).map_err(text)
+            } else if Path::new("/proc/self/ns/net").exists() {
+                Ok("the kernel has them; an ordinary user makes them in a user namespace".to_owned())
+            } else {
+                Err("the kernel has none".to_owned())
+            },
+        ),
+        finding(
+            "user namespaces",
+            "shells of ordinary users",
+            "sysctl user.max_user_namespaces above 0; Debian: kernel.unprivileged_userns_clone=1; Ubuntu: \
+             kernel.apparmor_restrict_unprivileged_userns=0; containers often forbid them",
+            user_namespace().map(|()| "can be made".to_owned()).map_err(text),
+        ),
+        finding(
+            "veth",
+            "wires between namespaces",
+            "modprobe veth",
+            if privileged { veth() } else { Ok("not tried: an ordinary user".to_owned()) },
+        ),
+        finding(
+            "packet sockets",
+            "ports on interfaces",
+            "CAP_NET_RAW, and a kernel with CONFIG_PACKET",
+            if privileged {
+                socket(libc::AF_PACKET).map(|()| "AF_PACKET opens".to_owned()).map_err(text)
+            } else {
+                Ok("not tried: an ordinary user".to_owned())
+            },
+        ),
+        finding(
+            "TUN",
+            "ports where there is no veth",
+            "modprobe tun; /dev/net/tun must be readable and writable",
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/dev/net/tun")
+                .map(|_| "/dev/net/tun opens".to_owned())
+                .map_err(text),
+        ),
+        finding(
+            "AF_XDP",
+            "nothing yet: packet sockets carry as much on veth",
+            "a kernel with CONFIG_XDP_SOCKETS, and CAP_NET_RAW",
+            socket(libc::AF_XDP).map(|()| "opens".to_owned()).map_err(text),
+        ),
+        finding(
+            "BTF",
+            "congestion controls in BPF",
+            "a kernel with CONFIG_DEBUG_INFO_BTF (distributions' kernels have it)",
+            present(&["/sys/kernel/btf/vmlinux"]).ok_or_else(|| "no /sys/kernel/btf/vmlinux".to_owned()),
+        ),
+        finding(
+            "nft",
+            "shells of root that reach beyond this machine (address translation)",
+            "apt install nftables",
+            in_path(&["nft"]).ok_or_else(|| "not installed".to_owned()),
+        ),
+        finding(
+            "guest kernel",
+            "nothing yet: hosts that are Linux guests with a clock of their own",
+            "apt install user-mode-linux, or qemu-system-x86 and a kernel image",
+            in_path(&["linux.uml", "linux"]).ok_or_else(|| "no User-Mode Linux (linux.uml)".to_owned()),
+        ),
+        finding(
+            "clock",
+            "punctual packets",
+            "on a virtual machine, a better clock source: /sys/devices/system/clocksource/clocksource0",
+            clock(),
+        ),
+    ]
+}
+
+fn present(paths: &[&str]) -> Option<String> {
+    paths.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
+}
+
+/// The first of these programs that is in `PATH` or where administrators' programs are.
+fn in_path(names: &[&str]) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let directories: Vec<_> = std::env::split_paths(&path).chain(administrators).collect();
+    let places = names.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
+    places.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
+}
+
+/// Has a child make a user and a network namespace, and end.
+fn user_namespace() -> io::Result<()> {
+    let mut command = Command::new("true");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    let child = unsafe {
+        command.pre_exec(|| {
+            unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
+        })
+    };
+    child.status().map(drop)
+}
+
+fn socket(family: i32) -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    let socket = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let socket = Errno::result(socket)?;
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    drop(unsafe { OwnedFd::from_raw_fd(socket) });
+    Ok(())
+}
+
+fn veth() -> Result<String, String> {
+    let namespace = NetNs::create().map_err(text)?;
+    let made = namespace.within(|| {
+        let end = |name, number| VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: None };
+        Netlink::open()?.add_veth(&end("a", 1), &end("b", 2), 1500)
+    });
+    made.map_err(text)?.map_err(text)?;
+    Ok("pairs can be made".to_owned())
+}
+
+/// How finely the clock goes, and how late this thread wakes from short sleeps.
+fn clock() -> Result<String, String> {
+    const SLEEP: TimeDelta = TimeDelta::from_micros(1500);
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
+    let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let source = source.map_or_else(|_| "unknown".to_owned(), |source| source.trim().to_owned());
+    be_punctual();
+    let clock = RealClock::start();
+    let mut late: Vec<u64> = Vec::new();
+    for _ in 0..100 {
+        let due = clock.now() + SLEEP;
+        let sleep = Timespec { tv_sec: 0, tv_nsec: SLEEP.as_nanos() as i64 };
+        poll(&mut [], Some(&sleep)).map_err(text)?;
+        late.push(clock.now().saturating_since(due).as_nanos());
+    }
+    late.sort_unstable();
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    let told = format!(
+        "source {source}, resolution {} ns; sleeps end late by {:.0} us (median), {:.0} us (9 of 10), {:.0} us (worst of 100)",
+        resolution.tv_nsec,
+        micros(late[50]),
+        micros(late[90]),
+        micros(late[99])
+    );
+    if resolution.tv_sec == 0 && resolution.tv_nsec <= 1000 && late[50] < 1_000_000 {
+        Ok(told)
+    } else {
+        Err(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_comes_with_a_remedy() {
+        for finding in examine() {
+            assert_eq!(finding.ok, finding.remedy.is_empty(), "{finding:?}");
+            assert!(!finding.found.is_empty() && !finding.used_for.is_empty());
+        }
+    }
+}
