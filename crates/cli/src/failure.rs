@@ -16,6 +16,8 @@ pub(crate) enum Code {
     Usage,
     /// Results could not be written.
     Output,
+    /// A live run lagged more than it may (`clock.max_lag`); what was measured until then is kept.
+    Lag,
     /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. 128 + SIGINT, as shells count.
     Interrupted,
 }
@@ -28,6 +30,7 @@ impl Code {
             Code::Failed => 1,
             Code::Usage => 2,
             Code::Output => 3,
+            Code::Lag => 4,
             Code::Interrupted => 130,
         }
     }

@@ -6,7 +6,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// The sum of 16-bit words, not yet folded.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let mut sum: u64 = words.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     if let [last] = words.remainder() {
@@ -16,7 +16,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// The complement of a sum folded to 16 bits.
-fn folded(mut sum: u64) -> u16 {
+pub(crate) fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -41,8 +41,7 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
         return;
     }
     datagram[at..at + 2].fill(0);
-    let pseudo =
-        sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
+    let pseudo = sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
     let checksum = match folded(pseudo + sum(&datagram[start..])) {
         // RFC 768: zero says that there is none.
         0 if header.protocol == UDP => 0xffff,
@@ -85,7 +84,8 @@ mod tests {
 
     #[test]
     fn what_is_too_short_is_left_alone() {
-        let mut bytes = vec![0x45, 0, 0, 25, 0, 0, 0, 0, 64, UDP, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5];
+        let mut bytes =
+            vec![0x45, 0, 0, 25, 0, 0, 0, 0, 64, UDP, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5];
         let (before, header) = (bytes.clone(), read(&bytes).unwrap());
         complete(&mut bytes, &header);
         assert_eq!(bytes, before);

@@ -257,6 +257,6 @@ mod tests {
             namespaces: namespace.into_iter().collect(),
             ..Session::default()
         };
-        assert_eq!(processes(&session), []);
+        assert_eq!(processes(&session), Vec::<i32>::new());
     }
 }

@@ -53,7 +53,9 @@ fn table(word: &str) -> Result<String, String> {
     let mut text = format!("{{ kind = {}", quoted(kind));
     for part in parts {
         let Some((key, value)) = part.split_once('=') else {
-            return Err(format!("{part:?} in {word:?} is no KEY=VALUE; write for example \"codel,target=5ms\""));
+            return Err(format!(
+                "{part:?} in {word:?} is no KEY=VALUE; write for example \"codel,target=5ms\""
+            ));
         };
         let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if key.is_empty() || !plain {
@@ -165,7 +167,11 @@ mod tests {
             queue: Some("100p".to_owned()),
             ..words(Some("12Mbit/s"))
         };
-        let down = LinkWords { delay: Some("30ms".parse().unwrap()), queue: Some("1BDP".to_owned()), ..words(Some("24Mbit/s")) };
+        let down = LinkWords {
+            delay: Some("30ms".parse().unwrap()),
+            queue: Some("1BDP".to_owned()),
+            ..words(Some("24Mbit/s"))
+        };
         let [up, down] = duplex(&up, &down).unwrap();
         assert!(matches!(up.rate, RateConfig::Constant(rate) if rate == Rate::from_bps(12_000_000)));
         assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), LossKind::Bernoulli { p: 0.01 }));
@@ -178,18 +184,23 @@ mod tests {
     #[test]
     fn every_kind_of_queue_loss_and_jitter_can_be_said() {
         for queue in [
-            "50ms", "unlimited", "droptail,limit=10p", "codel", "fq_codel,flows=64,quantum=300B", "red,limit=100p,ecn=true",
-            "priority,classes=3", "{ kind = \"codel\", target = \"1ms\" }",
+            "50ms",
+            "unlimited",
+            "droptail,limit=10p",
+            "codel",
+            "fq_codel,flows=64,quantum=300B",
+            "red,limit=100p,ecn=true",
+            "priority,classes=3",
+            "{ kind = \"codel\", target = \"1ms\" }",
         ] {
             let words = LinkWords { queue: Some(queue.to_owned()), ..words(Some("1Mbit/s")) };
             duplex(&words, &words).unwrap_or_else(|error| panic!("{queue}: {error}"));
         }
-        for (loss, jitter) in [("0.5", "uniform,max=2ms"), ("every,n=3", "normal,mean=5ms,stddev=1ms"), ("none", "none")] {
-            let words = LinkWords {
-                loss: Some(loss.to_owned()),
-                jitter: Some(jitter.to_owned()),
-                ..words(None)
-            };
+        for (loss, jitter) in
+            [("0.5", "uniform,max=2ms"), ("every,n=3", "normal,mean=5ms,stddev=1ms"), ("none", "none")]
+        {
+            let words =
+                LinkWords { loss: Some(loss.to_owned()), jitter: Some(jitter.to_owned()), ..words(None) };
             duplex(&words, &words).unwrap_or_else(|error| panic!("{loss}, {jitter}: {error}"));
         }
     }
