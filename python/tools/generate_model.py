@@ -100,6 +100,8 @@ class Generator:
         kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
         if kinds == ["array"]:
             return f"Sequence[{self.type_of(node['items'])}]"
+        if kinds == ["object"] and isinstance(node.get("additionalProperties"), dict):
+            return f"Mapping[str, {self.type_of(node['additionalProperties'])}]"
         if kinds and all(kind in SCALARS for kind in kinds):
             return " | ".join(SCALARS[kind] for kind in kinds)
         raise ValueError(f"no Python type for {node}")

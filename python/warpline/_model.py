@@ -67,11 +67,14 @@ class Clock(Part):
     Attributes:
         mode: The kind of clock. Default virtual.
         tdf: dilated: how many times slower than real time the hosts' clocks run.
+        max_lag: real: how late a live packet may leave; the run stops when one is later. Default: lateness is counted,
+            and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None
     mode: ClockMode | None = None
     tdf: Tdf | None = None
+    max_lag: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,6 +210,9 @@ class DuplexOptions(Part):
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
+        mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
+            error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
+            is). Default: no limit, and 1500B for the interfaces of live hosts.
         record: What to record of this link. Default nothing (totals and time series are always kept).
         reverse: What differs in the reverse direction. Giving `rate`, `schedule` or `trace` here replaces all three.
     """
@@ -222,6 +228,7 @@ class DuplexOptions(Part):
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
+    mtu: Size | None = None
     record: Sequence[LinkRecordKind] | None = None
     reverse: LinkOptions | Mapping[str, Any] | None = None
 
@@ -375,14 +382,22 @@ class Host(Part):
 
     Attributes:
         name: The node's name, as links and topologies use it.
-        endpoint: What the host is: "model", the built-in TCP model. Guests, real stacks ("stack:lwip") and live
-            interfaces are not in this version. Default model.
-        tcp: TCP options of connections that end here.
+        endpoint: What the host is: "model", the built-in TCP model, or "live", a network namespace in which real
+            programs run (Linux; needs `[clock] mode = "real"`). Guests and real stacks ("stack:lwip") are not in this
+            version. Default model.
+        address: live: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second
+            and so on.
+        address6: live: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+        program: live: the programs that run there.
+        tcp: model: TCP options of connections that end here.
     """
 
     KIND: ClassVar[str | None] = None
     name: str
     endpoint: str | None = None
+    address: Ipv4Address | None = None
+    address6: Ipv6Address | None = None
+    program: Sequence[Program | Mapping[str, Any]] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
 
 
@@ -431,6 +446,9 @@ class Link(Part):
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
+        mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
+            error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
+            is). Default: no limit, and 1500B for the interfaces of live hosts.
         record: What to record of this link. Default nothing (totals and time series are always kept).
         reverse: What differs in the reverse direction of a duplex link. Giving `rate`, `schedule` or `trace` here
             replaces all three.
@@ -451,6 +469,7 @@ class Link(Part):
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
+    mtu: Size | None = None
     record: Sequence[LinkRecordKind] | None = None
     reverse: LinkOptions | Mapping[str, Any] | None = None
 
@@ -474,6 +493,9 @@ class LinkOptions(Part):
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
+        mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
+            error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
+            is). Default: no limit, and 1500B for the interfaces of live hosts.
         record: What to record of this link. Default nothing (totals and time series are always kept).
     """
 
@@ -488,6 +510,7 @@ class LinkOptions(Part):
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
+    mtu: Size | None = None
     record: Sequence[LinkRecordKind] | None = None
 
 
@@ -638,6 +661,33 @@ class Priority(Part):
     KIND: ClassVar[str | None] = "priority"
     limit: QueueLimit | None = None
     classes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program(Part):
+    """A real program on a live host, written `[[host.program]]` below its host. It runs in the host's network
+    namespace, in the directory of the scenario file. What it prints goes into the run directory:
+    `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its command stands for the IPv4
+    address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
+    digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6`
+    of its own host.
+
+    Attributes:
+        command: The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
+        start: When it is started. Default 0s.
+        environment: Environment variables in addition to those of `warpline` itself.
+        expect: How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it
+            is stopped at the end of the run, as a server is). Anything else makes the run fail. Default 0.
+        stop: The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default
+            TERM.
+    """
+
+    KIND: ClassVar[str | None] = None
+    command: ProgramCommand
+    start: Time | None = None
+    environment: Mapping[str, str] | None = None
+    expect: Expect | None = None
+    stop: StopSignal | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -917,6 +967,11 @@ Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliott
 Jitter: TypeAlias = NoJitter | UniformJitter | NormalJitter | ExponentialJitter | ParetoJitter | Mapping[str, Any]
 LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
 Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
+Ipv4Address: TypeAlias = str
+Ipv6Address: TypeAlias = str
+ProgramCommand: TypeAlias = str | Sequence[str]
+Expect: TypeAlias = int | str
+StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web"]
 Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (
@@ -972,6 +1027,7 @@ __all__ = [
     "Dumbbell",
     "DuplexOptions",
     "EveryLoss",
+    "Expect",
     "ExponentialDistribution",
     "ExponentialJitter",
     "Flow",
@@ -979,6 +1035,8 @@ __all__ = [
     "FqCodel",
     "GilbertElliottLoss",
     "Host",
+    "Ipv4Address",
+    "Ipv6Address",
     "Jitter",
     "Ledbat",
     "Link",
@@ -995,6 +1053,8 @@ __all__ = [
     "ParetoJitter",
     "ParkingLot",
     "Priority",
+    "Program",
+    "ProgramCommand",
     "Queue",
     "QueueLimit",
     "Rate",
@@ -1008,6 +1068,7 @@ __all__ = [
     "Size",
     "Star",
     "StartTime",
+    "StopSignal",
     "Tcp",
     "TcpPreset",
     "Tdf",

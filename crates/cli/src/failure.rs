@@ -16,6 +16,8 @@ pub(crate) enum Code {
     Usage,
     /// Results could not be written.
     Output,
+    /// A live run lagged more than it may (`clock.max_lag`); what was measured until then is kept.
+    Lag,
     /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. 128 + SIGINT, as shells count.
     Interrupted,
     /// A command that was run ended with this code, which becomes ours.
@@ -31,6 +33,7 @@ impl Code {
             Code::Failed => 1,
             Code::Usage => 2,
             Code::Output => 3,
+            Code::Lag => 4,
             Code::Interrupted => 130,
             #[cfg(target_os = "linux")]
             Code::Command(code) => code,

@@ -87,6 +87,9 @@ fn type_of(schema: &Value) -> String {
     match named.as_slice() {
         ["array"] if schema["items"].is_object() => format!("list of {}", type_of(&schema["items"])),
         ["array"] => "list".to_owned(),
+        ["object"] if schema["additionalProperties"].is_object() => {
+            format!("table of {}", type_of(&schema["additionalProperties"]))
+        }
         names => names.join(" or "),
     }
 }

@@ -6,7 +6,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// The sum of 16-bit words, not yet folded.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let mut sum: u64 = words.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     if let [last] = words.remainder() {
@@ -16,7 +16,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// The complement of a sum folded to 16 bits.
-fn folded(mut sum: u64) -> u16 {
+pub(crate) fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -15,6 +15,8 @@
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
+//! - [`router`], [`icmp`]: what routers do to datagrams, and what they and hosts say about them.
+//! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //!
@@ -31,6 +33,8 @@ pub mod clock;
 pub mod datagram;
 pub mod doctor;
 pub mod emulator;
+pub mod host;
+pub mod icmp;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
@@ -38,5 +42,7 @@ pub mod offload;
 pub mod pool;
 pub mod port;
 pub mod privilege;
+pub mod program;
 pub mod registry;
+pub mod router;
 pub mod shell;

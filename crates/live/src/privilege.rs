@@ -45,6 +45,11 @@ pub fn enter_user_namespace() -> Result<(), UserNsError> {
     Ok(())
 }
 
+/// Whether this process, an ordinary user's, has its capabilities from [`enter_user_namespace`]: programs need to be given them.
+pub fn in_user_namespace() -> bool {
+    is_privileged() && !geteuid().is_root()
+}
+
 /// Lets programs that this thread starts keep the capabilities for networks, though they are not root (ambient capabilities,
 /// capabilities(7)): so that ping works, and a shell in the shell.
 ///

@@ -23,9 +23,10 @@ use crate::failure::{Code, Failure};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for was done
-    1  a run failed, or was given up
+    1  a run failed, or was given up; or a program on a live host did not end as expected
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
+    4  a live run lagged more than clock.max_lag; what was measured until then is kept
   130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
 
 Environment:

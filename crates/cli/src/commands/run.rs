@@ -8,8 +8,8 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_lab::replicate::{replicate, seed_directory};
 use warpline_lab::results::render;
-use warpline_lab::run::{Progress, RunError, RunOptions, run};
-use warpline_lab::scenario::Scenario;
+use warpline_lab::run::{Broken, Progress, RunError, RunOptions, RunOutcome, prepare, run};
+use warpline_lab::scenario::{ClockMode, Scenario};
 use warpline_net::Control;
 
 use crate::bar::Bar;
@@ -36,6 +36,10 @@ Results (a run directory is written whole or not at all):
   *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
   *.sqlog       qlog, of flows with record = [\"qlog\"]
   report.html   plots and tables in one file
+  programs/     what programs on live hosts printed: HOST.N.stdout, HOST.N.stderr
+
+With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces, whose packets cross the same
+links. A program that does not end as the scenario expects makes the exit code 1, a run that lags more than clock.max_lag 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
 exit code 130, and \"stopped\" in summary.json. Ctrl-C twice ends at once and
@@ -66,6 +70,10 @@ pub(crate) struct Args {
     /// Change a value of the scenario: duration=10s, flow.NAME.cc=vegas, link[r1-r2].rate=5Mbit/s; may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
+
+    /// Clock to run by, in place of the scenario's: virtual (a simulation) or real (live hosts; Linux)
+    #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real"])]
+    clock: Option<String>,
 
     /// Run this many times, with seeds that count up
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -143,7 +151,14 @@ impl Args {
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     suggestion::existing_scenario(&args.file)?;
-    let mut scenario = Scenario::load(&args.file, &args.sets).map_err(Failure::usage)?;
+    let mut sets = args.sets.clone();
+    sets.extend(args.clock.as_ref().map(|clock| format!("clock.mode={clock}")));
+    let mut scenario = Scenario::load(&args.file, &sets).map_err(Failure::usage)?;
+    let live = scenario.clock.mode == ClockMode::Real;
+    if live {
+        // Before there is another thread.
+        prepare().map_err(failure)?;
+    }
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
@@ -214,16 +229,46 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         );
         text + &places(directory, report.as_deref())
     };
+    if let Some(code) = judged(std::slice::from_ref(&outcome), &text)? {
+        return Ok(code);
+    }
     let stopped = format!(
-        "interrupted after {:.3} s of simulated time; the results cover that part",
-        outcome.summary.info.simulated_s
+        "interrupted after {:.3} s of {} time; the results cover that part",
+        outcome.summary.info.simulated_s,
+        if outcome.summary.live.is_some() { "real" } else { "simulated" },
     );
     finish(&text, outcome.complete, &stopped)
 }
 
+/// Prints the results of runs of which a live one failed, what failed, and gives the exit code; none if none did.
+fn judged(outcomes: &[RunOutcome], text: &str) -> Result<Option<Code>, Failure> {
+    let broken = outcomes.iter().find_map(|outcome| outcome.broken.as_ref());
+    let failures: Vec<&String> = outcomes.iter().flat_map(|outcome| &outcome.failures).collect();
+    if broken.is_none() && failures.is_empty() {
+        return Ok(None);
+    }
+    output::print(text)?;
+    for failure in failures {
+        output::error(failure);
+    }
+    Ok(Some(match broken {
+        Some(Broken::Lag(why)) => {
+            output::error(&format!("{why}; the results cover the time until then"));
+            Code::Lag
+        }
+        Some(Broken::Port(why)) => {
+            output::error(&format!("{why}; the results cover the time until then"));
+            Code::Failed
+        }
+        None => Code::Failed,
+    }))
+}
+
 fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
-    let jobs = args.jobs.map_or(0, usize::from);
+    // Live runs need the machine for themselves.
+    let live = scenario.clock.mode == ClockMode::Real;
+    let jobs = if live { 1 } else { args.jobs.map_or(0, usize::from) };
     let bar = Bar::new(&scenario.name, seeds.len(), scenario.duration.0.as_nanos(), args.quiet || args.json);
     let replication = replicate(scenario, seeds, jobs, options, &|which, progress: &Progress| {
         bar.update(which, progress);
@@ -254,6 +299,9 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         );
         text + &places(directory, report.as_deref())
     };
+    if let Some(code) = judged(&replication.runs, &text)? {
+        return Ok(code);
+    }
     let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let stopped = format!(
         "interrupted after {done} of {} complete; the estimates are over these",
@@ -301,6 +349,7 @@ fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
 fn failure(error: RunError) -> Failure {
     match error {
         RunError::Build(_) => Failure::usage(error),
+        RunError::Live(_) => Failure::run(error),
         RunError::Results(_) | RunError::Report(_) => Failure::output(error),
     }
 }

@@ -9,6 +9,7 @@ pub mod compare;
 pub(crate) mod directory;
 pub mod error;
 pub mod events;
+pub mod live;
 pub mod measures;
 pub mod metrics;
 pub mod pcapng;
@@ -29,6 +30,7 @@ pub use compare::{Change, Comparison, compare};
 pub use directory::discard_unfinished;
 pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
+pub use live::{LiveHost, LiveSummary, ProgramRow};
 pub use measures::{Measure, Subject, measures};
 pub use metrics::{Estimate, SpanStats};
 pub use pcapng::{CaptureOptions, CaptureWriter};
@@ -40,7 +42,7 @@ pub use run::Run;
 pub use summary::{GroupSummary, RunInfo, Summary, Totals};
 pub use tables::{Table, Tables};
 pub use units::Unit;
-pub use wire::{WireBytes, WireFormat};
+pub use wire::{Frames, NoFrames, WireBytes, WireFormat};
 pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun};
 
 #[cfg(test)]

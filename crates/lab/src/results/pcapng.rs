@@ -14,12 +14,12 @@ use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 use pcap_file::{DataLink, Endianness};
-use warpline_core::packet::Ecn;
+use warpline_core::packet::{Body, Ecn};
 use warpline_core::record::{LinkEvent, LinkRecord};
 
 use crate::results::address::AddressBook;
 use crate::results::error::ResultError;
-use crate::results::wire::WireFormat;
+use crate::results::wire::{Frames, NoFrames, WireFormat};
 
 /// Bytes kept of each packet unless more is asked for: all headers that there can be (20 + 60), and some payload.
 pub const HEADERS_SNAP_LENGTH: u32 = 128;
@@ -107,6 +107,20 @@ impl<W: Write> CaptureWriter<W> {
         book: &AddressBook,
         record: &LinkRecord,
     ) -> Result<(), ResultError> {
+        self.record_live(wire, book, record, &NoFrames)
+    }
+
+    /// As [`record`](Self::record), with the bytes of live packets from `frames`.
+    ///
+    /// # Errors
+    /// As there, or if a frame's bytes are not at hand.
+    pub fn record_live(
+        &mut self,
+        wire: &mut WireFormat,
+        book: &AddressBook,
+        record: &LinkRecord,
+        frames: &dyn Frames,
+    ) -> Result<(), ResultError> {
         let packet = &record.packet;
         let (interface_id, comment) = match record.event {
             LinkEvent::Transmit { .. } => {
@@ -130,9 +144,11 @@ impl<W: Write> CaptureWriter<W> {
             }
             LinkEvent::Enqueue | LinkEvent::Deliver => return Ok(()),
         };
-        let wire = wire
-            .bytes(book, packet, self.options.snap_length)
-            .map_err(|why| ResultError::Encode { path: self.path.clone(), why })?;
+        let wire = match packet.body {
+            Body::Frame(_) => WireFormat::live_bytes(record, frames, self.options.snap_length),
+            _ => wire.bytes(book, packet, self.options.snap_length),
+        };
+        let wire = wire.map_err(|why| ResultError::Encode { path: self.path.clone(), why })?;
         let block = EnhancedPacketBlock {
             interface_id,
             timestamp: Duration::from_nanos(record.time.as_nanos()),

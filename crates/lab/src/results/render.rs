@@ -32,6 +32,9 @@ pub fn render(summary: &Summary, width: usize) -> String {
     }
     text.push('\n');
     text.push_str(&totals(summary, width));
+    if let Some(live) = &summary.live {
+        let _ = write!(text, "\n{}", live.render(width));
+    }
     text
 }
 
@@ -76,6 +79,10 @@ fn heading(summary: &Summary) -> String {
         let _ = write!(text, " ({} of warm-up cut off)", seconds(info.warmup_s));
     }
     let _ = writeln!(text, ", seed {}", info.seed);
+    // Before anything that was measured: whether it can be trusted.
+    if let Some(reason) = summary.live.as_ref().and_then(super::live::LiveSummary::lagged) {
+        text = format!("{reason}\n{text}");
+    }
     if !info.complete {
         let why = info.stopped.as_deref().unwrap_or("stopped");
         let _ = writeln!(

@@ -1,10 +1,11 @@
 //! The summary of a run (`summary.json`): what ran, and its metrics in total, per group, per flow and per link.
 //!
-//! Nothing in it depends on wall-clock time: the same scenario and seed give the same bytes.
+//! Nothing in that of a simulated run depends on wall-clock time: the same scenario and seed give the same bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::results::column::Row;
+use crate::results::live::LiveSummary;
 use crate::results::metrics::{jain, mean, weighted_mean};
 use crate::results::rows::{FlowRow, LinkRow};
 
@@ -122,6 +123,9 @@ pub struct Summary {
     pub flows: Vec<FlowRow>,
     /// Per link direction.
     pub links: Vec<LinkRow>,
+    /// What only a live run has: its audit, its hosts and programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveSummary>,
 }
 
 impl Summary {
@@ -160,6 +164,7 @@ impl Summary {
             groups,
             flows,
             links,
+            live: None,
         }
     }
 

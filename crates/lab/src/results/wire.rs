@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use warpline_core::packet::{Body, Datagram, EndpointId, Flags, Packet, Segment};
+use warpline_core::record::LinkRecord;
 
 use crate::results::address::{AddressBook, EndpointAddress};
 
@@ -20,6 +21,22 @@ const TIME_TO_LIVE: u8 = 64;
 
 /// The payload of every packet.
 static ZEROS: [u8; MAX_PACKET] = [0; MAX_PACKET];
+
+/// Where the bytes of live packets are while their records are written.
+pub trait Frames {
+    /// The datagram of a recorded frame as it was on the link; none if it is not at hand.
+    fn frame(&self, record: &LinkRecord) -> Option<Vec<u8>>;
+}
+
+/// For runs without live packets.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFrames;
+
+impl Frames for NoFrames {
+    fn frame(&self, _: &LinkRecord) -> Option<Vec<u8>> {
+        None
+    }
+}
 
 /// Makes wire bytes, and learns from the SYNs it is shown by how much windows are scaled.
 #[derive(Debug, Default)]
@@ -123,6 +140,23 @@ impl WireFormat {
         bytes.extend_from_slice(&transport);
         bytes.resize(captured, 0);
         Ok(WireBytes { bytes, original_len: u32::try_from(total).unwrap_or(u32::MAX) })
+    }
+
+    /// The bytes of a live packet as they were on the link, cut to `snap_length`.
+    ///
+    /// # Errors
+    /// If they are not at hand any more.
+    pub fn live_bytes(
+        record: &LinkRecord,
+        frames: &dyn Frames,
+        snap_length: Option<u32>,
+    ) -> Result<WireBytes, String> {
+        let frame = frames.frame(record);
+        let mut bytes =
+            frame.ok_or_else(|| format!("the bytes of packet {} are not at hand", record.packet.id))?;
+        let original_len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        bytes.truncate(snap_length.unwrap_or(u32::MAX) as usize);
+        Ok(WireBytes { bytes, original_len })
     }
 
     fn tcp_header(

@@ -18,7 +18,7 @@ use crate::results::qlog::QlogWriter;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::results::summary::{SUMMARY_FILE, Summary};
 use crate::results::tables::{Table, TableSink, Tables, finish_file, write_table};
-use crate::results::wire::WireFormat;
+use crate::results::wire::{Frames, NoFrames, WireFormat};
 
 /// Takes what a run records, as it goes.
 pub trait Recorder {
@@ -28,7 +28,14 @@ pub trait Recorder {
     ///
     /// # Errors
     /// If a file cannot be written.
-    fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError>;
+    fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
+        self.live_records(records, &NoFrames)
+    }
+    /// As [`link_records`](Self::link_records), with the bytes of live packets from `frames`.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    fn live_records(&mut self, records: &[LinkRecord], frames: &dyn Frames) -> Result<(), ResultError>;
     /// Takes events of recorded TCP endpoints, in the order of time. Each goes where its flow was registered.
     ///
     /// # Errors
@@ -125,7 +132,7 @@ impl Recorder for MemoryRecorder {
     fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
         self.streams.book.add_connection(flow, opener, other);
     }
-    fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
+    fn live_records(&mut self, records: &[LinkRecord], _: &dyn Frames) -> Result<(), ResultError> {
         self.streams.packets(records)
     }
     fn tcp_records(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
@@ -327,13 +334,13 @@ impl Recorder for RunWriter {
     fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
         self.streams.book.add_connection(flow, opener, other);
     }
-    fn link_records(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
+    fn live_records(&mut self, records: &[LinkRecord], frames: &dyn Frames) -> Result<(), ResultError> {
         if !self.captures.is_empty() {
             for record in records {
                 // Windows of one direction are scaled by what the other direction's SYN offered too.
                 self.wire.learn(&self.streams.book, &record.packet);
                 if let Some(capture) = self.captures.get_mut(&record.link) {
-                    capture.writer.record(&mut self.wire, &self.streams.book, record)?;
+                    capture.writer.record_live(&mut self.wire, &self.streams.book, record, frames)?;
                 }
             }
         }

@@ -3,9 +3,12 @@
 //! [`run`] is what the command line, Python and the tests call. It knows nothing of terminals or wall-clock time: whoever
 //! calls it observes progress and may stop it; what was measured until then counts.
 
+pub mod addresses;
 pub(crate) mod build;
 pub mod links;
 mod measure;
+mod real;
+mod sinks;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,17 +16,16 @@ use std::sync::Arc;
 
 use warpline_core::time::VirtualClock;
 use warpline_core::{TimeDelta, Timestamp};
-use warpline_net::{Control, Driver, Network};
+use warpline_net::{Control, Driver};
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
-use crate::hosts::World;
-use crate::report::{ReportError, write_report};
-use crate::results::{
-    AddressBook, CaptureOptions, MemoryRecorder, Recorder, ResultError, RunInfo, RunWriter, Summary, Tables,
-};
-use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
+use crate::report::ReportError;
+use crate::results::{NoFrames, ResultError, RunInfo, Summary, Tables};
+use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 use measure::Meter;
+pub use real::prepare;
+use sinks::Sinks;
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -81,6 +83,19 @@ pub struct RunOutcome {
     pub packet_hops: u64,
     /// Events handled.
     pub events: u64,
+    /// Programs that did not end as they should: which, how, and the last that they said.
+    pub failures: Vec<String>,
+    /// Why a live run could not go on: it lagged more than it may, or an interface has gone.
+    pub broken: Option<Broken>,
+}
+
+/// Why a live run could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It lagged more than `clock.max_lag`.
+    Lag(String),
+    /// An interface failed.
+    Port(String),
 }
 
 /// Why a run gave nothing.
@@ -90,54 +105,15 @@ pub enum RunError {
     /// brought.
     #[error("{0}")]
     Build(String),
+    /// The system does not give what a live run needs.
+    #[error("{0}")]
+    Live(String),
     /// The results could not be written.
     #[error(transparent)]
     Results(#[from] ResultError),
     /// The report could not be written.
     #[error(transparent)]
     Report(#[from] ReportError),
-}
-
-/// Where results go while the run is under way.
-struct Sinks {
-    writer: Option<RunWriter>,
-    memory: Option<MemoryRecorder>,
-}
-
-impl Sinks {
-    fn each(
-        &mut self,
-        mut f: impl FnMut(&mut dyn Recorder) -> Result<(), ResultError>,
-    ) -> Result<(), ResultError> {
-        if let Some(writer) = &mut self.writer {
-            f(writer)?;
-        }
-        if let Some(memory) = &mut self.memory {
-            f(memory)?;
-        }
-        Ok(())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.writer.is_none() && self.memory.is_none()
-    }
-
-    /// Passes on everything recorded since the last time.
-    fn drain(&mut self, network: &mut Network, world: &mut World) -> Result<(), ResultError> {
-        for opened in world.take_opened() {
-            self.each(|sink| {
-                sink.connection_opened(opened.flow, opened.opener, opened.other);
-                Ok(())
-            })?;
-        }
-        let links = network.take_records();
-        let tcp = world.take_records();
-        world.drain_latencies();
-        self.each(|sink| {
-            sink.link_records(&links)?;
-            sink.tcp_records(&tcp)
-        })
-    }
 }
 
 /// Runs a scenario with its seed.
@@ -151,46 +127,12 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
+    if scenario.clock.mode == ClockMode::Real {
+        return real::run(scenario, options, observe);
+    }
     let Built { mut network, mut world, links, flow_records, link_records } =
         build(scenario, &options.custom_cc)?;
-    let mut sinks = Sinks {
-        writer: match &options.out {
-            Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
-            None => None,
-        },
-        memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
-    };
-    for (flow, name, kinds) in &flow_records {
-        for kind in kinds {
-            if let Some(memory) = &mut sinks.memory
-                && *kind == FlowRecordKind::Tcp
-            {
-                memory.record_tcp(*flow);
-            }
-            match (&mut sinks.writer, kind) {
-                (Some(writer), FlowRecordKind::Tcp) => writer.record_tcp(*flow),
-                (Some(writer), FlowRecordKind::Qlog) => writer.record_qlog(*flow, name)?,
-                _ => {}
-            }
-        }
-    }
-    for (link, name, kinds) in &link_records {
-        for kind in kinds {
-            let table = matches!(kind, LinkRecordKind::Packets | LinkRecordKind::Queue);
-            if let Some(memory) = &mut sinks.memory
-                && table
-            {
-                memory.record_packets(*link);
-            }
-            match (&mut sinks.writer, kind) {
-                (Some(writer), _) if table => writer.record_packets(*link),
-                (Some(writer), LinkRecordKind::Pcap) => {
-                    writer.record_capture(*link, name, CaptureOptions::default())?;
-                }
-                _ => {}
-            }
-        }
-    }
+    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
     let duration = scenario.duration.0;
     let end = Timestamp::ZERO + duration;
@@ -214,7 +156,7 @@ pub fn run(
             until = until.min(next_sample);
         }
         let reached = driver.run(&mut network, &mut world, until, |network, world| {
-            if let Err(error) = sinks.drain(network, world) {
+            if let Err(error) = sinks.drain(network, world, &NoFrames) {
                 failure = Some(error);
                 return Control::Stop;
             }
@@ -244,7 +186,7 @@ pub fn run(
             break;
         }
     }
-    sinks.drain(&mut network, &mut world)?;
+    sinks.drain(&mut network, &mut world, &NoFrames)?;
 
     let (flows, transfers, link_rows) = meter.finish(&mut network, &world, &links);
     let info = RunInfo {
@@ -262,21 +204,15 @@ pub fn run(
     };
     let (packet_hops, events) = (info.packet_hops, info.events);
     let summary = Summary::new(info, flows, link_rows);
-    let directory = match sinks.writer {
-        Some(mut writer) => {
-            writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
-            let sealed = writer.seal(&summary, &transfers)?;
-            if options.report {
-                let report = sealed.path().join("report.html");
-                write_report(&[sealed.path()], &report)?;
-            }
-            Some(sealed.publish()?)
-        }
-        None => None,
-    };
-    let tables = match sinks.memory {
-        Some(memory) => Some(memory.finish(&summary, &transfers)?),
-        None => None,
-    };
-    Ok(RunOutcome { summary, directory, tables, complete: !stopped, packet_hops, events })
+    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    Ok(RunOutcome {
+        summary,
+        directory,
+        tables,
+        complete: !stopped,
+        packet_hops,
+        events,
+        failures: Vec::new(),
+        broken: None,
+    })
 }

@@ -270,7 +270,9 @@ impl<'a> Walk<'a> {
         let properties = schema["properties"].as_object().unwrap_or(&none);
         for entry in &table.0 {
             self.path.push(Step::Key(entry.key.clone()));
-            match schema["properties"].get(&entry.key) {
+            // A table of the author's own names has one schema for all its values.
+            let any = Some(&schema["additionalProperties"]).filter(|any| any.is_object());
+            match schema["properties"].get(&entry.key).or(any) {
                 Some(property) => self.node(property, &entry.value),
                 None => {
                     let known: Vec<&str> = properties.keys().map(String::as_str).collect();

@@ -51,6 +51,8 @@ pub struct LinkSpec {
     pub down: Vec<Down>,
     /// Bytes added to every packet.
     pub framing: u64,
+    /// Largest IP packet that it takes, in bytes, if there is such a limit.
+    pub mtu: Option<u32>,
     /// What to record.
     pub record: Vec<LinkRecordKind>,
     /// Largest round-trip time without queueing and transmission times of the flows whose data or ACKs cross this link, for
@@ -226,6 +228,7 @@ impl Builder<'_> {
             jitter: options.jitter.clone().unwrap_or(Jitter::None {}),
             down: options.down.clone().unwrap_or_default(),
             framing: options.framing.unwrap_or(self.scenario.framing).0.0,
+            mtu: options.mtu.map(|mtu| u32::try_from(mtu.0.0).unwrap_or(u32::MAX)),
             record: options.record.clone().unwrap_or_default(),
             base_rtt: TimeDelta::ZERO,
             origin: origin.to_vec(),
@@ -373,7 +376,23 @@ impl Builder<'_> {
                 });
             }
         }
-        self.base_rtts();
+        let live: Vec<usize> = self
+            .scenario
+            .host
+            .iter()
+            .filter(|host| host.is_live())
+            .filter_map(|host| self.index.get(&host.name).copied())
+            .collect();
+        let mut ways = Vec::new();
+        for (at, &a) in live.iter().enumerate() {
+            for &b in &live[at + 1..] {
+                if let (Some(mut there), Some(back)) = (between(a, b), between(b, a)) {
+                    there.extend(back);
+                    ways.push(there);
+                }
+            }
+        }
+        self.base_rtts(&ways);
     }
 
     fn unknown_node(&self, path: Vec<Step>, name: &str) -> Problem {
@@ -387,14 +406,16 @@ impl Builder<'_> {
         }
     }
 
-    fn base_rtts(&mut self) {
+    /// Sets the links' round-trip times from those of the flows and of `ways`, each there and back.
+    fn base_rtts(&mut self, ways: &[Vec<usize>]) {
         let Expanded { links, flows, .. } = &mut self.expanded;
         let mut largest = TimeDelta::ZERO;
-        for flow in flows.iter() {
-            let route = flow.forward.iter().chain(&flow.reverse);
-            let rtt = route.clone().fold(TimeDelta::ZERO, |sum, &l| sum + links[l].delay);
+        let flows = flows.iter().map(|flow| flow.forward.iter().chain(&flow.reverse).copied().collect());
+        for route in flows.chain(ways.iter().cloned()) {
+            let route: Vec<usize> = route;
+            let rtt = route.iter().fold(TimeDelta::ZERO, |sum, &l| sum + links[l].delay);
             largest = largest.max(rtt);
-            for &l in route {
+            for l in route {
                 links[l].base_rtt = links[l].base_rtt.max(rtt);
             }
         }

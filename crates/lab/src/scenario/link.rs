@@ -80,6 +80,11 @@ pub struct LinkOptions {
     /// Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the scenario's `framing`.
     #[schemars(example = &"38B")]
     pub framing: Option<Size>,
+    /// Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP error by the router in
+    /// front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss` is). Default: no limit, and 1500B for the
+    /// interfaces of live hosts.
+    #[schemars(example = &"1400B")]
+    pub mtu: Option<Size>,
     /// What to record of this link. Default nothing (totals and time series are always kept).
     #[schemars(example = &serde_json::json!(["pcap", "queue"]))]
     pub record: Option<Vec<LinkRecordKind>>,
@@ -312,6 +317,7 @@ impl LinkOptions {
             jitter: over.jitter.clone().or_else(|| self.jitter.clone()),
             down: over.down.clone().or_else(|| self.down.clone()),
             framing: over.framing.or(self.framing),
+            mtu: over.mtu.or(self.mtu),
             record: over.record.clone().or_else(|| self.record.clone()),
         }
     }

@@ -10,12 +10,14 @@ pub mod diagnostics;
 mod document;
 pub mod expand;
 pub mod flow;
+pub mod host;
 pub mod link;
 mod load;
 pub mod quantity;
 pub mod schema;
 mod semantics;
 mod semantics_flow;
+mod semantics_host;
 mod set;
 pub mod tcp;
 pub mod topology;
@@ -29,6 +31,7 @@ pub use cc::{AckCounting, Cc, CcKind, VegasEstimate};
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
+pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
 pub use link::{Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep};
 pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
 pub use schema::json_schema;
@@ -106,6 +109,9 @@ pub struct Clock {
     pub mode: ClockMode,
     /// dilated: how many times slower than real time the hosts' clocks run.
     pub tdf: Option<Tdf>,
+    /// real: how late a live packet may leave; the run stops when one is later. Default: lateness is counted, and the run goes on.
+    #[schemars(example = &"5ms")]
+    pub max_lag: Option<Time>,
 }
 
 /// The kinds of clock.
@@ -115,7 +121,7 @@ pub enum ClockMode {
     /// A simulator: as fast as the CPU allows.
     #[default]
     Virtual,
-    /// An emulator: as fast as real time. Not in this version.
+    /// An emulator: as fast as real time, with live hosts (Linux).
     Real,
     /// Slower than real time, so that the world looks faster to the hosts. Not in this version.
     Dilated,
@@ -131,21 +137,6 @@ pub struct Replicate {
     /// The seeds, in place of `runs`.
     #[schemars(example = &serde_json::json!([1, 2, 3]))]
     pub seeds: Option<Vec<u64>>,
-}
-
-/// A host that needs to be told something, written `[[host]]`.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Host {
-    /// The node's name, as links and topologies use it.
-    #[schemars(example = &"server")]
-    pub name: String,
-    /// What the host is: "model", the built-in TCP model. Guests, real stacks ("stack:lwip") and live interfaces are not in
-    /// this version. Default model.
-    #[schemars(example = &"model")]
-    pub endpoint: Option<String>,
-    /// TCP options of connections that end here.
-    pub tcp: Option<TcpOptions>,
 }
 
 impl Scenario {

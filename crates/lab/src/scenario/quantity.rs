@@ -475,6 +475,8 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "queue-limit" => text.parse::<QueueLimit>().map(drop),
         "start" => text.parse::<StartTime>().map(drop),
         "window" => text.parse::<Window>().map(drop),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().map(drop).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
 }

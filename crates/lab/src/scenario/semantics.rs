@@ -1,22 +1,22 @@
 //! Whether a scenario makes sense: what a schema cannot say.
 //!
-//! Clock, times, hosts, links and topologies here; flows and TCP options in `semantics_flow`.
+//! Clock, times, links and topologies here; flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
 
 use std::collections::BTreeMap;
 
-use super::diagnostics::{Collector, spelling_help};
+use super::diagnostics::Collector;
 use super::document::{Node, Step};
 use super::expand::{Problem, entry, key};
 use super::link::{Jitter, LinkOptions, Queue};
-use super::semantics_flow;
 use super::topology::Topology;
 use super::{ClockMode, Scenario};
+use super::{semantics_flow, semantics_host};
 
 /// Errors, each at its key.
 pub(super) struct Check<'a> {
     pub(super) scenario: &'a Scenario,
-    root: &'a Node,
-    errors: &'a mut Collector,
+    pub(super) root: &'a Node,
+    pub(super) errors: &'a mut Collector,
 }
 
 /// Checks `scenario`, which was read from `root`.
@@ -29,7 +29,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let mut problems = Vec::new();
     let expanded = scenario.expand_noting(&mut problems);
     check.links_once(&expanded);
-    check.hosts(&expanded.nodes);
+    semantics_host::check(&mut check, &expanded);
     for Problem { path, message, help } in problems {
         check.errors.about(root, &path, message, help);
     }
@@ -44,23 +44,34 @@ impl Check<'_> {
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {
-            ClockMode::Virtual => {}
-            ClockMode::Real => self.error(
-                &[key("clock"), key("mode")],
-                "the real clock is not in this version",
-                "it needs live or guest endpoints, and this version has the TCP model only; use mode = \"virtual\"",
-            ),
+            ClockMode::Virtual | ClockMode::Real => {}
             ClockMode::Dilated => self.error(
                 &[key("clock"), key("mode")],
                 "the dilated clock is not in this version",
                 "it needs guest endpoints, and this version has the TCP model only; use mode = \"virtual\"",
             ),
         }
+        if let Some(limit) = scenario.clock.max_lag {
+            let path = [key("clock"), key("max_lag")];
+            if scenario.clock.mode != ClockMode::Real {
+                self.error(
+                    &path,
+                    "`max_lag` belongs to mode = \"real\"",
+                    "leave it out: a virtual clock is never late",
+                );
+            } else if limit.0.is_zero() {
+                self.error(
+                    &path,
+                    "`max_lag` must be above zero",
+                    "for example \"5ms\"; no machine is ever punctual",
+                );
+            }
+        }
         if scenario.clock.tdf.is_some() && scenario.clock.mode != ClockMode::Dilated {
             self.error(
                 &[key("clock"), key("tdf")],
                 "`tdf` belongs to mode = \"dilated\"",
-                "leave it out: a virtual clock runs as fast as it can",
+                "leave it out: the other clocks have no such factor",
             );
         }
         if scenario.duration.0.is_zero() {
@@ -249,29 +260,6 @@ impl Check<'_> {
         }
     }
 
-    fn hosts(&mut self, nodes: &[String]) {
-        for (i, host) in self.scenario.host.iter().enumerate() {
-            if !nodes.contains(&host.name) {
-                let known: Vec<&str> = nodes.iter().map(String::as_str).collect();
-                let help = spelling_help(&host.name, &known);
-                let message = format!("there is no node `{}`", host.name);
-                self.errors.about(self.root, &entry("host", i, &["name"]), message, help);
-            }
-            let endpoint = host.endpoint.as_deref().unwrap_or("model");
-            if endpoint != "model" {
-                let reason = match endpoint {
-                    "guest" | "live" => format!("the endpoint \"{endpoint}\" is not in this version"),
-                    stack if stack.starts_with("stack:") => {
-                        format!("real stacks such as \"{stack}\" are not in this version")
-                    }
-                    other => format!("{other:?} is no endpoint"),
-                };
-                let path = entry("host", i, &["endpoint"]);
-                self.error(&path, reason, "allowed: \"model\", the built-in TCP");
-            }
-        }
-    }
-
     fn link_options(
         &mut self,
         at: &[Step],
@@ -310,6 +298,10 @@ impl Check<'_> {
         if options.schedule.is_none() && options.rate.is_some_and(|r| r.0.as_bps() == 0) {
             let help = "for a link that is down for a time, use `down`; for one that stops, a `schedule`";
             self.error(&below(&["rate"]), "a link with rate 0 never sends anything", help);
+        }
+        if options.mtu.is_some_and(|mtu| !(68..=65_535).contains(&mtu.0.0)) {
+            let help = "IPv4 needs 68B, IPv6 1280B; 1500B is Ethernet's, 65535B the largest there is";
+            self.error(&below(&["mtu"]), "`mtu` is out of range", help);
         }
         let steps = options.schedule.as_deref().unwrap_or_default();
         if options.schedule.is_some() && steps.is_empty() {

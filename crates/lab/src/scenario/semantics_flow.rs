@@ -10,8 +10,9 @@ use super::{Cc, CcKind};
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
     let scenario = check.scenario;
-    if scenario.flow.is_empty() {
-        check.error(&[key("flow")], "the scenario has no traffic", "add a [[flow]] with `from` and `to`");
+    if scenario.flow.is_empty() && scenario.host.iter().all(|host| host.program.is_empty()) {
+        let help = "add a [[flow]] with `from` and `to`; with mode = \"real\", a [[host.program]] will do";
+        check.error(&[key("flow")], "the scenario has no traffic", help);
     }
     tcp(check, &[key("tcp")], &scenario.tcp);
     for (i, host) in scenario.host.iter().enumerate() {

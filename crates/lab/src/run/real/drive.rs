@@ -1,0 +1,248 @@
+//! A run by the real clock: namespaces and programs made ready, the emulator driven, everything measured as in a simulation.
+
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_live::audit::Audit;
+use warpline_live::clock::LagPolicy;
+use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
+use warpline_live::host::{HostConfig, Hosts};
+use warpline_net::Control;
+
+use super::programs::Programs;
+use super::routers::{LiveWorld, Routers, TurnFrames};
+use super::ways::Ways;
+use crate::results::live::{AuditSummary, LatenessSummary};
+use crate::results::{LiveHost, LiveSummary, NoFrames, ResultError, RunInfo, Summary};
+use crate::run::addresses::AddressPlan;
+use crate::run::build::{Built, build};
+use crate::run::measure::Meter;
+use crate::run::sinks::Sinks;
+use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
+use crate::scenario::{Expanded, Scenario};
+
+/// MTU of a live host's interface where its links have none.
+const ETHERNET_MTU: u32 = 1500;
+/// The longest that the emulator goes without a look around: Ctrl-C feels immediate.
+const LOOK: TimeDelta = TimeDelta::from_millis(100);
+/// How often progress is told, and records of simulated hosts are taken, at the least.
+const TELL: TimeDelta = TimeDelta::from_millis(20);
+
+fn live_error(error: impl std::fmt::Display) -> RunError {
+    RunError::Live(error.to_string())
+}
+
+/// The live hosts of a scenario: names and nodes.
+fn live_hosts(scenario: &Scenario, expanded: &Expanded) -> Vec<(String, u32)> {
+    let node = |name: &str| expanded.nodes.iter().position(|node| node == name);
+    let live = scenario.host.iter().filter(|host| host.is_live());
+    live.filter_map(|host| Some((host.name.clone(), node(&host.name)? as u32))).collect()
+}
+
+/// What a live host's interface takes: what the narrowest of its links does.
+fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
+    let own = expanded.links.iter().filter(|link| link.from == node as usize);
+    own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
+}
+
+/// Runs a scenario by the real clock.
+pub(in crate::run) fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&Progress) -> Control,
+) -> Result<RunOutcome, RunError> {
+    let Built { mut network, world, links, flow_records, link_records } =
+        build(scenario, &options.custom_cc)?;
+    let expanded = scenario.expand();
+    let live = live_hosts(scenario, &expanded);
+    let plan = AddressPlan::new(scenario, &expanded);
+    let nodes: Vec<u32> = live.iter().map(|(_, node)| *node).collect();
+    let ways = Ways::find(&expanded, &nodes, &mut network);
+    let routers = Routers::new(plan, ways, nodes, expanded.nodes.len());
+    let mut world = LiveWorld { hosts: world, routers };
+    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
+
+    let configs: Vec<HostConfig> = live
+        .iter()
+        .map(|(name, node)| {
+            let (v4, v6) = world.routers.plan().of(*node as usize);
+            HostConfig { name: name.clone(), v4, v6, mtu: interface_mtu(&expanded, *node) }
+        })
+        .collect();
+    let hosts = Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
+    let largest = configs.iter().map(|config| config.mtu).max().unwrap_or(ETHERNET_MTU);
+    let mut emulator = Emulator::new(EmulatorConfig {
+        lag: scenario.clock.max_lag.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
+        mtu: largest.max(ETHERNET_MTU),
+        ..EmulatorConfig::default()
+    });
+    for port in hosts.ports().map_err(live_error)? {
+        emulator.add_port(Box::new(port));
+    }
+    emulator.note_offloads(hosts.offloads.clone());
+    let mut programs = Programs::prepare(scenario, &live, &hosts, world.routers.plan(), sinks.directory())?;
+
+    let duration = scenario.duration.0;
+    let end = Timestamp::ZERO + duration;
+    let warmup = Timestamp::ZERO + scenario.warmup.0;
+    let interval = scenario.sample_interval.0;
+    let mut meter = Meter::new();
+    let mut next_sample = Timestamp::ZERO + interval;
+    let mut told = Timestamp::ZERO;
+    let mut failure: Option<ResultError> = None;
+    let mut stopped: Option<&str> = None;
+    let mut broken = None;
+    world.hosts.start(&mut network.port(Timestamp::ZERO));
+    if warmup == Timestamp::ZERO {
+        meter.end_warmup(&mut network, &mut world.hosts);
+    }
+    emulator.restart_clock();
+    loop {
+        programs.start(network.now());
+        let mut until = end.min(network.now() + LOOK).min(programs.next_start().unwrap_or(end));
+        if network.now() < warmup {
+            until = until.min(warmup);
+        }
+        if !sinks.is_empty() {
+            until = until.min(next_sample);
+        }
+        let mut changed = false;
+        let wake = [programs.fd()];
+        let ran = emulator.run(&mut network, &mut world, until, &wake, |turn| {
+            changed |= turn.woken;
+            let now = turn.network.now();
+            let LiveWorld { hosts, routers } = turn.world;
+            let frames = TurnFrames { routers, pool: turn.pool };
+            let tell = now.saturating_since(told) >= TELL || now >= until;
+            let drained = match tell {
+                true => sinks.drain(turn.network, hosts, &frames),
+                false => sinks.drain_links(turn.network, hosts, &frames),
+            };
+            if let Err(error) = drained {
+                failure = Some(error);
+                return Control::Stop;
+            }
+            if !tell {
+                return if changed { Control::Stop } else { Control::Continue };
+            }
+            told = now;
+            let (packet_hops, events) = (turn.network.packet_hops(), turn.network.events());
+            match observe(&Progress { simulated: now - Timestamp::ZERO, duration, packet_hops, events }) {
+                Control::Stop => {
+                    stopped = Some("interrupted");
+                    Control::Stop
+                }
+                Control::Continue if changed => Control::Stop,
+                Control::Continue => Control::Continue,
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        if changed {
+            programs.look(network.now());
+        }
+        let paused = matches!(ran, Ok(Ended::Stopped));
+        match ran {
+            Err(error @ EmulatorError::Lag { .. }) => {
+                (stopped, broken) = (Some("lag"), Some(Broken::Lag(error.to_string())));
+            }
+            Err(error) => (stopped, broken) = (Some("a failed port"), Some(Broken::Port(error.to_string()))),
+            Ok(_) => {}
+        }
+        if stopped.is_some() {
+            break;
+        }
+        if paused {
+            continue; // a program has ended
+        }
+        if until == warmup {
+            meter.end_warmup(&mut network, &mut world.hosts);
+        }
+        if until == next_sample && !sinks.is_empty() {
+            next_sample += interval;
+            let (flows, links) = meter.sample(&mut network, &world.hosts);
+            sinks.each(|sink| {
+                sink.flow_samples(&flows)?;
+                sink.link_samples(&links)
+            })?;
+        }
+        if until == end {
+            break;
+        }
+    }
+    let audit = emulator.audit();
+    // What ended in the last moment counts as ended.
+    programs.look(network.now());
+    programs.stop();
+    let (rows, failures) = programs.judge(stopped.is_none());
+    hosts.end_processes();
+    sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+
+    let (flows, transfers, link_rows) = meter.finish(&mut network, &world.hosts, &links);
+    let info = RunInfo {
+        scenario: scenario.name.clone(),
+        scenario_hash: scenario.scenario_hash(),
+        seed: scenario.seed,
+        clock: "real".to_owned(),
+        duration_s: duration.as_secs_f64(),
+        warmup_s: scenario.warmup.0.as_secs_f64(),
+        simulated_s: network.now().as_secs_f64(),
+        complete: stopped.is_none(),
+        stopped: stopped.map(str::to_owned),
+        packet_hops: network.packet_hops(),
+        events: network.events(),
+    };
+    let (packet_hops, events) = (info.packet_hops, info.events);
+    let mut summary = Summary::new(info, flows, link_rows);
+    summary.live = Some(LiveSummary {
+        kept_pace: audit.kept_pace(),
+        hosts: host_rows(&audit, &world.routers, &live),
+        audit: audit_summary(&audit),
+        programs: rows,
+    });
+    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    let complete = stopped.is_none();
+    Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
+}
+
+fn audit_summary(audit: &Audit) -> AuditSummary {
+    let l = &audit.lateness;
+    AuditSummary {
+        duration_s: audit.duration_s,
+        cpu_share: audit.cpu_share,
+        lateness: LatenessSummary {
+            packets: l.packets,
+            median_us: l.median_us,
+            p99_us: l.p99_us,
+            p999_us: l.p999_us,
+            max_us: l.max_us,
+            threshold_us: l.threshold_us,
+            late_packets: l.late_packets,
+        },
+        corrected_packets: audit.corrected_packets,
+        lost_outside: audit.lost_outside,
+        offloads: audit.offloads.clone(),
+    }
+}
+
+fn host_rows(audit: &Audit, routers: &Routers, live: &[(String, u32)]) -> Vec<LiveHost> {
+    let ports = audit.ports.iter().zip(live).enumerate();
+    ports
+        .map(|(number, (port, (name, _)))| {
+            let (v4, v6) = routers.plan().of(routers.host(number) as usize);
+            let c = &port.counters;
+            LiveHost {
+                host: name.clone(),
+                address: v4.to_string(),
+                address6: v6.to_string(),
+                // What comes in at the port is what the host has sent.
+                sent_packets: c.received_packets,
+                sent_bytes: c.received_bytes,
+                received_packets: c.sent_packets,
+                received_bytes: c.sent_bytes,
+                lost_outside: c.lost(),
+                malformed: c.malformed,
+                ignored: c.ignored,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,151 @@
+//! The ways of live packets: from every live host to every node, and from every node back to every live host, with the
+//! network's routes for each part of a way that a packet may travel.
+//!
+//! A packet that will not get through (its time to live is over before, a link on the way is too narrow) travels as far as the
+//! router that stops it, over the real links: so that each way has a route to every router on it.
+
+use std::collections::BTreeMap;
+
+use warpline_core::{LinkId, NodeId};
+use warpline_net::routing::{Graph, Metric, Router};
+use warpline_net::{Network, RouteId};
+
+use crate::scenario::Expanded;
+
+/// No way.
+const NONE: u32 = u32::MAX;
+
+/// A way through the network.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// Its links.
+    pub(super) links: Vec<LinkId>,
+    /// The nodes that it goes through: where link 0 begins, where it ends, and so on.
+    pub(super) nodes: Vec<u32>,
+    /// The MTU of each link; the largest number where there is none.
+    mtu: Vec<u32>,
+    /// Routes from a link's beginning to the end of another: from the first link, and from each that is narrower than all before.
+    parts: BTreeMap<(u16, u16), RouteId>,
+    /// Whether it leads to the destination, or only to the first router, which knows no way.
+    pub(super) leads: bool,
+}
+
+impl Way {
+    /// How many links it has.
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The route over links `from` to `stop`, without `stop`.
+    pub(super) fn part(&self, from: usize, stop: usize) -> Option<RouteId> {
+        self.parts.get(&(from as u16, stop as u16)).copied()
+    }
+
+    /// The MTU of a link of the way, in bytes.
+    pub(super) fn mtu(&self, link: usize) -> u32 {
+        self.mtu[link]
+    }
+
+    /// The first link from `from` on that a packet of `len` bytes does not fit.
+    #[inline]
+    pub(super) fn narrow(&self, from: usize, len: u32) -> Option<usize> {
+        self.mtu[from..].iter().position(|&mtu| len > mtu).map(|at| from + at)
+    }
+}
+
+/// All ways.
+#[derive(Debug)]
+pub(super) struct Ways {
+    all: Vec<Way>,
+    /// By live host and destination.
+    there: Vec<Vec<u32>>,
+    /// By live host and where the packet begins.
+    back: Vec<Vec<u32>>,
+    /// By live host: to the first router, for packets to nobody.
+    nowhere: Vec<u32>,
+}
+
+impl Ways {
+    /// Finds the ways and adds their routes to the network, whose links are those of `expanded`. `live` are the nodes of the live
+    /// hosts.
+    pub(super) fn find(expanded: &Expanded, live: &[u32], network: &mut Network) -> Self {
+        let mut graph = Graph::new();
+        for name in &expanded.nodes {
+            graph.node(name);
+        }
+        for link in &expanded.links {
+            graph.link(&expanded.nodes[link.from], &expanded.nodes[link.to], link.delay);
+        }
+        let mut router = Router::new(graph, Metric::Delay);
+        let nodes = expanded.nodes.len();
+        let mut ways = Ways { all: Vec::new(), there: Vec::new(), back: Vec::new(), nowhere: Vec::new() };
+        let mut number =
+            |from: u32, to: u32, ways: &mut Vec<Way>| match router.route(NodeId(from), NodeId(to)) {
+                Ok(links) if !links.is_empty() => {
+                    ways.push(way(expanded, links, network, true));
+                    ways.len() as u32 - 1
+                }
+                _ => NONE,
+            };
+        for &host in live {
+            let there = (0..nodes as u32).map(|to| number(host, to, &mut ways.all)).collect();
+            ways.there.push(there);
+        }
+        for &host in live {
+            let back = (0..nodes as u32).map(|from| match live.iter().position(|&other| other == from) {
+                Some(other) => ways.there[other][host as usize],
+                None => number(from, host, &mut ways.all),
+            });
+            let back = back.collect();
+            ways.back.push(back);
+        }
+        for &host in live {
+            let first = expanded.links.iter().position(|link| link.from == host as usize);
+            ways.nowhere.push(match first {
+                Some(link) => {
+                    ways.all.push(way(expanded, vec![LinkId(link as u32)], network, false));
+                    ways.all.len() as u32 - 1
+                }
+                None => NONE,
+            });
+        }
+        ways
+    }
+
+    pub(super) fn get(&self, way: u32) -> &Way {
+        &self.all[way as usize]
+    }
+    /// From live host number `host` to a node.
+    #[inline]
+    pub(super) fn there(&self, host: usize, node: u32) -> Option<u32> {
+        Some(self.there[host][node as usize]).filter(|&way| way != NONE)
+    }
+    /// From a node to live host number `host`.
+    pub(super) fn back(&self, node: u32, host: usize) -> Option<u32> {
+        Some(self.back[host][node as usize]).filter(|&way| way != NONE)
+    }
+    /// From live host number `host` to its first router.
+    pub(super) fn nowhere(&self, host: usize) -> Option<u32> {
+        Some(self.nowhere[host]).filter(|&way| way != NONE)
+    }
+}
+
+fn way(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bool) -> Way {
+    let mtu: Vec<u32> =
+        links.iter().map(|link| expanded.links[link.index()].mtu.unwrap_or(u32::MAX)).collect();
+    let mut nodes = vec![expanded.links[links[0].index()].from as u32];
+    nodes.extend(links.iter().map(|link| expanded.links[link.index()].to as u32));
+    let mut parts = BTreeMap::new();
+    let mut narrowest = u32::MAX;
+    for from in 0..links.len() {
+        let narrower = mtu[from] < narrowest;
+        narrowest = narrowest.min(mtu[from]);
+        if from > 0 && !narrower {
+            continue;
+        }
+        for stop in from + 1..=links.len() {
+            parts.insert((from as u16, stop as u16), network.add_route(&links[from..stop]));
+        }
+    }
+    Way { links, nodes, mtu, parts, leads }
+}

@@ -1,0 +1,150 @@
+//! Where a run's results go while it is under way, and how they end up in their place.
+
+use std::path::PathBuf;
+
+use warpline_core::{FlowId, LinkId};
+use warpline_net::Network;
+
+use super::{RunError, RunOptions};
+use crate::hosts::World;
+use crate::report::write_report;
+use crate::results::{
+    AddressBook, CaptureOptions, Frames, MemoryRecorder, Recorder, ResultError, RunWriter, Summary, Tables,
+    TransferRow,
+};
+use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
+
+/// The run directory, the tables in memory, or both.
+pub(super) struct Sinks {
+    writer: Option<RunWriter>,
+    memory: Option<MemoryRecorder>,
+}
+
+impl Sinks {
+    /// Opens what `options` ask for, for what the scenario records.
+    pub(super) fn open(
+        options: &RunOptions,
+        flow_records: &[(FlowId, String, Vec<FlowRecordKind>)],
+        link_records: &[(LinkId, String, Vec<LinkRecordKind>)],
+    ) -> Result<Sinks, ResultError> {
+        let mut sinks = Sinks {
+            writer: match &options.out {
+                Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
+                None => None,
+            },
+            memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
+        };
+        for (flow, name, kinds) in flow_records {
+            for kind in kinds {
+                if let Some(memory) = &mut sinks.memory
+                    && *kind == FlowRecordKind::Tcp
+                {
+                    memory.record_tcp(*flow);
+                }
+                match (&mut sinks.writer, kind) {
+                    (Some(writer), FlowRecordKind::Tcp) => writer.record_tcp(*flow),
+                    (Some(writer), FlowRecordKind::Qlog) => writer.record_qlog(*flow, name)?,
+                    _ => {}
+                }
+            }
+        }
+        for (link, name, kinds) in link_records {
+            for kind in kinds {
+                let table = matches!(kind, LinkRecordKind::Packets | LinkRecordKind::Queue);
+                if let Some(memory) = &mut sinks.memory
+                    && table
+                {
+                    memory.record_packets(*link);
+                }
+                match (&mut sinks.writer, kind) {
+                    (Some(writer), _) if table => writer.record_packets(*link),
+                    (Some(writer), LinkRecordKind::Pcap) => {
+                        writer.record_capture(*link, name, CaptureOptions::default())?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(sinks)
+    }
+
+    pub(super) fn each(
+        &mut self,
+        mut f: impl FnMut(&mut dyn Recorder) -> Result<(), ResultError>,
+    ) -> Result<(), ResultError> {
+        if let Some(writer) = &mut self.writer {
+            f(writer)?;
+        }
+        if let Some(memory) = &mut self.memory {
+            f(memory)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.writer.is_none() && self.memory.is_none()
+    }
+
+    /// The directory that is being written, if there is one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn directory(&self) -> Option<&std::path::Path> {
+        self.writer.as_ref().map(RunWriter::path)
+    }
+
+    /// Passes on everything recorded since the last time.
+    pub(super) fn drain(
+        &mut self,
+        network: &mut Network,
+        world: &mut World,
+        frames: &dyn Frames,
+    ) -> Result<(), ResultError> {
+        self.drain_links(network, world, frames)?;
+        let tcp = world.take_records();
+        world.drain_latencies();
+        self.each(|sink| sink.tcp_records(&tcp))
+    }
+
+    /// Passes on what links have recorded: that of live packets has to be taken at once.
+    pub(super) fn drain_links(
+        &mut self,
+        network: &mut Network,
+        world: &mut World,
+        frames: &dyn Frames,
+    ) -> Result<(), ResultError> {
+        for opened in world.take_opened() {
+            self.each(|sink| {
+                sink.connection_opened(opened.flow, opened.opener, opened.other);
+                Ok(())
+            })?;
+        }
+        let links = network.take_records();
+        if links.is_empty() { Ok(()) } else { self.each(|sink| sink.live_records(&links, frames)) }
+    }
+
+    /// Writes what is left and puts the run directory in place. Returns where that is, and the tables.
+    pub(super) fn publish(
+        self,
+        scenario: &Scenario,
+        options: &RunOptions,
+        summary: &Summary,
+        transfers: &[TransferRow],
+    ) -> Result<(Option<PathBuf>, Option<Tables>), RunError> {
+        let directory = match self.writer {
+            Some(mut writer) => {
+                writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
+                let sealed = writer.seal(summary, transfers)?;
+                if options.report {
+                    let report = sealed.path().join("report.html");
+                    write_report(&[sealed.path()], &report)?;
+                }
+                Some(sealed.publish()?)
+            }
+            None => None,
+        };
+        let tables = match self.memory {
+            Some(memory) => Some(memory.finish(summary, transfers)?),
+            None => None,
+        };
+        Ok((directory, tables))
+    }
+}

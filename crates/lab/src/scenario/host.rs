@@ -1,0 +1,218 @@
+//! Hosts of a scenario, and the programs that run on live ones.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::quantity::Time;
+use super::tcp::TcpOptions;
+
+/// A host that needs to be told something, written `[[host]]`.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// The node's name, as links and topologies use it.
+    #[schemars(example = &"server")]
+    pub name: String,
+    /// What the host is: "model", the built-in TCP model, or "live", a network namespace in which real programs run (Linux; needs
+    /// `[clock] mode = "real"`). Guests and real stacks ("stack:lwip") are not in this version. Default model.
+    #[schemars(example = &"live")]
+    pub endpoint: Option<String>,
+    /// live: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
+    #[schemars(example = &"192.0.2.1")]
+    pub address: Option<Address<Ipv4Addr>>,
+    /// live: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+    #[schemars(example = &"2001:db8::1")]
+    pub address6: Option<Address<Ipv6Addr>>,
+    /// live: the programs that run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<Program>,
+    /// model: TCP options of connections that end here.
+    pub tcp: Option<TcpOptions>,
+}
+
+impl Host {
+    /// Whether programs run on it.
+    pub fn is_live(&self) -> bool {
+        self.endpoint.as_deref() == Some("live")
+    }
+}
+
+/// An IP address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address<A>(pub A);
+
+macro_rules! address {
+    ($address:ty, $name:literal, $format:literal, $description:literal, $example:literal) => {
+        impl Serialize for Address<$address> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0.to_string())
+            }
+        }
+        impl<'de> Deserialize<'de> for Address<$address> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'_, str>::deserialize(deserializer)?;
+                text.parse().map(Address).map_err(|_| D::Error::custom(concat!("expected ", $description)))
+            }
+        }
+        impl JsonSchema for Address<$address> {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                concat!("warpline::", $name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "format": $format, "description": $description, "examples": [$example] })
+            }
+        }
+    };
+}
+
+address!(Ipv4Addr, "Ipv4Address", "ipv4", "An IPv4 address.", "192.0.2.1");
+address!(Ipv6Addr, "Ipv6Address", "ipv6", "An IPv6 address.", "2001:db8::1");
+
+/// A real program on a live host, written `[[host.program]]` below its host.
+///
+/// It runs in the host's network namespace, in the directory of the scenario file. What it prints goes into the run directory:
+/// `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its command stands for the IPv4
+/// address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
+/// digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
+    #[schemars(example = &serde_json::json!(["ping", "-c", "3", "{server}"]))]
+    pub command: ProgramCommand,
+    /// When it is started. Default 0s.
+    #[serde(default)]
+    #[schemars(example = &"1s")]
+    pub start: Time,
+    /// Environment variables in addition to those of `warpline` itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = &serde_json::json!({"LANG": "C"}))]
+    pub environment: BTreeMap<String, String>,
+    /// How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it is stopped at
+    /// the end of the run, as a server is). Anything else makes the run fail. Default 0.
+    #[serde(default)]
+    #[schemars(example = &"running")]
+    pub expect: Expect,
+    /// The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default TERM.
+    #[serde(default)]
+    pub stop: StopSignal,
+}
+
+/// What a program is started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ProgramCommand {
+    /// A line for `sh -c`.
+    Shell(String),
+    /// The program and its arguments.
+    Words(Vec<String>),
+}
+
+impl ProgramCommand {
+    /// What is executed: the program and its arguments.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            ProgramCommand::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            ProgramCommand::Words(words) => words.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for ProgramCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProgramCommand::Shell(line) => f.write_str(line),
+            ProgramCommand::Words(words) => f.write_str(&words.join(" ")),
+        }
+    }
+}
+
+/// How a program should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// By itself, with this exit code.
+    Code(u8),
+    /// However it likes.
+    Any,
+    /// Not before the run does.
+    Running,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Expect::Code(0)
+    }
+}
+
+impl Serialize for Expect {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Expect::Code(code) => serializer.serialize_u8(*code),
+            Expect::Any => serializer.serialize_str("any"),
+            Expect::Running => serializer.serialize_str("running"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Expect {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Word {
+            Code(u8),
+            Word(String),
+        }
+        match Word::deserialize(deserializer)? {
+            Word::Code(code) => Ok(Expect::Code(code)),
+            Word::Word(word) if word == "any" => Ok(Expect::Any),
+            Word::Word(word) if word == "running" => Ok(Expect::Running),
+            Word::Word(_) => Err(D::Error::custom("expected an exit code, \"any\" or \"running\"")),
+        }
+    }
+}
+
+impl JsonSchema for Expect {
+    fn schema_name() -> Cow<'static, str> {
+        "Expect".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "How a program should end: with an exit code, \"any\" way, or \"running\" still at the end of the run.",
+            "examples": [0, "any", "running"],
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": 255, "description": "An exit code." },
+                { "const": "any", "type": "string", "description": "However it likes." },
+                { "const": "running", "type": "string", "description": "Not before the run does." },
+            ],
+        })
+    }
+}
+
+/// A signal that ends a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StopSignal {
+    /// SIGTERM.
+    #[default]
+    Term,
+    /// SIGINT, as Ctrl-C sends.
+    Int,
+    /// SIGHUP.
+    Hup,
+    /// SIGQUIT.
+    Quit,
+    /// SIGUSR1.
+    Usr1,
+    /// SIGUSR2.
+    Usr2,
+    /// SIGKILL, which cannot be caught.
+    Kill,
+}

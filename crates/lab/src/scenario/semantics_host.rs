@@ -1,0 +1,178 @@
+//! Whether hosts and their programs make sense.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::diagnostics::spelling_help;
+use super::document::Step;
+use super::expand::{Expanded, entry, key};
+use super::host::{Host, Program, ProgramCommand};
+use super::semantics::Check;
+use super::{ClockMode, Expect};
+use crate::run::addresses::{ipv4_of, ipv6_of};
+
+/// Checks all hosts of the scenario.
+pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    for (i, host) in scenario.host.iter().enumerate() {
+        if !expanded.nodes.contains(&host.name) {
+            let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+            let help = spelling_help(&host.name, &known);
+            let message = format!("there is no node `{}`", host.name);
+            check.errors.about(check.root, &entry("host", i, &["name"]), message, help);
+        }
+        endpoint(check, i, host);
+        for (number, program) in host.program.iter().enumerate() {
+            self::program(check, &program_path(i, number), program);
+        }
+    }
+    addresses(check, expanded);
+    flows(check, expanded);
+}
+
+/// `[[host.program]]` entry `number` of host `i`.
+fn program_path(i: usize, number: usize) -> Vec<Step> {
+    let mut path = entry("host", i, &["program"]);
+    path.push(Step::Index(number));
+    path
+}
+
+/// Which endpoints there are, and which clock they can follow.
+fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
+    let at = |name: &str| entry("host", i, &[name]);
+    let endpoint = host.endpoint.as_deref().unwrap_or("model");
+    let mode = check.scenario.clock.mode;
+    match endpoint {
+        "model" => {}
+        "live" if mode == ClockMode::Real => {}
+        "live" => check.error(
+            &at("endpoint"),
+            "a live host cannot follow this clock: its programs live in real time",
+            "[clock] mode = \"real\" (or --clock real); or endpoint = \"model\", which follows any clock",
+        ),
+        other => {
+            let reason = match other {
+                "guest" => "the endpoint \"guest\" is not in this version".to_owned(),
+                stack if stack.starts_with("stack:") => {
+                    format!("real stacks such as \"{stack}\" are not in this version")
+                }
+                other => format!("{other:?} is no endpoint"),
+            };
+            let help = "allowed: \"model\", the built-in TCP, and under the real clock \"live\", a network namespace";
+            check.error(&at("endpoint"), reason, help);
+        }
+    }
+    let live = host.is_live();
+    for (name, given) in [
+        ("address", host.address.is_some()),
+        ("address6", host.address6.is_some()),
+        ("program", !host.program.is_empty()),
+    ] {
+        if given && !live {
+            let message = format!("`{name}` is for live hosts");
+            check.error(&at(name), message, "endpoint = \"live\", with [clock] mode = \"real\"");
+        }
+    }
+    if live && host.tcp.is_some() {
+        check.error(
+            &at("tcp"),
+            "`tcp` is for model hosts",
+            "a live host has the kernel's TCP; its programs may set it up (sysctl, setsockopt)",
+        );
+    }
+}
+
+fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
+    let below = |name: &str| {
+        let mut path = at.to_vec();
+        path.push(key(name));
+        path
+    };
+    let empty = match &program.command {
+        ProgramCommand::Shell(line) => line.trim().is_empty(),
+        ProgramCommand::Words(words) => words.first().is_none_or(String::is_empty),
+    };
+    if empty {
+        check.error(
+            &below("command"),
+            "`command` is empty",
+            "for example [\"ping\", \"-c\", \"3\", \"{server}\"]",
+        );
+    }
+    if program.start >= check.scenario.duration {
+        let message = format!(
+            "`start` ({}) is not before the end of the run ({})",
+            program.start, check.scenario.duration
+        );
+        let help = match program.expect {
+            Expect::Running => "a program that should be running at the end has to be started before",
+            _ => "the program would never run",
+        };
+        check.error(&below("start"), message, help);
+    }
+    for name in program.environment.keys() {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("{name:?} cannot be the name of an environment variable");
+            check.error(&below("environment"), message, "names have letters, digits and `_`");
+        }
+    }
+}
+
+/// No two nodes have the same address.
+fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    let hosts: BTreeMap<&str, usize> =
+        scenario.host.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
+    let mut owners: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    let own = |node: usize| {
+        let host = hosts.get(expanded.nodes[node].as_str()).map(|&i| (i, &scenario.host[i]));
+        let v4 = host.and_then(|(i, host)| Some((i, "address", host.address?.0.into())));
+        let v6 = host.and_then(|(i, host)| Some((i, "address6", host.address6?.0.into())));
+        [v4, v6]
+    };
+    for node in 0..expanded.nodes.len() {
+        let [v4, v6] = own(node);
+        if v4.is_none() {
+            owners.insert(ipv4_of(node as u32).into(), node);
+        }
+        if v6.is_none() {
+            owners.insert(ipv6_of(node as u32).into(), node);
+        }
+    }
+    for node in 0..expanded.nodes.len() {
+        for (i, name, address) in own(node).into_iter().flatten() {
+            let path = entry("host", i, &[name]);
+            let address: IpAddr = address;
+            if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+                check.error(
+                    &path,
+                    format!("{address} cannot be a host's address"),
+                    "for example 192.0.2.1 or 2001:db8::1",
+                );
+            } else if let Some(other) = owners.insert(address, node) {
+                let message = format!("{address} is already the address of `{}`", expanded.nodes[other]);
+                check.error(&path, message, "leave it out for an address of its own, or give another");
+            }
+        }
+    }
+}
+
+/// What simulated flows end at must be simulated.
+fn flows(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    let mut told: Vec<(usize, &str)> = Vec::new();
+    for flow in &expanded.flows {
+        for (side, node) in [("from", flow.from), ("to", flow.to)] {
+            let name = &expanded.nodes[node];
+            let live = scenario.host.iter().any(|host| host.name == *name && host.is_live());
+            if live && !told.contains(&(flow.entry, side)) {
+                told.push((flow.entry, side));
+                check.error(
+                    &entry("flow", flow.entry, &[side]),
+                    format!("`{name}` is live: a [[flow]] is simulated, and in this version both its ends are"),
+                    "its traffic comes from programs ([[host.program]]); let the flow end at a model host on the same router",
+                );
+            }
+        }
+    }
+}
