@@ -257,6 +257,6 @@ mod tests {
             namespaces: namespace.into_iter().collect(),
             ..Session::default()
         };
-        assert_eq!(processes(&session), []);
+        assert!(processes(&session).is_empty());
     }
 }

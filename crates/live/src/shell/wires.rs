@@ -157,7 +157,7 @@ fn addresses(netlink: &mut Netlink, name: &str, both: [std::net::IpAddr; 2]) -> 
 
 /// A system without IPv6 does without.
 fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
-    if is_ipv6 { Ok(result.unwrap_or(())) } else { result }
+    if is_ipv6 { Ok(()) } else { result }
 }
 
 fn describe(name: &str, result: std::io::Result<Vec<&'static str>>) -> String {
