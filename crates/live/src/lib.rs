@@ -39,3 +39,4 @@ pub mod port;
 pub mod privilege;
 pub mod registry;
 pub mod shell;
+pub mod wire;
