@@ -145,7 +145,7 @@ impl ModelHost {
             })
             .find(|tuple| !self.by_tuple.contains_key(tuple))
             .ok_or(HostError::Ports(remote))?;
-        let slot = self.add(tuple, service, false).ok_or(HostError::Full)?;
+        let slot = self.add(now, tuple, service, false).ok_or(HostError::Full)?;
         let id = self.id(slot);
         if let Some(session) = self.session(slot) {
             session.connection.open(now);
@@ -306,7 +306,7 @@ impl ModelHost {
                 }
                 return;
             }
-            None => match self.accept(tuple) {
+            None => match self.accept(now, tuple) {
                 Some(slot) => slot,
                 None => {
                     self.counters.syns_dropped += 1;
@@ -332,24 +332,24 @@ impl ModelHost {
         self.wake(slot);
     }
 
-    fn accept(&mut self, tuple: FourTuple) -> Option<u32> {
+    fn accept(&mut self, now: Timestamp, tuple: FourTuple) -> Option<u32> {
         let service = *self.listeners.get(&tuple.local_port)?;
         if self.half_open >= self.config.max_half_open {
             return None;
         }
-        self.add(tuple, service, true)
+        self.add(now, tuple, service, true)
     }
 
     /// A deadline has come. Calling this early does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        let idle = self.config.idle;
         while let Some(&(deadline, slot)) = self.timers.first()
             && deadline <= now
         {
             self.timers.pop_first();
             if let Some(session) = self.session(slot) {
                 session.timer = Timestamp::NEVER;
-                session.connection.handle_timeout(now);
-                session.worker.work(&mut session.connection);
+                session.handle_timeout(now, idle);
             }
             self.wake(slot);
         }
@@ -391,8 +391,9 @@ impl ModelHost {
     /// A connection has nothing to send now: its deadline is set, its events told; and if it has ended, it goes.
     fn settle(&mut self, slot: u32) {
         let id = self.id(slot);
+        let idle = self.config.idle;
         let Some(session) = self.session(slot) else { return };
-        let (deadline, before) = (session.connection.poll_timeout(), session.timer);
+        let (deadline, before) = (session.deadline(idle), session.timer);
         session.timer = deadline;
         let opened = !session.opened && session.connection.is_established();
         session.opened |= opened;
@@ -437,7 +438,7 @@ impl ModelHost {
     }
 
     /// A new connection, if there is room.
-    fn add(&mut self, tuple: FourTuple, service: Service, half_open: bool) -> Option<u32> {
+    fn add(&mut self, now: Timestamp, tuple: FourTuple, service: Service, half_open: bool) -> Option<u32> {
         let kept = if service.looks() { 2 * self.config.buffer } else { 0 };
         let reserved = OVERHEAD + kept;
         if self.by_tuple.len() >= self.config.max_connections || self.memory + reserved > self.config.memory {
@@ -465,6 +466,7 @@ impl ModelHost {
             half_open,
             opened: false,
             queued: false,
+            heard: now,
             timer: Timestamp::NEVER,
         });
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);

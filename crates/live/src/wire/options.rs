@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use warpline_core::TimeDelta;
 use warpline_transport::cc::{Algorithm, CubicParams};
 use warpline_transport::tcp::{ConfigError, TcpConfig};
 
@@ -26,6 +27,9 @@ pub struct HostConfig {
     pub max_half_open: usize,
     /// Bytes that the payload kept for all connections may take. A SYN beyond that is dropped.
     pub memory: u64,
+    /// A connection that has nothing to wait for, and hears nothing for so long, is reset: the other side may have gone without a
+    /// word.
+    pub idle: TimeDelta,
     /// ICMP errors per second at the most (RFC 4443 section 2.4 (f)).
     pub icmp_rate: u32,
 }
@@ -42,6 +46,7 @@ impl HostConfig {
             max_connections: 4096,
             max_half_open: 256,
             memory: 256 << 20,
+            idle: TimeDelta::from_secs(7200),
             icmp_rate: 1000,
         }
     }

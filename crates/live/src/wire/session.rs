@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use warpline_core::{Ecn, Segment, Timestamp};
+use warpline_core::{Ecn, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
@@ -38,6 +38,8 @@ pub(super) struct Session {
     pub(super) opened: bool,
     /// It stands in the queue of those that may have something to send.
     pub(super) queued: bool,
+    /// When a segment last was let in.
+    pub(super) heard: Timestamp,
     /// The deadline that it stands in the timers with.
     pub(super) timer: Timestamp,
 }
@@ -45,6 +47,7 @@ pub(super) struct Session {
 impl Session {
     /// A segment for the connection, with its payload.
     pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ce: bool) {
+        self.heard = now;
         let len = segment.len as usize;
         if len > 0 {
             // A keep-alive's byte on the SYN's position has been taken off the front.
@@ -87,6 +90,24 @@ impl Session {
             }
         }
         false
+    }
+
+    /// When it wants to be called: its connection's deadline, or else the end of patience.
+    pub(super) fn deadline(&self, idle: TimeDelta) -> Timestamp {
+        match self.connection.poll_timeout() {
+            deadline if deadline.is_set() || self.connection.is_closed() => deadline,
+            _ => self.heard + idle,
+        }
+    }
+
+    /// A deadline has come.
+    pub(super) fn handle_timeout(&mut self, now: Timestamp, idle: TimeDelta) {
+        if !self.connection.poll_timeout().is_set() && now >= self.heard + idle {
+            self.connection.abort(now);
+            return;
+        }
+        self.connection.handle_timeout(now);
+        self.worker.work(&mut self.connection);
     }
 
     /// What there is to say of it.
