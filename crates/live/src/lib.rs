@@ -46,3 +46,4 @@ pub mod program;
 pub mod registry;
 pub mod router;
 pub mod shell;
+pub mod wire;

@@ -1,0 +1,532 @@
+//! A simulated host that talks to real ones: many connections with real addresses, in datagrams.
+//!
+//! Sans-I/O: after [`handle_datagram`](ModelHost::handle_datagram), [`handle_timeout`](ModelHost::handle_timeout) and the application's
+//! calls, ask [`poll_transmit`](ModelHost::poll_transmit) until it has nothing more, then [`poll_timeout`](ModelHost::poll_timeout).
+//!
+//! What it cannot do: reassemble fragments, follow a path MTU that shrinks (it sends what its own MTU allows and ignores ICMP errors, as RFC
+//! 5927 allows), resolve addresses of a link layer.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use warpline_core::{Ecn, Flags, Stream, TimeDelta, Timestamp};
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, State};
+
+use super::codec::{self, WireSegment};
+use super::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
+use super::options::{HostConfig, HostError};
+use super::payload::{PayloadSink, PayloadSource};
+use super::report::{ConnectionId, HostCounters, HostEvent, SessionReport};
+use super::service::{Service, UdpService, Worker};
+use super::session::{FourTuple, Session};
+use super::translate::{self, Incoming, Translator};
+use super::{WireError, icmp, udp};
+
+/// Answers without a connection that wait to be sent, at the most.
+const MAX_ANSWERS: usize = 256;
+/// Events that wait to be looked at, at the most: the oldest go.
+const MAX_EVENTS: usize = 4096;
+/// ICMP errors at once.
+const ICMP_BURST: u64 = 50;
+/// Bytes counted for a connection without its payload.
+const OVERHEAD: u64 = 4096;
+/// First of the ports for connections out (RFC 6335 section 6).
+const EPHEMERAL: u16 = 49_152;
+
+/// A simulated host.
+#[derive(Debug)]
+pub struct ModelHost {
+    config: HostConfig,
+    stream: Stream,
+    listeners: BTreeMap<u16, Service>,
+    udp: BTreeMap<u16, UdpService>,
+    slots: Vec<(u32, Option<Box<Session>>)>,
+    free: Vec<u32>,
+    by_tuple: BTreeMap<FourTuple, u32>,
+    /// Connections that may have something to send.
+    ready: VecDeque<u32>,
+    timers: BTreeSet<(Timestamp, u32)>,
+    answers: VecDeque<Vec<u8>>,
+    events: VecDeque<HostEvent>,
+    counters: HostCounters,
+    half_open: usize,
+    memory: u64,
+    /// When the next ICMP error would be sent at a steady rate.
+    icmp_at: Timestamp,
+    identification: u16,
+}
+
+impl ModelHost {
+    /// A host. Initial sequence numbers, ports and timestamps' offsets are drawn from `stream`.
+    ///
+    /// # Errors
+    /// If TCP's options cannot work, or there is no address.
+    pub fn new(config: HostConfig, stream: Stream) -> Result<Self, HostError> {
+        if config.addresses.is_empty() {
+            return Err(HostError::NoAddress("IP"));
+        }
+        for address in &config.addresses {
+            config.tcp_for(address.is_ipv6(), false).validate()?;
+            config.tcp_for(address.is_ipv6(), true).validate()?;
+        }
+        Ok(ModelHost {
+            config,
+            stream,
+            listeners: BTreeMap::new(),
+            udp: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_tuple: BTreeMap::new(),
+            ready: VecDeque::new(),
+            timers: BTreeSet::new(),
+            answers: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: HostCounters::default(),
+            half_open: 0,
+            memory: 0,
+            icmp_at: Timestamp::ZERO,
+            identification: 0,
+        })
+    }
+
+    // ---- The application's side ----
+
+    /// Listens on a TCP port of all addresses.
+    ///
+    /// # Errors
+    /// If something does already.
+    pub fn listen(&mut self, port: u16, service: Service) -> Result<(), HostError> {
+        match self.listeners.insert(port, service) {
+            None => Ok(()),
+            Some(before) => {
+                self.listeners.insert(port, before);
+                Err(HostError::Taken(port))
+            }
+        }
+    }
+
+    /// Takes UDP datagrams to a port.
+    ///
+    /// # Errors
+    /// If something does already.
+    pub fn listen_udp(&mut self, port: u16, service: UdpService) -> Result<(), HostError> {
+        match self.udp.insert(port, service) {
+            None => Ok(()),
+            Some(before) => {
+                self.udp.insert(port, before);
+                Err(HostError::Taken(port))
+            }
+        }
+    }
+
+    /// Connects to `remote` and runs `service` there.
+    ///
+    /// # Errors
+    /// Without an address of that family, or if there is no room.
+    pub fn connect(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        service: Service,
+    ) -> Result<ConnectionId, HostError> {
+        let v6 = remote.is_ipv6();
+        let mut addresses = self.config.addresses.iter().copied();
+        let family = if v6 { "IPv6" } else { "IPv4" };
+        let local = addresses.find(|address| address.is_ipv6() == v6).ok_or(HostError::NoAddress(family))?;
+        let ports = u64::from(u16::MAX - EPHEMERAL) + 1;
+        let first = self.stream.below(ports);
+        let tuple = (0..ports)
+            .map(|step| FourTuple {
+                local,
+                local_port: EPHEMERAL + ((first + step) % ports) as u16,
+                remote: remote.ip(),
+                remote_port: remote.port(),
+            })
+            .find(|tuple| !self.by_tuple.contains_key(tuple))
+            .ok_or(HostError::Ports(remote))?;
+        let slot = self.add(now, tuple, service, false).ok_or(HostError::Full)?;
+        let id = self.id(slot);
+        if let Some(session) = self.session(slot) {
+            session.connection.open(now);
+        }
+        self.wake(slot);
+        Ok(id)
+    }
+
+    /// The state machine of a connection that has not ended.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection<Controller>> {
+        self.named(id).map(|session| &session.connection)
+    }
+
+    /// What a connection that has not ended has carried.
+    pub fn report(&self, id: ConnectionId) -> Option<SessionReport> {
+        self.named(id).map(Session::report)
+    }
+
+    /// Hands what comes in on a connection to `sink`, too. Returns whether there is such a connection.
+    pub fn set_sink(&mut self, id: ConnectionId, sink: Box<dyn PayloadSink>) -> bool {
+        self.named_mut(id).map(|session| session.sink = Some(sink)).is_some()
+    }
+
+    /// Takes the payload of a [`Service::Source`] from `source`; to be called before anything is sent. Returns whether there is
+    /// such a connection.
+    pub fn set_source(&mut self, id: ConnectionId, source: Box<dyn PayloadSource>) -> bool {
+        self.named_mut(id).map(|session| session.worker.source = source).is_some()
+    }
+
+    /// Closes a connection: what is written is sent.
+    pub fn close(&mut self, id: ConnectionId) {
+        if let Some(session) = self.named_mut(id) {
+            session.worker.close(&mut session.connection);
+            self.wake(id.slot);
+        }
+    }
+
+    /// Resets a connection.
+    pub fn abort(&mut self, now: Timestamp, id: ConnectionId) {
+        if let Some(session) = self.named_mut(id) {
+            session.connection.abort(now);
+            self.wake(id.slot);
+        }
+    }
+
+    /// What happened since the last call; ask until `None`.
+    pub fn poll_event(&mut self) -> Option<HostEvent> {
+        self.events.pop_front()
+    }
+
+    /// Counters.
+    pub fn counters(&self) -> HostCounters {
+        self.counters
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.by_tuple.len()
+    }
+
+    // ---- In ----
+
+    /// A datagram has come, from the IP header on.
+    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
+        self.counters.received += 1;
+        let Ok(datagram) = ip::parse(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let (source, destination) = (datagram.header.source, datagram.header.destination);
+        let addresses = &self.config.addresses;
+        if !addresses.contains(&destination) || addresses.contains(&source) || icmp::is_no_host(source) {
+            self.counters.not_ours += 1;
+            return;
+        }
+        let read = match datagram.header.protocol {
+            TCP => codec::parse(&datagram)
+                .map(|(wire, payload)| self.on_tcp(now, &datagram.header, &wire, payload)),
+            UDP => {
+                udp::parse(&datagram).map(|(header, payload)| self.on_udp(now, &datagram, header, payload))
+            }
+            ICMP | ICMPV6 => self.on_icmp(&datagram),
+            _ => Ok(()),
+        };
+        self.counters.malformed += u64::from(read.is_err());
+    }
+
+    fn on_icmp(&mut self, datagram: &IpDatagram<'_>) -> Result<(), WireError> {
+        icmp::parse(datagram)?;
+        let mut reply = Vec::new();
+        if icmp::write_echo_reply(&mut reply, datagram)? {
+            self.answer(reply);
+        }
+        Ok(())
+    }
+
+    fn on_udp(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, header: udp::UdpHeader, payload: &[u8]) {
+        let (source, destination) = (datagram.header.source, datagram.header.destination);
+        let mut out = Vec::new();
+        match self.udp.get(&header.destination_port).copied() {
+            Some(service) => {
+                self.counters.udp += 1;
+                let back = udp::UdpHeader {
+                    source_port: header.destination_port,
+                    destination_port: header.source_port,
+                };
+                let ip = IpHeader::new(destination, source, UDP);
+                if service == UdpService::Echo
+                    && header.source_port >= 1024
+                    && udp::write(&mut out, &ip, &back, payload).is_ok()
+                {
+                    self.answer(out);
+                }
+            }
+            None if self.may_tell(now) => {
+                let told =
+                    icmp::write_error(&mut out, destination, datagram.bytes, icmp::Error::PortUnreachable);
+                if told == Ok(true) {
+                    self.answer(out);
+                }
+            }
+            None => self.counters.unanswered += 1,
+        }
+    }
+
+    /// Whether an ICMP error may be sent now.
+    fn may_tell(&mut self, now: Timestamp) -> bool {
+        let each = TimeDelta::from_nanos(1_000_000_000 / u64::from(self.config.icmp_rate.max(1)));
+        let steady = self.icmp_at.max(now);
+        let may = self.config.icmp_rate > 0 && steady.saturating_since(now) <= each * ICMP_BURST;
+        self.icmp_at = if may { steady + each } else { self.icmp_at };
+        may
+    }
+
+    fn on_tcp(&mut self, now: Timestamp, header: &IpHeader, wire: &WireSegment, payload: &[u8]) {
+        let tuple = FourTuple {
+            local: header.destination,
+            local_port: wire.destination_port,
+            remote: header.source,
+            remote_port: wire.source_port,
+        };
+        let bare_syn = wire.flags.0 & (Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0) == Flags::SYN.0;
+        let mut known = self.by_tuple.get(&tuple).copied();
+        if let Some(slot) = known.filter(|_| bare_syn)
+            && let Some(session) = self.session(slot)
+            && session.connection.state() == State::TimeWait
+            && session.translator.is_succeeded_by(wire)
+        {
+            self.remove(slot);
+            known = None;
+        }
+        let slot = match known {
+            Some(slot) => slot,
+            None if !bare_syn || !self.listeners.contains_key(&wire.destination_port) => {
+                if !wire.flags.contains(Flags::RST) {
+                    self.counters.resets += 1;
+                    self.answer_segment(tuple, &translate::reset_with_ack(wire, payload.len()));
+                }
+                return;
+            }
+            None => match self.accept(now, tuple) {
+                Some(slot) => slot,
+                None => {
+                    self.counters.syns_dropped += 1;
+                    return;
+                }
+            },
+        };
+        let Some(session) = self.session(slot) else { return };
+        let ce = header.ecn == Ecn::Ce;
+        match session.translator.incoming(now, wire, payload.len()) {
+            Incoming::Deliver(segment) => session.handle_segment(now, &segment, payload, ce),
+            Incoming::Drop(_) => self.counters.refused += 1,
+            Incoming::Acknowledge(_) => {
+                let answer = session.translator.acknowledgement(now);
+                self.counters.refused += 1;
+                self.answer_segment(tuple, &answer);
+            }
+            Incoming::Reset(answer) => {
+                self.counters.refused += 1;
+                self.answer_segment(tuple, &answer);
+            }
+        }
+        self.wake(slot);
+    }
+
+    fn accept(&mut self, now: Timestamp, tuple: FourTuple) -> Option<u32> {
+        let service = *self.listeners.get(&tuple.local_port)?;
+        if self.half_open >= self.config.max_half_open {
+            return None;
+        }
+        self.add(now, tuple, service, true)
+    }
+
+    /// A deadline has come. Calling this early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let idle = self.config.idle;
+        while let Some(&(deadline, slot)) = self.timers.first()
+            && deadline <= now
+        {
+            self.timers.pop_first();
+            if let Some(session) = self.session(slot) {
+                session.timer = Timestamp::NEVER;
+                session.handle_timeout(now, idle);
+            }
+            self.wake(slot);
+        }
+    }
+
+    // ---- Out ----
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
+    pub fn poll_timeout(&self) -> Timestamp {
+        self.timers.first().map_or(Timestamp::NEVER, |&(deadline, _)| deadline)
+    }
+
+    /// Puts the next datagram to send into `out`, in place of what was there. Returns whether there was one; call until not.
+    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        if let Some(answer) = self.answers.pop_front() {
+            *out = answer;
+            self.counters.sent += 1;
+            return true;
+        }
+        while let Some(&slot) = self.ready.front() {
+            let id = self.identification;
+            if let Some(session) = self.session(slot) {
+                if session.transmit(now, out, id) {
+                    self.identification = id.wrapping_add(1);
+                    self.counters.sent += 1;
+                    // Others take their turn.
+                    self.ready.rotate_left(1);
+                    return true;
+                }
+                session.queued = false;
+            }
+            self.ready.pop_front();
+            self.settle(slot);
+        }
+        false
+    }
+
+    /// A connection has nothing to send now: its deadline is set, its events told; and if it has ended, it goes.
+    fn settle(&mut self, slot: u32) {
+        let id = self.id(slot);
+        let idle = self.config.idle;
+        let Some(session) = self.session(slot) else { return };
+        let (deadline, before) = (session.deadline(idle), session.timer);
+        session.timer = deadline;
+        let opened = !session.opened && session.connection.is_established();
+        session.opened |= opened;
+        let completed = session.half_open && session.connection.is_established();
+        session.half_open &= !completed;
+        let ended = session.connection.is_closed();
+        let FourTuple { local, local_port, remote, remote_port } = session.tuple;
+        if deadline != before {
+            self.timers.remove(&(before, slot));
+            if deadline.is_set() {
+                self.timers.insert((deadline, slot));
+            }
+        }
+        self.half_open -= usize::from(completed);
+        if opened {
+            let (local, remote) = (SocketAddr::new(local, local_port), SocketAddr::new(remote, remote_port));
+            self.tell(HostEvent::Opened { id, local, remote });
+        }
+        if ended {
+            self.remove(slot);
+        }
+    }
+
+    // ---- Connections ----
+
+    fn id(&self, slot: u32) -> ConnectionId {
+        ConnectionId { slot, generation: self.slots.get(slot as usize).map_or(0, |slot| slot.0) }
+    }
+
+    fn session(&mut self, slot: u32) -> Option<&mut Session> {
+        self.slots.get_mut(slot as usize)?.1.as_deref_mut()
+    }
+
+    fn named(&self, id: ConnectionId) -> Option<&Session> {
+        let (generation, session) = self.slots.get(id.slot as usize)?;
+        session.as_deref().filter(|_| *generation == id.generation)
+    }
+
+    fn named_mut(&mut self, id: ConnectionId) -> Option<&mut Session> {
+        let (generation, session) = self.slots.get_mut(id.slot as usize)?;
+        session.as_deref_mut().filter(|_| *generation == id.generation)
+    }
+
+    /// A new connection, if there is room.
+    fn add(&mut self, now: Timestamp, tuple: FourTuple, service: Service, half_open: bool) -> Option<u32> {
+        let kept = if service.looks() { 2 * self.config.buffer } else { 0 };
+        let reserved = OVERHEAD + kept;
+        if self.by_tuple.len() >= self.config.max_connections || self.memory + reserved > self.config.memory {
+            return None;
+        }
+        let v6 = tuple.local.is_ipv6();
+        let tcp = self.config.tcp_for(v6, service.looks());
+        let controller = self.config.algorithm.build(&tcp.cc_config());
+        let mut connection = match half_open {
+            true => Connection::server(tcp, controller),
+            false => Connection::client(tcp, controller),
+        };
+        let random = self.stream.next_u64();
+        let translator =
+            Translator::new(tuple.local_port, tuple.remote_port, v6, random as u32, (random >> 32) as u32);
+        let mut worker = Worker::new(service, &mut connection, self.config.buffer);
+        worker.work(&mut connection);
+        let session = Box::new(Session {
+            tuple,
+            connection,
+            translator,
+            worker,
+            sink: None,
+            reserved,
+            half_open,
+            opened: false,
+            queued: false,
+            heard: now,
+            timer: Timestamp::NEVER,
+        });
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => place.1 = Some(session),
+            None => self.slots.push((0, Some(session))),
+        }
+        self.memory += reserved;
+        self.half_open += usize::from(half_open);
+        self.by_tuple.insert(tuple, slot);
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let id = self.id(slot);
+        let Some(place) = self.slots.get_mut(slot as usize) else { return };
+        let Some(session) = place.1.take() else { return };
+        // Whoever still holds the old name finds nothing under it.
+        place.0 = place.0.wrapping_add(1);
+        self.timers.remove(&(session.timer, slot));
+        self.by_tuple.remove(&session.tuple);
+        self.memory -= session.reserved;
+        self.half_open -= usize::from(session.half_open);
+        if session.queued {
+            self.ready.retain(|&other| other != slot);
+        }
+        self.free.push(slot);
+        self.tell(HostEvent::Closed { id, report: session.report() });
+    }
+
+    /// A connection may have something to send.
+    fn wake(&mut self, slot: u32) {
+        if let Some(session) = self.session(slot)
+            && !session.queued
+        {
+            session.queued = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn tell(&mut self, event: HostEvent) {
+        if self.events.len() >= MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    fn answer(&mut self, datagram: Vec<u8>) {
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers.push_back(datagram);
+        } else {
+            self.counters.unanswered += 1;
+        }
+    }
+
+    fn answer_segment(&mut self, tuple: FourTuple, wire: &WireSegment) {
+        let mut out = Vec::new();
+        let header = IpHeader::new(tuple.local, tuple.remote, TCP);
+        if codec::write(&mut out, &header, wire, 0, |_| ()).is_ok() {
+            self.answer(out);
+        }
+    }
+}

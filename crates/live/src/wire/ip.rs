@@ -1,0 +1,346 @@
+//! The headers of IPv4 (RFC 791) and IPv6 (RFC 8200), and the Internet checksum (RFC 1071).
+//!
+//! The bytes may be anything: [`parse`] looks at no more than it has checked to be there and never panics.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use warpline_core::Ecn;
+
+use super::WireError;
+
+/// IP protocol number of ICMP for IPv4.
+pub const ICMP: u8 = 1;
+/// IP protocol number of TCP.
+pub const TCP: u8 = 6;
+/// IP protocol number of UDP.
+pub const UDP: u8 = 17;
+/// IP protocol number of ICMP for IPv6.
+pub const ICMPV6: u8 = 58;
+
+/// Hop limit that datagrams are sent with, Linux's default.
+pub const HOP_LIMIT: u8 = 64;
+/// Bytes of an IPv6 header without extensions.
+pub const IPV6_HEADER: usize = 40;
+/// Bytes of an IPv4 header without options.
+pub const IPV4_HEADER: usize = 20;
+/// Extension headers that are gone past, at the most.
+const MAX_EXTENSIONS: usize = 8;
+
+/// What an IP header says, and what one is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpHeader {
+    /// Who sends it.
+    pub source: IpAddr,
+    /// Who it is for; of the same family.
+    pub destination: IpAddr,
+    /// Protocol of the payload (IANA's number), behind IPv6 extension headers.
+    pub protocol: u8,
+    /// ECN field (RFC 3168 section 5).
+    pub ecn: Ecn,
+    /// Differentiated services code point (RFC 2474).
+    pub dscp: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Identification of an IPv4 datagram; means nothing where it may not be fragmented (RFC 6864). Zero for IPv6.
+    pub identification: u16,
+}
+
+impl IpHeader {
+    /// A header from `source` to `destination`, everything else at its usual value.
+    pub fn new(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
+        IpHeader {
+            source,
+            destination,
+            protocol,
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            ttl: HOP_LIMIT,
+            identification: 0,
+        }
+    }
+
+    /// Bytes of the header when written.
+    pub fn len(&self) -> usize {
+        if self.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
+    }
+
+    /// Never: a header has bytes.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Appends the header of a datagram with `payload_len` bytes of payload. An IPv4 datagram says that it may not be
+    /// fragmented, as a path MTU is discovered with (RFC 1191).
+    ///
+    /// # Errors
+    /// If the addresses are of two families, or the datagram is too long.
+    pub fn write(&self, out: &mut Vec<u8>, payload_len: usize) -> Result<(), WireError> {
+        let class = (self.dscp << 2) | self.ecn as u8;
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let total = IPV4_HEADER + payload_len;
+                let total = u16::try_from(total).map_err(|_| WireError::TooLong(total))?.to_be_bytes();
+                let id = self.identification.to_be_bytes();
+                let mut header = [0; IPV4_HEADER];
+                header[..12].copy_from_slice(&[
+                    0x45,
+                    class,
+                    total[0],
+                    total[1],
+                    id[0],
+                    id[1],
+                    0x40,
+                    0,
+                    self.ttl,
+                    self.protocol,
+                    0,
+                    0,
+                ]);
+                header[12..16].copy_from_slice(&source.octets());
+                header[16..].copy_from_slice(&destination.octets());
+                let checksum = fold(sum(&header)).to_be_bytes();
+                header[10..12].copy_from_slice(&checksum);
+                out.extend_from_slice(&header);
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let len = u16::try_from(payload_len).map_err(|_| WireError::TooLong(payload_len))?;
+                out.extend_from_slice(&[0x60 | (class >> 4), class << 4, 0, 0]);
+                out.extend_from_slice(&len.to_be_bytes());
+                out.extend_from_slice(&[self.protocol, self.ttl]);
+                out.extend_from_slice(&source.octets());
+                out.extend_from_slice(&destination.octets());
+            }
+            _ => return Err(WireError::Families),
+        }
+        Ok(())
+    }
+
+    /// The sum of the pseudo-header of TCP, UDP and ICMPv6 (RFC 9293 section 3.1, RFC 8200 section 8.1) with a transport
+    /// header and payload of `len` bytes.
+    pub(super) fn pseudo_sum(&self, len: usize) -> u64 {
+        let addresses = match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                sum(&source.octets()) + sum(&destination.octets())
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                sum(&source.octets()) + sum(&destination.octets())
+            }
+            _ => 0,
+        };
+        addresses + u64::from(self.protocol) + len as u64
+    }
+}
+
+/// A datagram: its header and what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpDatagram<'a> {
+    /// The header.
+    pub header: IpHeader,
+    /// What it carries, behind options and extension headers and without padding.
+    pub payload: &'a [u8],
+    /// Whether it is a fragment of a larger one.
+    pub fragment: bool,
+    /// The datagram from the header on, without padding.
+    pub bytes: &'a [u8],
+}
+
+/// Reads the datagram at the beginning of `bytes`.
+///
+/// # Errors
+/// If there is none, or its header's checksum is wrong.
+pub fn parse(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
+    match bytes.first().map(|first| first >> 4) {
+        Some(4) => parse_ipv4(bytes),
+        Some(6) => parse_ipv6(bytes),
+        Some(_) => Err(WireError::Version),
+        None => Err(WireError::Short),
+    }
+}
+
+fn ecn(class: u8) -> Ecn {
+    match class & 3 {
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        3 => Ecn::Ce,
+        _ => Ecn::NotEct,
+    }
+}
+
+fn parse_ipv4(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
+    let fixed = bytes.first_chunk::<IPV4_HEADER>().ok_or(WireError::Short)?;
+    let header_len = usize::from(fixed[0] & 0xf) * 4;
+    let len = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    if header_len < IPV4_HEADER || len < header_len {
+        return Err(WireError::Length);
+    }
+    let bytes = bytes.get(..len).ok_or(WireError::Short)?;
+    let (header, payload) = bytes.split_at(header_len);
+    if fold(sum(header)) != 0 {
+        return Err(WireError::Checksum("IPv4"));
+    }
+    let octets = |at: usize| [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
+    Ok(IpDatagram {
+        header: IpHeader {
+            source: Ipv4Addr::from(octets(12)).into(),
+            destination: Ipv4Addr::from(octets(16)).into(),
+            protocol: fixed[9],
+            ecn: ecn(fixed[1]),
+            dscp: fixed[1] >> 2,
+            ttl: fixed[8],
+            identification: u16::from_be_bytes([fixed[4], fixed[5]]),
+        },
+        payload,
+        // More fragments, or not the first.
+        fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+        bytes,
+    })
+}
+
+fn parse_ipv6(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
+    let fixed = bytes.first_chunk::<IPV6_HEADER>().ok_or(WireError::Short)?;
+    let len = IPV6_HEADER + usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+    let bytes = bytes.get(..len).ok_or(WireError::Short)?;
+    let class = (fixed[0] << 4) | (fixed[1] >> 4);
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&fixed[at..at + 16]);
+        IpAddr::V6(Ipv6Addr::from(octets))
+    };
+    let (mut protocol, mut payload, mut fragment) = (fixed[6], &bytes[IPV6_HEADER..], false);
+    for _ in 0..MAX_EXTENSIONS {
+        let len = match protocol {
+            // Hop-by-hop options, routing, destination options (RFC 8200 sections 4.3, 4.4, 4.6).
+            0 | 43 | 60 => (usize::from(*payload.get(1).ok_or(WireError::Short)?) + 1) * 8,
+            // A fragment header; one that says "all of it" is none (RFC 6946).
+            44 => {
+                let [_, _, high, low, ..] = payload else { return Err(WireError::Short) };
+                fragment |= u16::from_be_bytes([*high, *low]) & 0xfff9 != 0;
+                8
+            }
+            _ => break,
+        };
+        protocol = payload[0];
+        payload = payload.get(len..).ok_or(WireError::Short)?;
+    }
+    Ok(IpDatagram {
+        header: IpHeader {
+            source: address(8),
+            destination: address(24),
+            protocol,
+            ecn: ecn(class),
+            dscp: class >> 2,
+            ttl: fixed[7],
+            identification: 0,
+        },
+        payload,
+        fragment,
+        bytes,
+    })
+}
+
+/// The sum of 16-bit words, not yet folded. To be added to others, bytes must be even in number.
+pub(super) fn sum(bytes: &[u8]) -> u64 {
+    // Words of 32 bits: a sum of those folds to the same 16 bits (RFC 1071 section 2, parallel summation).
+    let mut words = bytes.chunks_exact(4);
+    let mut sum: u64 =
+        words.by_ref().map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]))).sum();
+    let mut pairs = words.remainder().chunks_exact(2);
+    sum += pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>();
+    if let [last] = pairs.remainder() {
+        sum += u64::from(*last) << 8;
+    }
+    sum
+}
+
+/// The complement of a sum folded to 16 bits: zero if the bytes summed hold their own right checksum.
+pub(super) fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn addresses(v6: bool) -> (IpAddr, IpAddr) {
+        if v6 {
+            ("2001:db8::1".parse().unwrap(), "2001:db8::2:3".parse().unwrap())
+        } else {
+            ("192.0.2.1".parse().unwrap(), "198.51.100.7".parse().unwrap())
+        }
+    }
+
+    fn written(header: &IpHeader, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        header.write(&mut bytes, payload.len()).unwrap();
+        bytes.extend(payload);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn headers_survive_the_round_trip(
+            v6: bool, protocol in 61u8.., ecn in 0u8..4, dscp in 0u8..64, ttl: u8, id: u16,
+            payload in prop::collection::vec(any::<u8>(), 0..100), padding in 0usize..50,
+        ) {
+            let (source, destination) = addresses(v6);
+            let identification = if v6 { 0 } else { id };
+            let header = IpHeader { source, destination, protocol, ecn: super::ecn(ecn), dscp, ttl, identification };
+            let mut bytes = written(&header, &payload);
+            let len = bytes.len();
+            bytes.resize(len + padding, 0xaa);
+            let read = parse(&bytes).unwrap();
+            prop_assert_eq!(read, IpDatagram { header, payload: &payload, fragment: false, bytes: &bytes[..len] });
+            prop_assert!(parse(&bytes[..len - 1]).is_err());
+        }
+
+        /// Any single wrong bit of an IPv4 header is found.
+        #[test]
+        fn a_wrong_bit_is_found(bit in 0usize..160) {
+            let (source, destination) = addresses(false);
+            let mut bytes = written(&IpHeader::new(source, destination, TCP), &[1, 2, 3]);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn no_bytes_panic(first in prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x60, 0x6f, 0]),
+                          mut bytes in prop::collection::vec(any::<u8>(), 1..120)) {
+            bytes[0] = first;
+            let _ = parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_rfc_1071() {
+        // The RFC's own example, section 3.
+        assert_eq!(!fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!(!fold(sum(&[0x01, 0x02, 0x03])), 0x0402);
+    }
+
+    #[test]
+    fn extension_headers_are_gone_past_and_fragments_are_told() {
+        let (source, destination) = addresses(true);
+        let with = |payload: &[u8], next: u8| written(&IpHeader::new(source, destination, next), payload);
+        let bytes = with(&[TCP, 0, 1, 4, 0, 0, 0, 0, 9, 9], 60);
+        let read = parse(&bytes).unwrap();
+        assert_eq!((read.header.protocol, read.payload, read.fragment), (TCP, &[9, 9][..], false));
+        let bytes = with(&[UDP, 0, 0, 1, 0, 0, 0, 7, 9], 44);
+        assert!(parse(&bytes).unwrap().fragment);
+        let bytes = with(&[UDP, 0, 0, 0, 0, 0, 0, 7, 9], 44);
+        assert!(!parse(&bytes).unwrap().fragment);
+        assert_eq!(parse(&with(&[TCP, 9, 1, 4], 0)), Err(WireError::Short));
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_made() {
+        let ((v4, _), (v6, _)) = (addresses(false), addresses(true));
+        let mut out = Vec::new();
+        assert_eq!(IpHeader::new(v4, v6, TCP).write(&mut out, 0), Err(WireError::Families));
+        assert_eq!(IpHeader::new(v4, v4, TCP).write(&mut out, 65_516), Err(WireError::TooLong(65_536)));
+        assert_eq!(IpHeader::new(v6, v6, TCP).write(&mut out, 65_535), Ok(()));
+    }
+}

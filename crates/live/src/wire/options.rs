@@ -1,0 +1,80 @@
+//! What a simulated host is made of, and why it may be refused something.
+
+use std::net::{IpAddr, SocketAddr};
+
+use warpline_core::TimeDelta;
+use warpline_transport::cc::{Algorithm, CubicParams};
+use warpline_transport::tcp::{ConfigError, TcpConfig};
+
+use super::{codec, ip};
+
+/// What a simulated host is made of.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Largest datagram in bytes; the MSS follows from it.
+    pub mtu: u32,
+    /// Options of its connections, but for the MSS.
+    pub tcp: TcpConfig,
+    /// Congestion control of its connections.
+    pub algorithm: Algorithm,
+    /// Receive buffer, and room to send back, of connections whose payload is looked at ([`Service::looks`]), in bytes.
+    pub buffer: u64,
+    /// Connections at the same time, at the most.
+    pub max_connections: usize,
+    /// Connections that others have begun and not completed, at the most. A SYN beyond that is dropped.
+    pub max_half_open: usize,
+    /// Bytes that the payload kept for all connections may take. A SYN beyond that is dropped.
+    pub memory: u64,
+    /// A connection that has nothing to wait for, and hears nothing for so long, is reset: the other side may have gone without a
+    /// word.
+    pub idle: TimeDelta,
+    /// ICMP errors per second at the most (RFC 4443 section 2.4 (f)).
+    pub icmp_rate: u32,
+}
+
+impl HostConfig {
+    /// A host with these addresses, 1500-byte packets and a TCP that is close to Linux's defaults.
+    pub fn new(addresses: Vec<IpAddr>) -> Self {
+        HostConfig {
+            addresses,
+            mtu: 1500,
+            tcp: TcpConfig { receive_buffer: 4 << 20, syn_retries: 5, ..TcpConfig::default() },
+            algorithm: Algorithm::Cubic(CubicParams::default()),
+            buffer: 256 << 10,
+            max_connections: 4096,
+            max_half_open: 256,
+            memory: 256 << 20,
+            idle: TimeDelta::from_secs(7200),
+            icmp_rate: 1000,
+        }
+    }
+
+    /// The options of a connection over one IP version.
+    pub(super) fn tcp_for(&self, v6: bool, looks: bool) -> TcpConfig {
+        let headers = if v6 { ip::IPV6_HEADER } else { ip::IPV4_HEADER } + codec::HEADER;
+        let receive_buffer = if looks { self.buffer } else { self.tcp.receive_buffer };
+        TcpConfig { mss: self.mtu.saturating_sub(headers as u32), receive_buffer, ..self.tcp.clone() }
+    }
+}
+
+/// Why a host cannot do something.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum HostError {
+    /// Its options cannot work.
+    #[error("the options of the host's TCP: {0}")]
+    Tcp(#[from] ConfigError),
+    /// It has no address of the family that is asked for.
+    #[error("the host has no {0} address")]
+    NoAddress(&'static str),
+    /// It has as many connections, or uses as much memory, as it may.
+    #[error("the host has as many connections as it may have")]
+    Full,
+    /// No port is left towards that address.
+    #[error("all ports towards {0} are taken")]
+    Ports(SocketAddr),
+    /// Something listens on the port.
+    #[error("port {0} is taken")]
+    Taken(u16),
+}

@@ -1,0 +1,256 @@
+//! Payload: the simulator counts it, a real stack wants to see it.
+//!
+//! Offsets count the payload bytes of a connection's one direction from 0: stream position 1 is offset 0, for the SYN is position
+//! 0.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+/// Where the payload of outgoing segments comes from.
+pub trait PayloadSource: Debug {
+    /// Fills `bytes` with what begins at `offset`. What is not acknowledged is asked for again when it is retransmitted, cut
+    /// in whatever pieces; it must be the same then.
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]);
+    /// Everything below `offset` is acknowledged and will not be asked for any more.
+    fn release(&mut self, offset: u64) {
+        let _ = offset;
+    }
+}
+
+/// Where the payload of incoming segments goes.
+pub trait PayloadSink: Debug {
+    /// Payload of a segment that arrived. It comes as the network brings it: out of order, twice, in part known.
+    fn take(&mut self, offset: u64, bytes: &[u8]);
+}
+
+/// Payload is not looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiscardPayload;
+
+impl PayloadSink for DiscardPayload {
+    fn take(&mut self, _: u64, _: &[u8]) {}
+}
+
+/// Bytes that follow from their offset alone, and do not repeat within any run: eight at a time are a hash of their offset / 8
+/// (the finaliser of SplitMix64), lowest byte first. Both ends know what is to come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pattern;
+
+impl Pattern {
+    /// The eight bytes at eight times `index`.
+    fn word(index: u64) -> [u8; 8] {
+        let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)).to_le_bytes()
+    }
+
+    /// How many of `bytes` are not those of the pattern at `offset`.
+    pub fn differences(offset: u64, bytes: &[u8]) -> u64 {
+        let mut expected = [0; 64];
+        let mut differences = 0;
+        for (index, chunk) in bytes.chunks(expected.len()).enumerate() {
+            let expected = &mut expected[..chunk.len()];
+            Pattern.fill(offset + 64 * index as u64, expected);
+            if chunk != expected {
+                differences += chunk.iter().zip(&*expected).filter(|(a, b)| a != b).count() as u64;
+            }
+        }
+        differences
+    }
+}
+
+impl PayloadSource for Pattern {
+    fn fill(&mut self, mut offset: u64, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() {
+            let word = Pattern::word(offset / 8);
+            let skip = (offset % 8) as usize;
+            let len = (8 - skip).min(bytes.len());
+            let (now, later) = bytes.split_at_mut(len);
+            now.copy_from_slice(&word[skip..skip + len]);
+            (offset, bytes) = (offset + len as u64, later);
+        }
+    }
+}
+
+/// A head of given bytes, and the pattern after it, from its offset 0.
+#[derive(Clone, Debug, Default)]
+pub struct HeadThenPattern(pub Vec<u8>);
+
+impl PayloadSource for HeadThenPattern {
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]) {
+        let head = self.0.len() as u64;
+        let in_head = head.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        if in_head > 0 {
+            let start = offset as usize;
+            bytes[..in_head].copy_from_slice(&self.0[start..start + in_head]);
+        }
+        let rest = &mut bytes[in_head..];
+        if !rest.is_empty() {
+            Pattern.fill(offset + in_head as u64 - head, rest);
+        }
+    }
+}
+
+/// Bytes that were written and are not acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog {
+    /// Offset of the first byte kept.
+    base: u64,
+    bytes: VecDeque<u8>,
+}
+
+impl Backlog {
+    /// Adds bytes at the end.
+    pub fn write(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        self.bytes.extend(bytes);
+    }
+    /// How many bytes are kept.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    /// Whether everything is acknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+impl PayloadSource for Backlog {
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]) {
+        let start = offset.saturating_sub(self.base) as usize;
+        for (place, &byte) in bytes.iter_mut().zip(self.bytes.iter().skip(start)) {
+            *place = byte;
+        }
+    }
+    fn release(&mut self, offset: u64) {
+        let done = offset.saturating_sub(self.base).min(self.bytes.len() as u64);
+        self.bytes.drain(..done as usize);
+        self.base += done;
+    }
+}
+
+/// Bytes that arrived, in whatever order, until the application reads them.
+///
+/// Which of them have arrived the connection knows: it says how many may be read, in order.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    /// Offset of the next byte to read.
+    base: u64,
+    /// What follows it, with anything in the gaps.
+    bytes: VecDeque<u8>,
+    limit: usize,
+}
+
+impl Inbox {
+    /// An inbox that keeps nothing further than `limit` bytes from what was read last. It is to be no less than the window that is
+    /// offered, or what is acknowledged would be lost.
+    pub fn new(limit: usize) -> Self {
+        Inbox { base: 0, bytes: VecDeque::new(), limit }
+    }
+    /// The next `len` bytes, that have all arrived.
+    pub fn read(&mut self, len: usize) -> impl Iterator<Item = u8> + '_ {
+        let len = len.min(self.bytes.len());
+        self.base += len as u64;
+        self.bytes.drain(..len)
+    }
+    /// Offset of the next byte to read.
+    pub fn offset(&self) -> u64 {
+        self.base
+    }
+}
+
+impl PayloadSink for Inbox {
+    fn take(&mut self, offset: u64, bytes: &[u8]) {
+        let known = self.base.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let bytes = &bytes[known..];
+        let Ok(start) = usize::try_from((offset + known as u64).saturating_sub(self.base)) else { return };
+        let end = start.saturating_add(bytes.len()).min(self.limit);
+        if bytes.is_empty() || start >= end {
+            return;
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        for (place, &byte) in self.bytes.range_mut(start..end).zip(bytes) {
+            *place = byte;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filled(source: &mut impl PayloadSource, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0xee; len];
+        source.fill(offset, &mut bytes);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn a_source_gives_the_same_in_whatever_pieces(start in 0u64..20, len in 0usize..30, cut in 0usize..30) {
+            let whole = filled(&mut Pattern, start, len);
+            let cut = cut.min(len);
+            let mut pieces = filled(&mut Pattern, start, cut);
+            pieces.extend(filled(&mut Pattern, start + cut as u64, len - cut));
+            prop_assert_eq!(&pieces, &whole);
+            prop_assert_eq!(Pattern::differences(start, &whole), 0);
+
+            let mut source = HeadThenPattern(b"head".to_vec());
+            let mut expected = b"head".to_vec();
+            expected.extend(filled(&mut Pattern, 0, 700));
+            prop_assert_eq!(filled(&mut source, start, len), &expected[start as usize..start as usize + len]);
+        }
+
+        /// Segments in any order, some twice, come out in order once.
+        #[test]
+        fn an_inbox_puts_in_order(mut pieces in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle(), again in 0usize..40) {
+            pieces.push(pieces[again]);
+            let mut inbox = Inbox::new(1000);
+            let mut read = Vec::new();
+            for (at, &piece) in pieces.iter().enumerate() {
+                // Overlapping its neighbours by three bytes.
+                inbox.take(piece * 10, &filled(&mut Pattern, piece * 10, 13));
+                let mut have = pieces[..=at].to_vec();
+                have.sort_unstable();
+                have.dedup();
+                let in_order = have.iter().zip(0..).take_while(|(a, b)| **a == *b).count() * 10;
+                let more = in_order - read.len();
+                read.extend(inbox.read(more));
+            }
+            prop_assert_eq!(read, filled(&mut Pattern, 0, 400));
+        }
+    }
+
+    #[test]
+    fn differences_are_counted() {
+        let mut bytes = filled(&mut Pattern, 5, 200);
+        bytes[0] ^= 1;
+        bytes[199] ^= 1;
+        assert_eq!(Pattern::differences(5, &bytes), 2);
+        assert!(Pattern::differences(6, &bytes) > 150);
+    }
+
+    #[test]
+    fn an_inbox_has_its_limit() {
+        let mut inbox = Inbox::new(10);
+        inbox.take(u64::MAX - 5, &[1; 5]);
+        inbox.take(100, &[1; 5]);
+        assert_eq!(inbox.bytes.len(), 0);
+        inbox.take(8, &[1; 5]);
+        assert_eq!(inbox.bytes.len(), 10);
+    }
+
+    #[test]
+    fn a_backlog_lets_go_of_what_is_acknowledged() {
+        let mut backlog = Backlog::default();
+        backlog.write(*b"abcdef");
+        assert_eq!(filled(&mut backlog, 2, 3), b"cde");
+        backlog.release(4);
+        assert_eq!((filled(&mut backlog, 4, 2), backlog.len()), (b"ef".to_vec(), 2));
+        backlog.release(9);
+        assert!(backlog.is_empty());
+    }
+}

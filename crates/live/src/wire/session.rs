@@ -1,0 +1,122 @@
+//! One connection of a simulated host: its state machine, its numbers, its service.
+
+use std::net::IpAddr;
+
+use warpline_core::{Ecn, Segment, TimeDelta, Timestamp};
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::Connection;
+
+use super::codec::{self, WireSegment};
+use super::ip::{IpHeader, TCP};
+use super::payload::PayloadSink;
+use super::report::SessionReport;
+use super::service::Worker;
+use super::translate::Translator;
+
+/// Both ends of a connection: what it is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FourTuple {
+    pub(super) local: IpAddr,
+    pub(super) local_port: u16,
+    pub(super) remote: IpAddr,
+    pub(super) remote_port: u16,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) tuple: FourTuple,
+    pub(super) connection: Connection<Controller>,
+    pub(super) translator: Translator,
+    pub(super) worker: Worker,
+    pub(super) sink: Option<Box<dyn PayloadSink>>,
+    /// Bytes of memory set aside for it.
+    pub(super) reserved: u64,
+    /// It waits for the end of a handshake that the other side began.
+    pub(super) half_open: bool,
+    /// Its handshake is complete, and that has been told.
+    pub(super) opened: bool,
+    /// It stands in the queue of those that may have something to send.
+    pub(super) queued: bool,
+    /// When a segment last was let in.
+    pub(super) heard: Timestamp,
+    /// The deadline that it stands in the timers with.
+    pub(super) timer: Timestamp,
+}
+
+impl Session {
+    /// A segment for the connection, with its payload.
+    pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ce: bool) {
+        self.heard = now;
+        let len = segment.len as usize;
+        if len > 0 {
+            // A keep-alive's byte on the SYN's position has been taken off the front.
+            let payload = &payload[payload.len().saturating_sub(len)..];
+            let offset = segment.seq.saturating_sub(1);
+            if let Some(sink) = &mut self.sink {
+                sink.take(offset, payload);
+            }
+            if let Some(inbox) = &mut self.worker.inbox {
+                inbox.take(offset, payload);
+            }
+        }
+        self.connection.handle_segment(now, segment, ce);
+        self.worker.work(&mut self.connection);
+    }
+
+    /// Writes a segment of this connection as a datagram to `out`.
+    pub(super) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        wire: &WireSegment,
+        ecn: Ecn,
+        id: u16,
+        segment: Option<&Segment>,
+    ) -> bool {
+        let header =
+            IpHeader { ecn, identification: id, ..IpHeader::new(self.tuple.local, self.tuple.remote, TCP) };
+        let (offset, len) =
+            segment.map_or((0, 0), |segment| (segment.seq.saturating_sub(1), segment.len as usize));
+        let worker = &mut self.worker;
+        codec::write(out, &header, wire, len, |place| worker.fill(offset, place)).is_ok()
+    }
+
+    /// Writes the next segment that is to be sent. Returns whether there was one.
+    pub(super) fn transmit(&mut self, now: Timestamp, out: &mut Vec<u8>, id: u16) -> bool {
+        while let Some((segment, ecn)) = self.connection.poll_transmit(now) {
+            let wire = self.translator.outgoing(&segment);
+            if self.write(out, &wire, ecn, id, Some(&segment)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// When it wants to be called: its connection's deadline, or else the end of patience.
+    pub(super) fn deadline(&self, idle: TimeDelta) -> Timestamp {
+        match self.connection.poll_timeout() {
+            deadline if deadline.is_set() || self.connection.is_closed() => deadline,
+            _ => self.heard + idle,
+        }
+    }
+
+    /// A deadline has come.
+    pub(super) fn handle_timeout(&mut self, now: Timestamp, idle: TimeDelta) {
+        if !self.connection.poll_timeout().is_set() && now >= self.heard + idle {
+            self.connection.abort(now);
+            return;
+        }
+        self.connection.handle_timeout(now);
+        self.worker.work(&mut self.connection);
+    }
+
+    /// What there is to say of it.
+    pub(super) fn report(&self) -> SessionReport {
+        SessionReport {
+            outcome: self.connection.outcome(),
+            bytes_acked: self.connection.bytes_acked(),
+            bytes_received: self.connection.bytes_delivered(),
+            differences: self.worker.differences,
+        }
+    }
+}
