@@ -218,6 +218,32 @@ with open('got', 'wb') as f:
         }
     }
 
+    /// The host closes first, so that its end is in TIME-WAIT when Linux opens anew from the same port.
+    #[test]
+    fn a_port_is_used_again_at_once() {
+        let mut bed = bed!(lossy(0.0), |config| config.tcp.time_wait = TimeDelta::from_secs(60));
+        bed.world.host.listen(80, Service::Http).unwrap();
+        let said = bed.python(
+            "
+for _ in range(5):
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('', 6000))
+    s.connect((V4, 80)); s.sendall(b'GET /bytes/1000 HTTP/1.1\\r\\n\\r\\n')
+    got = b''
+    while True:
+        part = s.recv(100000)
+        if not part: break
+        got += part
+    assert got.startswith(b'HTTP/1.1 200 OK') and len(got) > 1000
+    s.close(); time.sleep(0.1)
+",
+        );
+        assert!(said.ok);
+        // Four made way for the next; the fifth waits on.
+        assert_eq!((bed.reports(4).len(), bed.world.host.connections()), (4, 1));
+        let counters = bed.world.host.counters();
+        assert_eq!((counters.refused, counters.resets), (0, 0), "{counters:?}");
+    }
+
     #[test]
     fn keep_alives_resets_and_closed_ports() {
         let mut bed = bed!(lossy(0.0), as_it_is);
