@@ -165,6 +165,31 @@ fn a_transfer_over_a_bad_pipe_is_complete_and_right() {
     }
 }
 
+/// The first connection's initial sequence number lies so that its upload wraps past 2^32 in the middle.
+#[test]
+fn sequence_numbers_wrap_in_the_middle_of_a_transfer() {
+    let close_to_the_wrap = |seed: &u64| {
+        let mut stream = stream(*seed, "host.1");
+        stream.next_u64(); // the port
+        u32::MAX - (stream.next_u64() as u32) < 400_000
+    };
+    let seed = (0..1_000_000).find(close_to_the_wrap).unwrap();
+    let pipe = Pipe { loss: 0.02, repeat: 0.01, jitter_ms: 4.0, damage: 0.0 };
+    let world = transfer(seed, false, pipe, 700_000, |_| ());
+    let numbers: Vec<u32> = world
+        .log
+        .iter()
+        .filter(|(from, _)| *from == 0)
+        .filter_map(|(_, bytes)| codec::parse(&ip::parse(bytes).ok()?).ok().map(|(wire, _)| wire))
+        .filter(|wire| wire.destination_port == 9)
+        .map(|wire| wire.seq)
+        .collect();
+    assert!(numbers.iter().any(|&seq| seq > u32::MAX - 400_000) && numbers.iter().any(|&seq| seq < 300_000));
+    let mut uploads = world.closed(1);
+    uploads.sort_by_key(|report| report.1);
+    assert_eq!(uploads, [(COMPLETE, 0, 700_000, 0), (COMPLETE, 700_000, 0, 0)]);
+}
+
 #[test]
 fn nothing_is_refused_where_nothing_goes_wrong() {
     let world = transfer(4, false, Pipe::default(), 1_000_000, |_| ());

@@ -19,7 +19,7 @@ pub struct HostConfig {
     pub tcp: TcpConfig,
     /// Congestion control of its connections.
     pub algorithm: Algorithm,
-    /// Receive buffer, and room to send back, of connections whose payload is looked at ([`Service::looks`]), in bytes.
+    /// Receive buffer, and room to send back, of connections whose payload is looked at ([`super::Service::looks`]), in bytes.
     pub buffer: u64,
     /// Connections at the same time, at the most.
     pub max_connections: usize,
