@@ -15,8 +15,8 @@ pub(crate) struct Ledger {
     threshold: TimeDelta,
     late: u64,
     pub(crate) corrected: u64,
-    pub(crate) frames_in: u64,
-    pub(crate) turns: u64,
+    /// Turns in which something came in.
+    pub(crate) intakes: u64,
 }
 
 /// The longest lateness that is told apart: a minute.
@@ -27,7 +27,7 @@ impl Ledger {
         let lateness = Histogram::new_with_bounds(1, MOST, 3);
         // The bounds are constants that the histogram accepts.
         let lateness = lateness.unwrap_or_else(|_| unreachable!("bounds of the lateness histogram"));
-        Ledger { lateness, threshold, late: 0, corrected: 0, frames_in: 0, turns: 0 }
+        Ledger { lateness, threshold, late: 0, corrected: 0, intakes: 0 }
     }
 
     /// Notes `count` packets that left `by` later than they were due.

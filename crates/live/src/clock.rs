@@ -1,6 +1,6 @@
 //! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and waiting with its precision.
 //!
-//! A sleep wakes late: some 60 µs on a virtual machine with the shortest timer slack, and milliseconds when the host is busy.
+//! A sleep wakes late: some 20 to 60 µs on a virtual machine with the shortest timer slack, and milliseconds when the host is busy.
 //! So a wait sleeps until a little before the deadline ([`Waiting::spin`]) and then looks at the clock without sleeping. A
 //! packet that comes in ends both.
 //!
@@ -23,7 +23,7 @@ pub struct Waiting {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Waiting { spin: TimeDelta::from_micros(100), linger: TimeDelta::ZERO }
+        Waiting { spin: TimeDelta::from_micros(60), linger: TimeDelta::ZERO }
     }
 }
 
@@ -130,7 +130,7 @@ pub fn be_punctual() {
 /// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Either
 /// then runs as an ordinary thread with the highest weight (nice -20). What it starts runs as usual. All of
 /// this is granted to root, and mostly not to ordinary users.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Precedence {
     first: bool,
     refused: bool,
@@ -138,26 +138,26 @@ pub struct Precedence {
 
 /// Shares of a core above which a thread is busy, and below which it is not.
 const BUSY: (f64, f64) = (0.7, 0.5);
-/// The same for wake-ups in a second.
-const OFTEN: (f64, f64) = (10_000.0, 7_000.0);
+/// The same for turns in a second in which something came in.
+const OFTEN: (f64, f64) = (20_000.0, 14_000.0);
 
 impl Precedence {
     /// Asks for precedence of the calling thread.
     pub fn ask() -> Self {
         // SAFETY: no pointers are passed; 0 stands for the calling thread.
         unsafe { nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, -20) };
-        let mut precedence = Precedence::default();
         // On a single core nobody else would run while it spins.
-        precedence.refused = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
+        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
+        let mut precedence = Precedence { first: false, refused: alone };
         precedence.set(true);
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has taken of late, and to how often it has woken in a second.
-    pub fn adapt(&mut self, share: f64, wakes: f64) {
-        if self.first && (share > BUSY.0 || wakes > OFTEN.0) {
+    /// Adapts to the share of a core that the thread has taken of late, and to how often in a second something came in.
+    pub fn adapt(&mut self, share: f64, intakes: f64) {
+        if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
             self.set(false);
-        } else if !self.first && share < BUSY.1 && wakes < OFTEN.1 {
+        } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {
             self.set(true);
         }
     }

@@ -259,7 +259,7 @@ impl Emulator {
         be_punctual();
         // Where it is not granted, what is late is late, and counted.
         let mut precedence = self.config.precedence.then(Precedence::ask);
-        let (mut worked, mut turned) = (thread_time(), self.ledger.turns);
+        let (mut worked, mut taken) = (thread_time(), self.ledger.intakes);
         let mut woken = false;
         let mut looked = self.clock.now();
         loop {
@@ -278,8 +278,8 @@ impl Emulator {
                 if let Some(precedence) = &mut precedence {
                     let span = (horizon - looked).as_secs_f64();
                     let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
-                    let turns = self.ledger.turns - std::mem::replace(&mut turned, self.ledger.turns);
-                    precedence.adapt(work as f64 / 1e9 / span, turns as f64 / span);
+                    let intakes = self.ledger.intakes - std::mem::replace(&mut taken, self.ledger.intakes);
+                    precedence.adapt(work as f64 / 1e9 / span, intakes as f64 / span);
                 }
                 looked = horizon;
                 next = Timestamp::ZERO;
@@ -298,14 +298,13 @@ impl Emulator {
         let now = self.clock.now();
         self.clock.refresh(now);
         let horizon = now.min(until);
-        self.ledger.turns += 1;
         for (id, port) in self.ports.iter_mut().enumerate() {
             let id = PortId(id as u32);
             port.receive(id, &self.clock, now, &mut self.gate.pool, &mut self.arrivals)?;
         }
         if !self.arrivals.is_empty() {
             self.active = now;
-            self.ledger.frames_in += self.arrivals.len() as u64;
+            self.ledger.intakes += 1;
             // Stable: what has one stamp stays in the order of its port.
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }

@@ -17,6 +17,7 @@ use warpline_live::port::{Arrival, PortError, PortId};
 use warpline_live::privilege::is_privileged;
 use warpline_net::{Control, LinkConfig, Network, Port, RateConfig, RouteId};
 
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn able() -> bool {
     let able = is_privileged();
     if !able {

@@ -40,7 +40,7 @@ Start with:
 pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
-    Shell(shell::Args),
+    Shell(Box<shell::Args>),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -63,7 +63,7 @@ impl Command {
         match self {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
-            Command::Shell(args) => shell::execute(args),
+            Command::Shell(args) => shell::execute(*args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

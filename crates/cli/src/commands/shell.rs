@@ -111,7 +111,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     hard_limit: Option<Time>,
     /// Stop sleeping this long before a packet is due: longer takes more CPU, shorter is less punctual
-    #[arg(long, value_name = "TIME", default_value = "100us")]
+    #[arg(long, value_name = "TIME", default_value = "60us")]
     spin: Time,
     /// After a packet came in, look out for another so long without sleeping
     #[arg(long, value_name = "TIME", default_value = "0s")]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::support::Desk;
 
 /// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn able(root: bool, programs: &[&str]) -> bool {
     let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
     let mut missing: Vec<&str> = programs
@@ -45,6 +46,7 @@ fn shortest(ping: &str) -> f64 {
     line.split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap()
 }
 
+#[expect(clippy::disallowed_methods, reason = "programs are waited for")]
 fn sleep(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
