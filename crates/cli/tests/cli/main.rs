@@ -8,5 +8,7 @@ mod help;
 mod inputs;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod live;
 mod run;
 mod support;
