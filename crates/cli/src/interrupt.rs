@@ -27,6 +27,7 @@ pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
             output::note("stopping; what was measured is kept (once more to end at once without results)");
             return;
         }
+        warpline_lab::run::abandon();
         for target in &unfinished {
             warpline_lab::results::discard_unfinished(target);
         }

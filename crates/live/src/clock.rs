@@ -78,16 +78,22 @@ impl RealClock {
         self.start.saturating_add(at.as_nanos())
     }
 
-    /// When a packet arrived to which the kernel gave the stamp `realtime` (nanoseconds since 1970; 0 for none), read not later
-    /// than `now`. A stamp from the future or from long ago counts as `now`.
+    /// When a packet arrived to which the kernel gave the stamp `realtime` (nanoseconds since 1970; 0 for none); `now` is what
+    /// the present was shortly before it was read. A stamp from the future or from long ago counts as `now`.
     #[inline]
     pub fn stamp(&self, realtime: u64, now: Timestamp) -> Timestamp {
         let since_start =
             (realtime as i64).wrapping_sub(self.offset).wrapping_sub(self.start as i64).max(0) as u64;
-        if since_start > now.as_nanos() || since_start + OLDEST < now.as_nanos() {
+        let stamp = Timestamp::from_nanos(since_start);
+        if since_start + OLDEST < now.as_nanos() {
             return now;
         }
-        Timestamp::from_nanos(since_start)
+        // `now` was read before the packet was: the thread may have been put aside in between, for milliseconds on a busy machine, and
+        // the packet come in the meantime. It is not from the future then.
+        if stamp > now && stamp > self.now() {
+            return now;
+        }
+        stamp
     }
 
     /// Measures the distance between the clocks again if it is time; `now` is the present.
@@ -193,6 +199,15 @@ mod tests {
             let slack = TimeDelta::from_micros(50);
             assert!(stamp + slack >= before && stamp <= after, "{before} {stamp} {after}");
         }
+    }
+
+    #[test]
+    fn what_came_after_the_last_look_at_the_clock_is_not_from_the_future() {
+        let clock = RealClock::start();
+        let looked = clock.now();
+        while clock.now() < looked + TimeDelta::from_millis(2) {}
+        let stamp = clock.stamp(read(ClockId::Realtime) - 500_000, looked);
+        assert!(stamp > looked + TimeDelta::from_millis(1) && stamp <= clock.now(), "{looked} {stamp}");
     }
 
     #[test]

@@ -297,11 +297,13 @@ impl Emulator {
     ) -> Result<Timestamp, EmulatorError> {
         let now = self.clock.now();
         self.clock.refresh(now);
-        let horizon = now.min(until);
         for (id, port) in self.ports.iter_mut().enumerate() {
             let id = PortId(id as u32);
             port.receive(id, &self.clock, now, &mut self.gate.pool, &mut self.arrivals)?;
         }
+        // What has come in since that look at the clock has a later stamp, and must not be taken for earlier than it is.
+        let latest = self.arrivals.iter().map(|arrival| arrival.at).max();
+        let horizon = latest.map_or(now, |latest| latest.max(now)).min(until);
         if !self.arrivals.is_empty() {
             self.active = now;
             self.ledger.intakes += 1;

@@ -9,6 +9,7 @@
 //! network's business. The namespaces have no names; they end with the descriptors held here and the last process in them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
 
 use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::netns::{NetNs, NetNsError};
@@ -16,7 +17,7 @@ use crate::offload;
 use crate::port::PortError;
 use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
 use crate::privilege::{self, UserNsError};
-use crate::registry::{self, Entry};
+use crate::registry::{self, Entry, Session};
 
 /// The interface in a host's namespace.
 pub const INTERFACE: &str = "eth0";
@@ -76,6 +77,17 @@ pub fn prepare_process() -> Result<bool, UserNsError> {
     privilege::enter_user_namespace().map(|()| true)
 }
 
+/// The session of this process, while it has one.
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+/// Ends every process on this process's hosts: for one that is about to end without dropping them.
+pub fn abandon() {
+    let session = SESSION.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
+        registry::end_processes(&session);
+    }
+}
+
 /// The hosts of a run. What they are made of goes when this is dropped.
 #[derive(Debug)]
 pub struct Hosts {
@@ -129,6 +141,7 @@ impl Hosts {
             hosts.push((config.clone(), namespace));
         }
         entry.save();
+        *SESSION.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.session.clone());
         let offloads = match (configs.is_empty(), left.is_empty()) {
             (true, _) => String::new(),
             (_, true) => "off on all hosts".to_owned(),
@@ -173,6 +186,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         self.end_processes();
+        SESSION.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

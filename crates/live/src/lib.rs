@@ -13,6 +13,7 @@
 //! - [`datagram`]: what is read of an IP header; bytes may be anything.
 //! - [`clock`]: the real clock, and how to wait for an instant of it.
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
+//! - [`priority`]: the emulator's thread above all others.
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
 //! - [`router`], [`icmp`]: what routers do to datagrams, and what they and hosts say about them.
@@ -41,6 +42,7 @@ pub mod netns;
 pub mod offload;
 pub mod pool;
 pub mod port;
+pub mod priority;
 pub mod privilege;
 pub mod program;
 pub mod registry;

@@ -8,6 +8,8 @@ mod help;
 mod inputs;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod live;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -29,6 +29,7 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
     }
     let object = summary.get_or_insert_default();
     completeness(object, &mut run);
+    live(object, &mut run);
 
     for (id, missing) in [
         ("flows", "flows.parquet is missing"),
@@ -159,6 +160,33 @@ fn completeness(summary: &Map<String, Value>, run: &mut RunData) {
     run.warn(&format!(
         "This run is not complete: {why}{far}. Everything below covers only the part that ran."
     ));
+}
+
+/// What only a live run has: whether it kept pace, which comes first, and its hosts and programs as tables. The audit stays in the
+/// summary, from where the head of the page shows it.
+fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
+    let Some(Value::Object(live)) = summary.get_mut("live") else { return };
+    if live.get("kept_pace") == Some(&Value::Bool(false)) {
+        let number = |pointer: &str| {
+            live.get("audit").and_then(|audit| audit.pointer(pointer)).cloned().unwrap_or_default()
+        };
+        run.warn(&format!(
+            "The emulator did not keep pace: {} of {} live packets left late, {} were lost outside the emulated network. What live \
+             packets saw is not what the scenario says.",
+            number("/lateness/late_packets"),
+            number("/lateness/packets"),
+            number("/lost_outside")
+        ));
+    }
+    let failed = live.get("programs").and_then(Value::as_array).map_or(0, |programs| {
+        programs.iter().filter(|program| program.get("ok") == Some(&Value::Bool(false))).count()
+    });
+    if failed > 0 {
+        run.warn(&format!("{failed} of the programs did not end as expected; see their table."));
+    }
+    for id in ["programs", "hosts"] {
+        run.tables.extend(live.remove(id).and_then(|rows| rows_to_table(id, &rows)));
+    }
 }
 
 /// A table from an array of objects; columns in order of first appearance.

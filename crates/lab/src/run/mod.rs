@@ -24,7 +24,7 @@ use crate::results::{NoFrames, ResultError, RunInfo, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 use measure::Meter;
-pub use real::prepare;
+pub use real::{abandon, prepare};
 use sinks::Sinks;
 
 /// Makes a congestion control of the caller's own for one end of a connection.

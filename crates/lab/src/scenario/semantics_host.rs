@@ -176,3 +176,98 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::Scenario;
+
+    const LINKS: &str = r#"duration = "1s"
+link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate = "1Mbit/s", mtu = "1400B" }]
+"#;
+
+    fn load(text: &str) -> Result<Scenario, String> {
+        Scenario::from_toml("test.toml", &format!("{LINKS}{text}"), &[]).map_err(|errors| errors.to_string())
+    }
+
+    /// A live host `a` by the real clock with these keys, and a program.
+    fn live(keys: &str, program: &str) -> Result<Scenario, String> {
+        load(&format!(
+            "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\nendpoint = \"live\"\n{keys}\n[[host.program]]\n{program}\n"
+        ))
+    }
+
+    #[test]
+    fn a_live_host_with_programs_is_right_by_the_real_clock_and_survives_the_round_trip() {
+        let scenario = live(
+            "address = \"192.0.2.1\"\naddress6 = \"2001:db8::1\"",
+            "command = [\"true\"]\nstart = \"500ms\"\nexpect = \"running\"\nstop = \"INT\"\nenvironment = { A = \"1\", B_C = \"\" }",
+        );
+        let scenario = scenario.unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(
+            Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).map_err(|e| e.to_string()),
+            Ok(scenario)
+        );
+        // Models follow any clock.
+        let flow = "clock = { mode = \"real\", max_lag = \"5ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n";
+        load(flow).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_its_place_and_what_to_do() {
+        let program = "command = \"true\"";
+        let flow = "[[flow]]\nfrom = \"b\"\nto = \"a\"\n";
+        for (result, parts) in [
+            (
+                load(&format!("[[host]]\nname = \"a\"\nendpoint = \"live\"\n[[host.program]]\n{program}\n")),
+                ["test.toml:5:", "cannot follow this clock", "mode = \"real\""],
+            ),
+            (
+                load(&format!(
+                    "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\n[[host.program]]\n{program}\n"
+                )),
+                ["test.toml:6:", "`program` is for live hosts", "endpoint = \"live\""],
+            ),
+            (load("clock = { max_lag = \"1ms\" }\n"), ["test.toml:3:", "`max_lag` belongs to mode", "real"]),
+            (live("tcp = {}", program), ["test.toml:7:", "`tcp` is for model hosts", "kernel"]),
+            (
+                live("address = \"10.0.0.2\"", program),
+                ["test.toml:7:", "already the address of `r`", "leave it out"],
+            ),
+            (
+                live("address = \"127.0.0.1\"", program),
+                ["test.toml:7:", "cannot be a host's address", "192.0.2.1"],
+            ),
+            (live("address = \"10.0.0\"", program), ["test.toml:7:", "`address` cannot be", "192.0.2.1"]),
+            (
+                live("address6 = \"10.0.0.1\"", program),
+                ["test.toml:7:", "`address6` cannot be", "2001:db8::1"],
+            ),
+            (live("", "command = []"), ["test.toml:9:", "`command` is empty", "ping"]),
+            (live("", "command = 7"), ["test.toml:9:", "`command` must be", "array"]),
+            (
+                live("", &format!("{program}\nstart = \"2s\"")),
+                ["test.toml:10:", "not before the end", "never run"],
+            ),
+            (
+                live("", &format!("{program}\nexpect = \"gone\"")),
+                ["test.toml:10:", "`expect` cannot be", "running"],
+            ),
+            (live("", &format!("{program}\nexpect = 256")), ["test.toml:10:", "out of range", "255"]),
+            (live("", &format!("{program}\nstop = \"STOP\"")), ["test.toml:10:", "`stop` cannot be", "TERM"]),
+            (
+                live("", &format!("{program}\nenvironment = {{ A = 1 }}")),
+                ["test.toml:10:", "`A` must be a string", ""],
+            ),
+            (
+                live("", &format!("{program}\nenvironment = {{ \"A=B\" = \"\" }}")),
+                ["test.toml:10:", "cannot be the name", ""],
+            ),
+            (live("", &format!("{program}\n{flow}")), ["test.toml:12:", "`a` is live", "program"]),
+        ] {
+            let text = result.expect_err("it is wrong");
+            for part in parts {
+                assert!(text.contains(part), "{part}\n{text}");
+            }
+        }
+    }
+}

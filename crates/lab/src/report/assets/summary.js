@@ -6,11 +6,19 @@
 
   W.facts = (s) => {
     const hash = given(s.scenario_hash);
+    const audit = s.live?.audit;
+    const us = (v) => W.human("ms", (v ?? 0) / 1000);
     return W.el("dl", { class: "facts" },
       fact("Seed", given(s.seed)),
       fact("Duration", given(s.duration_s, W.human("s", s.duration_s))),
       fact("Warm-up", s.warmup_s > 0 ? W.human("s", s.warmup_s) : given(s.warmup_s, "none")),
       fact("Clock", given(s.clock)),
+      ...(audit ? [
+        fact("Lateness (median, 99 %, largest)", `${us(audit.lateness?.median_us)}, ${us(audit.lateness?.p99_us)}, ${us(audit.lateness?.max_us)}`),
+        fact("Late packets", `${audit.lateness?.late_packets ?? 0} of ${audit.lateness?.packets ?? 0} by more than ${us(audit.lateness?.threshold_us)}`),
+        fact("Lost outside the network", given(audit.lost_outside)),
+        fact("Emulator’s CPU", `${((audit.cpu_share ?? 0) * 100).toFixed(0)} % of a core`),
+      ] : []),
       fact("Packet hops", given(s.packet_hops, W.human("count", s.packet_hops))),
       fact("Events", given(s.events, W.human("count", s.events))),
       fact("Scenario hash", hash === null ? null : W.el("code", { title: hash }, hash.length > 22 ? hash.slice(0, 19) + "…" : hash)),

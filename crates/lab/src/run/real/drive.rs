@@ -5,6 +5,7 @@ use warpline_live::audit::Audit;
 use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_live::host::{HostConfig, Hosts};
+use warpline_live::priority::Raised;
 use warpline_net::Control;
 
 use super::programs::Programs;
@@ -94,6 +95,8 @@ pub(in crate::run) fn run(
     if warmup == Timestamp::ZERO {
         meter.end_warmup(&mut network, &mut world.hosts);
     }
+    // After the programs were made: they keep the priority that they have.
+    let raised = Raised::raise();
     emulator.restart_clock();
     loop {
         programs.start(network.now());
@@ -170,6 +173,7 @@ pub(in crate::run) fn run(
         }
     }
     let audit = emulator.audit();
+    drop(raised);
     // What ended in the last moment counts as ended.
     programs.look(network.now());
     programs.stop();

@@ -31,6 +31,12 @@ pub fn prepare() -> Result<(), RunError> {
     Err(refusal())
 }
 
+/// Ends the programs of a live run that is under way in this process, which is about to end at once.
+pub fn abandon() {
+    #[cfg(target_os = "linux")]
+    warpline_live::host::abandon();
+}
+
 #[cfg(not(target_os = "linux"))]
 fn refusal() -> RunError {
     RunError::Live(

@@ -118,6 +118,8 @@ impl Routers {
         };
         let mut packet = gate.packet(handle, EndpointId(way.nodes[stop]));
         packet.flow = FlowId(packet.flow.0 | LIVE_FLOW);
+        // Ordinary packets are equal to flows that have been given no class, which have the first.
+        packet.class = packet.class.saturating_sub(1);
         match due {
             Some(due) => port.send_at(due, route, packet),
             None => port.send(route, packet),
