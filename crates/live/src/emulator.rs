@@ -301,9 +301,14 @@ impl Emulator {
             let id = PortId(id as u32);
             port.receive(id, &self.clock, now, &mut self.gate.pool, &mut self.arrivals)?;
         }
-        // What has come in since that look at the clock has a later stamp, and must not be taken for earlier than it is.
+        // What has come in since that look at the clock has a later stamp, and must not be taken for earlier than it is. A stamp
+        // later than the present is wrong: the system's clock was set.
         let latest = self.arrivals.iter().map(|arrival| arrival.at).max();
-        let horizon = latest.map_or(now, |latest| latest.max(now)).min(until);
+        let horizon = match latest {
+            Some(latest) if latest > now => latest.min(self.clock.now()),
+            _ => now,
+        };
+        let horizon = horizon.min(until);
         if !self.arrivals.is_empty() {
             self.active = now;
             self.ledger.intakes += 1;
