@@ -55,12 +55,12 @@ def rate(summary: dict, text: str) -> bool:
     pace = head("Bandwidth", summary)
     right = True
     print(f"{'set Mbit/s':>10} {'received':>9} {'error %':>8}")
-    received = re.findall(r"([\d.]+) Mbits/sec.*receiver", text)
+    received = re.findall(r"([\d.]+) Kbits/sec.*receiver", text)
     for mbit, value in zip((1, 10, 100), received):
         expected = mbit * 1472 / 1500
-        error = 100 * (float(value) / expected - 1)
-        print(f"{mbit:10} {value:>9} {error:8.2f}")
-        # iperf3 prints three digits, and the queue that fills at the start is in its count.
+        error = 100 * (float(value) / 1000 / expected - 1)
+        print(f"{mbit:10} {float(value) / 1000:9.3f} {error:8.2f}")
+        # iperf3 prints few digits, and the queue that fills at the start is in its count.
         right &= abs(error) < 2
     return (right and len(received) == 3) or not pace
 
