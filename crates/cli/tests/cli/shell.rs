@@ -158,7 +158,11 @@ fn iperf3_gets_the_rate_of_the_link_and_no_more() {
         "--",
         "sh",
         "-c",
-        "sleep 0.5; iperf3 -c $WARPLINE_BASE -p 5999 -t 3 --json; iperf3 -c $WARPLINE_BASE -p 5999 -t 3 -R --json",
+        // The server takes a while to start, and to be ready again.
+        "go() { for i in $(seq 20); do \
+           out=$(iperf3 -c $WARPLINE_BASE -p 5999 -t 3 --json \"$@\"); \
+           case $out in *sum_received*) echo \"$out\"; return;; esac; sleep 0.5; \
+         done; }; go; go -R",
     ]);
     let text = answer.fine().stdout;
     let rates: Vec<f64> = serde_json::Deserializer::from_str(&text)
