@@ -69,7 +69,7 @@ mod tests {
                 bytes
             };
             let start = bytes.len();
-            bytes.extend((0..transport).map(|i| i as u8 * 37));
+            bytes.extend((0..transport).map(|i| (i as u8).wrapping_mul(37)));
             let header = read(&bytes).unwrap();
             complete(&mut bytes, &header);
             let addresses = if version == 4 { 12..20 } else { 8..40 };
