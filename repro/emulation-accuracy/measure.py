@@ -46,8 +46,8 @@ def delay(summary: dict, text: str) -> bool:
         adjusted = mean - rtts[number % 2][1]
         error = 100 * (adjusted / (2 * one_way) - 1) if one_way else math.nan
         print(f"{one_way:7} {size:6} {mean:9.3f} {deviation:7.3f} {adjusted:10.3f} {error:8.3f}")
-        # Never early; and within a tenth of a per cent where there is a delay.
-        right &= least >= 2 * one_way and not abs(error) > 0.1
+        # Never early, and what two interfaces and two wake-ups take, late: the kernel's part is some 0.05 ms.
+        right &= least >= 2 * one_way and mean - 2 * one_way < 0.25
     return right or not pace
 
 

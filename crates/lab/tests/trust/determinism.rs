@@ -8,16 +8,18 @@ use std::process::Command;
 use warpline_lab::replicate::replicate;
 use warpline_lab::results::{FlowRow, LinkRow};
 use warpline_lab::run::{RunOptions, RunOutcome, run};
-use warpline_lab::scenario::Scenario;
+use warpline_lab::scenario::{ClockMode, Scenario};
 use warpline_net::Control;
 
 use crate::support::{Rows, parse, root, simulate};
 
+/// The examples that are simulations: a live run is never the same twice.
 fn examples() -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join("scenarios")).unwrap();
     let mut files: Vec<PathBuf> = files
         .map(|file| file.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .filter(|path| Scenario::load(path, &[]).unwrap().clock.mode == ClockMode::Virtual)
         .collect();
     files.sort();
     assert!(files.len() >= 7);
