@@ -8,6 +8,7 @@
 //! distance between the two is measured again every tenth of a second, so that a clock that is being slewed does no harm and
 //! one that is set does little.
 
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::{TimeDelta, Timestamp};
 
@@ -135,13 +136,17 @@ pub fn be_punctual() {
 /// the kernel stops such a one for 50 ms in each second, so that others are not starved (`sched_rt_runtime_us`, or the fair
 /// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Either
 /// then runs as an ordinary thread with the highest weight (nice -20). What it starts runs as usual. All of
-/// this is granted to root, and mostly not to ordinary users.
+/// this is granted to root, and mostly not to ordinary users. Given up when it is dropped, on the same thread.
 #[derive(Debug)]
 pub struct Precedence {
+    /// The nice value to go back to.
+    nice: Option<i32>,
     first: bool,
     refused: bool,
 }
 
+/// The highest priority of an ordinary thread, as a nice value.
+const HIGHEST: i32 = -20;
 /// Shares of a core above which a thread is busy, and below which it is not.
 const BUSY: (f64, f64) = (0.7, 0.5);
 /// The same for turns in a second in which something came in.
@@ -150,11 +155,11 @@ const OFTEN: (f64, f64) = (20_000.0, 14_000.0);
 impl Precedence {
     /// Asks for precedence of the calling thread.
     pub fn ask() -> Self {
-        // SAFETY: no pointers are passed; 0 stands for the calling thread.
-        unsafe { nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, -20) };
+        // No process stands for the calling thread.
+        let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, HIGHEST).is_ok());
         // On a single core nobody else would run while it spins.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
-        let mut precedence = Precedence { first: false, refused: alone };
+        let mut precedence = Precedence { nice, first: false, refused: alone };
         precedence.set(true);
         precedence
     }
@@ -183,9 +188,46 @@ impl Precedence {
     }
 }
 
+impl Drop for Precedence {
+    fn drop(&mut self) {
+        if self.first {
+            self.set(false);
+        }
+        if let Some(nice) = self.nice {
+            let _ = setpriority_process(None, nice);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn precedence_is_given_up_when_it_is_dropped() {
+        // Fields 18 and 41 of stat, proc(5): nice value and policy; counted from behind the name, which is field 2.
+        let state = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields: Vec<i64> = stat
+                .rsplit_once(')')
+                .unwrap()
+                .1
+                .split_whitespace()
+                .skip(1)
+                .map(|f| f.parse().unwrap_or(0))
+                .collect();
+            (fields[18 - 4], fields[41 - 4])
+        };
+        let before = state();
+        let precedence = Precedence::ask();
+        if precedence.nice.is_none() && !precedence.first {
+            eprintln!("skipped: this user may not have precedence");
+            return;
+        }
+        assert_ne!(state(), before);
+        drop(precedence);
+        assert_eq!(state(), before);
+    }
 
     #[test]
     fn stamps_of_the_other_clock_lie_between_readings_of_this_one() {

@@ -192,6 +192,8 @@ pub struct Emulator {
     active: Timestamp,
     /// What is known of offloads, for the audit.
     offloads: String,
+    /// The precedence of the thread that runs it, from the first run on.
+    precedence: Option<Precedence>,
 }
 
 /// How often the descriptors to wake for are looked at while there is no time to wait.
@@ -217,6 +219,7 @@ impl Emulator {
             cpu_start: thread_time(),
             active: Timestamp::ZERO,
             offloads: String::new(),
+            precedence: None,
         }
     }
 
@@ -235,6 +238,11 @@ impl Emulator {
     /// The run's clock. Its time starts when the emulator is made, not when it is run.
     pub fn clock(&self) -> &RealClock {
         &self.clock
+    }
+
+    /// Gives up the precedence that the thread had for running, once there is nothing left to be punctual for.
+    pub fn relax(&mut self) {
+        self.precedence = None;
     }
 
     /// Starts the time anew: the present is zero. For use before the first turn, after long preparations.
@@ -258,7 +266,9 @@ impl Emulator {
     ) -> Result<Ended, EmulatorError> {
         be_punctual();
         // Where it is not granted, what is late is late, and counted.
-        let mut precedence = self.config.precedence.then(Precedence::ask);
+        if self.config.precedence && self.precedence.is_none() {
+            self.precedence = Some(Precedence::ask());
+        }
         let (mut worked, mut taken) = (thread_time(), self.ledger.intakes);
         let mut woken = false;
         let mut looked = self.clock.now();
@@ -275,7 +285,7 @@ impl Emulator {
             let mut next = network.next_event().unwrap_or(until).min(until);
             if horizon.saturating_since(looked) >= LOOK {
                 // Waiting for nothing: a look at all descriptors.
-                if let Some(precedence) = &mut precedence {
+                if let Some(precedence) = &mut self.precedence {
                     let span = (horizon - looked).as_secs_f64();
                     let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
                     let intakes = self.ledger.intakes - std::mem::replace(&mut taken, self.ledger.intakes);

@@ -42,7 +42,6 @@ pub mod netns;
 pub mod offload;
 pub mod pool;
 pub mod port;
-pub mod priority;
 pub mod privilege;
 pub mod program;
 pub mod registry;

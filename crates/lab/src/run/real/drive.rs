@@ -5,7 +5,6 @@ use warpline_live::audit::Audit;
 use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_live::host::{HostConfig, Hosts};
-use warpline_live::priority::Raised;
 use warpline_net::Control;
 
 use super::programs::Programs;
@@ -96,7 +95,6 @@ pub(in crate::run) fn run(
         meter.end_warmup(&mut network, &mut world.hosts);
     }
     // After the programs were made: they keep the priority that they have.
-    let raised = Raised::raise();
     emulator.restart_clock();
     loop {
         programs.start(network.now());
@@ -173,7 +171,7 @@ pub(in crate::run) fn run(
         }
     }
     let audit = emulator.audit();
-    drop(raised);
+    emulator.relax();
     // What ended in the last moment counts as ended.
     programs.look(network.now());
     programs.stop();
