@@ -19,7 +19,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::ShellError;
 use super::address::Block;
 use crate::netns::NetNs;
-use crate::privilege;
 use crate::registry::MARK;
 
 /// The environment variable with the shell's block of addresses, for shells in it.
@@ -42,7 +41,6 @@ impl Child {
         namespace: Option<&NetNs>,
         block: &Block,
         base: [IpAddr; 2],
-        ordinary: bool,
         session: &str,
     ) -> Result<Self, ShellError> {
         let Some((program, arguments)) = words.split_first() else {
@@ -73,9 +71,6 @@ impl Child {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             if std::os::unix::process::parent_id() != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            if ordinary {
-                privilege::keep_capabilities()?;
             }
             Ok(())
         };

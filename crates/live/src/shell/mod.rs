@@ -9,11 +9,12 @@
 //! veth pairs, when the emulator does, however it does. The command is killed by the kernel when the emulator dies.
 //!
 //! As root, the outside is where the caller is. An ordinary user gets a user namespace and in it a network namespace that takes
-//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there. Either way a shell inside a shell
-//! is an ordinary case: its outside is the inside of the other.
+//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there, and, where pasta is installed, a way to
+//! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
 pub mod address;
 mod child;
+mod outward;
 mod wires;
 
 use std::ffi::OsString;
@@ -34,6 +35,7 @@ use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
 use address::Block;
 use child::{Child, Signals};
+use outward::Outward;
 
 /// What a shell is made of.
 #[derive(Clone, Debug)]
@@ -141,6 +143,8 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
     let _ = registry::clean();
     let ordinary = !privilege::is_privileged();
+    // Before the namespaces are entered: it stays outside.
+    let mut outward = (ordinary && config.nat).then(Outward::prepare);
     if ordinary {
         privilege::enter_user_namespace()?;
     }
@@ -148,7 +152,10 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let parent: Option<Block> =
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
     let wires = wires::Wires::lay(parent, ordinary, config.emulator.mtu, &mut entry)?;
-    let (reach, reach_note) = wires.open_up(config.nat, ordinary, parent.is_some(), &mut entry);
+    let (reach, reach_note) = match &mut outward {
+        Some(outward) => wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry),
+        None => wires.open_up(config.nat, parent.is_some(), &mut entry),
+    };
     entry.save();
 
     let (mut network, mut crossing) = network(&config);
@@ -164,12 +171,12 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let mut server = match &config.base_command {
         Some(line) => {
             let words = ["sh".into(), "-c".into(), line.clone()];
-            Some(Child::start(&words, None, &wires.block, base, ordinary, &entry.session.id)?)
+            Some(Child::start(&words, None, &wires.block, base, &entry.session.id)?)
         }
         None => None,
     };
     let mut child =
-        Child::start(&config.command, Some(&wires.inside), &wires.block, base, ordinary, &entry.session.id)?;
+        Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
     emulator.restart_clock();
     let system = |what| move |source| ShellError::System { what, source };
     let ended = child.ended().map_err(system("watch the command"))?;
