@@ -262,6 +262,11 @@ impl ModelHost {
         self.events.pop_front()
     }
 
+    /// Largest datagram that it sends, in bytes.
+    pub fn mtu(&self) -> u32 {
+        self.config.mtu
+    }
+
     /// Counters.
     pub fn counters(&self) -> HostCounters {
         self.counters
@@ -274,42 +279,46 @@ impl ModelHost {
 
     // ---- In ----
 
-    /// A datagram has come, from the IP header on.
-    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
+    /// A datagram has come, from the IP header on. Returns the connection that it was for.
+    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) -> Option<ConnectionId> {
         self.counters.received += 1;
         let Ok(datagram) = ip::parse(bytes) else {
             self.counters.malformed += 1;
-            return;
+            return None;
         };
         let (source, destination) = (datagram.header.source, datagram.header.destination);
         let addresses = &self.config.addresses;
         if !addresses.contains(&destination) || addresses.contains(&source) || !icmp::is_single(source) {
             self.counters.not_ours += 1;
-            return;
+            return None;
         }
         if datagram.fragment.is_none() {
             return self.on_datagram(now, &datagram);
         }
-        if let Some(whole) = self.fragments.add(now, datagram.bytes)
-            && let Ok(datagram) = ip::parse(&whole)
-        {
-            self.on_datagram(now, &datagram);
-        }
+        let whole = self.fragments.add(now, datagram.bytes)?;
+        self.on_datagram(now, &ip::parse(&whole).ok()?)
     }
 
     /// A whole datagram for this host has come.
-    fn on_datagram(&mut self, now: Timestamp, datagram: &IpDatagram<'_>) {
+    fn on_datagram(&mut self, now: Timestamp, datagram: &IpDatagram<'_>) -> Option<ConnectionId> {
         let read = match datagram.header.protocol {
             TCP => codec::parse(datagram)
                 .map(|(wire, payload)| self.on_tcp(now, &datagram.header, &wire, payload)),
-            UDP => udp::parse(datagram).map(|(header, payload)| self.on_udp(now, datagram, header, payload)),
-            ICMP | ICMPV6 => icmp::parse(datagram).map(|message| self.on_icmp(now, datagram, message)),
+            UDP => udp::parse(datagram).map(|(header, payload)| {
+                self.on_udp(now, datagram, header, payload);
+                None
+            }),
+            ICMP | ICMPV6 => icmp::parse(datagram).map(|message| {
+                self.on_icmp(now, datagram, message);
+                None
+            }),
             _ => {
                 self.complain(now, datagram, Problem::ProtocolUnreachable);
-                Ok(())
+                Ok(None)
             }
         };
         self.counters.malformed += u64::from(read.is_err());
+        read.ok().flatten()
     }
 
     fn on_icmp(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, message: Message<'_>) {
@@ -412,7 +421,13 @@ impl ModelHost {
         may
     }
 
-    fn on_tcp(&mut self, now: Timestamp, header: &IpHeader, wire: &WireSegment, payload: &[u8]) {
+    fn on_tcp(
+        &mut self,
+        now: Timestamp,
+        header: &IpHeader,
+        wire: &WireSegment,
+        payload: &[u8],
+    ) -> Option<ConnectionId> {
         let tuple = FourTuple {
             local: header.destination,
             local_port: wire.destination_port,
@@ -436,17 +451,17 @@ impl ModelHost {
                     self.counters.resets += 1;
                     self.answer_segment(tuple, &translate::reset_with_ack(wire, payload.len()));
                 }
-                return;
+                return None;
             }
             None => match self.accept(now, tuple) {
                 Some(slot) => slot,
                 None => {
                     self.counters.syns_dropped += 1;
-                    return;
+                    return None;
                 }
             },
         };
-        let Some(session) = self.session(slot) else { return };
+        let session = self.session(slot)?;
         let ce = header.ecn == Ecn::Ce;
         match session.translator.incoming(now, wire, payload.len()) {
             Incoming::Deliver(segment) => session.handle_segment(now, &segment, payload, ce),
@@ -462,6 +477,7 @@ impl ModelHost {
             }
         }
         self.wake(slot);
+        Some(self.id(slot))
     }
 
     fn accept(&mut self, now: Timestamp, tuple: FourTuple) -> Option<u32> {
