@@ -96,6 +96,10 @@ pub trait World {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
     /// An endpoint's timer has fired, as in [`Hosts::handle_timeout`].
     fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>);
+    /// A link has lost the packet with this frame, which is released after the call.
+    fn handle_loss(&mut self, handle: u32) {
+        let _ = handle;
+    }
 }
 
 /// The world's access to bytes and ports.
@@ -341,6 +345,7 @@ impl Emulator {
         network.run_until(horizon, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
         self.send()?;
         for handle in network.take_released() {
+            world.handle_loss(handle);
             self.gate.pool.release(handle);
         }
         Ok(horizon)
