@@ -27,6 +27,8 @@ use crate::program::{Changes, Program, ProgramConfig, State};
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
 /// Where sinks listen.
 pub const PORT: u16 = 9;
+/// Bytes that a TCP socket may buffer.
+const WINDOW: u32 = 1 << 26;
 /// Between two looks whether somebody wants to stop.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
@@ -100,6 +102,19 @@ impl<'a> Bed<'a> {
             mtu: 1500,
         });
         let hosts = Hosts::create("warpline calibrate", &configs)?;
+        // A stream may have as much under way as the largest links that are measured hold.
+        for host in 0..configs.len() {
+            let raise = || {
+                for (name, default) in [("tcp_rmem", 131_072), ("tcp_wmem", 65_536)] {
+                    // Where it stays as it is, a fast and long link is not filled, and the figure says so.
+                    let _ = std::fs::write(format!("/proc/sys/net/ipv4/{name}"), format!("4096 {default} {WINDOW}"));
+                }
+            };
+            hosts.namespace(host).within(raise).map_err(|source| HostError::NetNs {
+                host: configs[host].name.clone(),
+                source,
+            })?;
+        }
         let changes = Changes::new().map_err(system("watch programs"))?;
         Ok(Bed { hosts, program, stop, changes })
     }

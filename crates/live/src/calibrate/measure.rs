@@ -146,6 +146,7 @@ pub fn delay(bed: &Bed<'_>, way: Way, delay_ms: f64, bytes: u32, count: u32) -> 
         Way::Emulator => emulated(bed, [&link, &link], "", &source)?,
         Way::Ports => carried(bed, way, "", &source)?,
     };
+    if std::env::var_os("XSPIN").is_some() {eprintln!("{}", emulated.audit.render().lines().nth(1).unwrap());}
     let millis = |nanos: &Vec<u64>| Sample::of(nanos.iter().map(|&nanos| nanos as f64 / 1e6));
     Ok(DelayRow {
         delay_ms,
