@@ -35,12 +35,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             queue.parse()?,
             seconds.parse()?,
         )?)?,
-        ["loss", p, bytes, pps, seconds] => {
-            serde_json::to_value(measure::loss(&bed, p.parse()?, bytes.parse()?, pps.parse()?, seconds.parse()?)?)?
-        }
-        ["one-way", pps, bytes, seconds] => {
-            serde_json::to_value(measure::one_way(&bed, way, pps.parse()?, bytes.parse()?, seconds.parse()?)?)?
-        }
+        ["loss", p, bytes, pps, seconds] => serde_json::to_value(measure::loss(
+            &bed,
+            p.parse()?,
+            bytes.parse()?,
+            pps.parse()?,
+            seconds.parse()?,
+        )?)?,
+        ["one-way", pps, bytes, seconds] => serde_json::to_value(measure::one_way(
+            &bed,
+            way,
+            pps.parse()?,
+            bytes.parse()?,
+            seconds.parse()?,
+        )?)?,
         ["round-trips", window, seconds] => {
             serde_json::to_value(measure::round_trips(&bed, way, window.parse()?, seconds.parse()?)?)?
         }
@@ -49,9 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 [mbps, ms] => Some((mbps.parse()?, ms.parse()?)),
                 _ => None,
             };
-            let (goodput, emulated) = measure::stream(&bed, way, control, limit, seconds.parse()?)?;
-            println!("{}", emulated.audit.render());
-            serde_json::to_value(goodput)?
+            serde_json::to_value(measure::stream(&bed, way, control, limit, seconds.parse()?)?)?
         }
         _ => return Err("see the head of measure.rs for the words".into()),
     };

@@ -27,8 +27,6 @@ use crate::program::{Changes, Program, ProgramConfig, State};
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
 /// Where sinks listen.
 pub const PORT: u16 = 9;
-/// Bytes that a TCP socket may buffer.
-const WINDOW: u32 = 1 << 26;
 /// Between two looks whether somebody wants to stop.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
@@ -102,19 +100,6 @@ impl<'a> Bed<'a> {
             mtu: 1500,
         });
         let hosts = Hosts::create("warpline calibrate", &configs)?;
-        // A stream may have as much under way as the largest links that are measured hold.
-        for host in 0..configs.len() {
-            let raise = || {
-                for (name, default) in [("tcp_rmem", 131_072), ("tcp_wmem", 65_536)] {
-                    // Where it stays as it is, a fast and long link is not filled, and the figure says so.
-                    let _ = std::fs::write(format!("/proc/sys/net/ipv4/{name}"), format!("4096 {default} {WINDOW}"));
-                }
-            };
-            hosts.namespace(host).within(raise).map_err(|source| HostError::NetNs {
-                host: configs[host].name.clone(),
-                source,
-            })?;
-        }
         let changes = Changes::new().map_err(system("watch programs"))?;
         Ok(Bed { hosts, program, stop, changes })
     }
@@ -122,6 +107,23 @@ impl<'a> Bed<'a> {
     /// The sink's address.
     pub fn sink(&self) -> Ipv4Addr {
         ADDRESSES[1]
+    }
+
+    /// Lets TCP on the hosts buffer so many bytes to send and to receive.
+    ///
+    /// # Errors
+    /// If the hosts cannot be reached.
+    pub fn limit_windows(&self, [send, receive]: [u32; 2]) -> Result<(), BedError> {
+        for host in [0, 1] {
+            let set = || {
+                // Where it stays as it was a fast and long link is not filled, and the figure says so.
+                let _ = std::fs::write("/proc/sys/net/ipv4/tcp_wmem", format!("4096 65536 {send}"));
+                let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rmem", format!("4096 131072 {receive}"));
+            };
+            let entered = self.hosts.namespace(host).within(set);
+            entered.map_err(|source| HostError::NetNs { host: "a measured one".to_owned(), source })?;
+        }
+        Ok(())
     }
 
     fn stopped(&self) -> bool {
@@ -133,7 +135,8 @@ impl<'a> Bed<'a> {
         let file = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
         let said = file("stdout").map_err(system("make a place for what a program says"))?;
         let complaint = file("stderr").map_err(system("make a place for what a program says"))?;
-        let copy = |file: &File| file.try_clone().map_err(system("hand over a place for what a program says"));
+        let copy =
+            |file: &File| file.try_clone().map_err(system("hand over a place for what a program says"));
         let load = [self.program.clone().into_os_string(), OsString::from("load")];
         let config = ProgramConfig {
             words: load.into_iter().chain(words.iter().map(OsString::from)).collect(),

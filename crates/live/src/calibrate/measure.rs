@@ -90,6 +90,23 @@ pub struct OneWay {
     pub cpu: f64,
 }
 
+/// Goodput of a stream, in bit/s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// From its first byte to its last.
+    pub bps: f64,
+    /// Of the median second, without the first ones, in which a congestion control looks for its rate; none for short streams.
+    pub steady_bps: Option<f64>,
+    /// Whether the emulator kept pace.
+    pub kept_pace: bool,
+}
+
+/// Seconds in which a stream looks for its rate.
+const START_S: usize = 2;
+/// Bytes that TCP may buffer to send and to receive: Linux's own limits, and more than the fastest and longest link holds.
+const USUAL: [u32; 2] = [4 << 20, 6 << 20];
+const WIDE: [u32; 2] = [64 << 20, 64 << 20];
+
 /// Bytes from the IP header on of a packet that is so large on an Ethernet wire with its check sequence; the smallest is counted as it is,
 /// as it was in the measurements that these are compared with.
 fn ip_bytes(bytes: u32) -> u32 {
@@ -146,7 +163,6 @@ pub fn delay(bed: &Bed<'_>, way: Way, delay_ms: f64, bytes: u32, count: u32) -> 
         Way::Emulator => emulated(bed, [&link, &link], "", &source)?,
         Way::Ports => carried(bed, way, "", &source)?,
     };
-    if std::env::var_os("XSPIN").is_some() {eprintln!("{}", emulated.audit.render().lines().nth(1).unwrap());}
     let millis = |nanos: &Vec<u64>| Sample::of(nanos.iter().map(|&nanos| nanos as f64 / 1e6));
     Ok(DelayRow {
         delay_ms,
@@ -175,8 +191,7 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
     let source = format!("udp {}:{PORT} {seconds} {rate} {size} {}", bed.sink(), queue + 10);
     let (sent, emulated): (Sent, _) =
         emulated(bed, [&link, &plain()], &format!("udp-sink {PORT} stamps"), &source)?;
-    let seen_mbps =
-        sent.sunk.spacing_ns.map_or(f64::NAN, |spacing| f64::from(size) * 8.0 / spacing * 1e3);
+    let seen_mbps = sent.sunk.spacing_ns.map_or(f64::NAN, |spacing| f64::from(size) * 8.0 / spacing * 1e3);
     Ok(RateRow {
         mbps,
         bytes,
@@ -193,7 +208,13 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
 ///
 /// # Errors
 /// If it cannot be measured.
-pub fn loss(bed: &Bed<'_>, probability: f64, bytes: u32, pps: u32, seconds: f64) -> Result<LossRow, BedError> {
+pub fn loss(
+    bed: &Bed<'_>,
+    probability: f64,
+    bytes: u32,
+    pps: u32,
+    seconds: f64,
+) -> Result<LossRow, BedError> {
     let loss = LossConfig { kind: LossKind::Bernoulli { p: probability }, ..LossConfig::default() };
     let link = LinkConfig { loss, ..plain() };
     let source = format!("udp {}:{PORT} {seconds} {pps} {} 0", bed.sink(), ip_bytes(bytes));
@@ -237,8 +258,8 @@ pub fn round_trips(bed: &Bed<'_>, way: Way, window: u32, seconds: f64) -> Result
     Ok((returned.returned as f64 / returned.seconds, lost / returned.packets.max(1) as f64))
 }
 
-/// Goodput of one TCP stream in bit/s, over a link without a limit or of `mbps` with `delay_ms` each way and a queue of as many packets
-/// as are under way.
+/// Goodput of one TCP stream, over a link without a limit or of `mbps` with `delay_ms` each way and a queue of as many packets as are
+/// under way.
 ///
 /// # Errors
 /// If it cannot be measured.
@@ -248,7 +269,8 @@ pub fn stream(
     control: &str,
     limit: Option<(f64, f64)>,
     seconds: f64,
-) -> Result<(f64, Emulated), BedError> {
+) -> Result<Goodput, BedError> {
+    bed.limit_windows(if limit.is_some() { WIDE } else { USUAL })?;
     let source = format!("tcp {}:{PORT} {seconds} 0 {control}", bed.sink());
     let sink = format!("tcp-sink {PORT}");
     let (streamed, emulated): (Streamed, _) = match limit {
@@ -264,5 +286,15 @@ pub fn stream(
             self::emulated(bed, [&link, &link], &sink, &source)?
         }
     };
-    Ok((streamed.bytes as f64 * 8.0 / streamed.seconds, emulated))
+    let steady: Vec<f64> = streamed
+        .tenths
+        .chunks_exact(10)
+        .skip(START_S)
+        .map(|second| second.iter().sum::<u64>() as f64 * 8.0)
+        .collect();
+    Ok(Goodput {
+        bps: streamed.bytes as f64 * 8.0 / streamed.seconds,
+        steady_bps: (!steady.is_empty()).then(|| Sample::of(steady).median),
+        kept_pace: emulated.audit.kept_pace(),
+    })
 }

@@ -21,12 +21,7 @@ const PATIENCE_S: i64 = 3;
 const WARM_UP: u64 = 5;
 
 /// Measures `count` round trips of packets of `bytes` from the IP header on, `gap` apart.
-pub(super) fn trips(
-    address: Ipv4Addr,
-    count: u64,
-    gap: TimeDelta,
-    bytes: usize,
-) -> Result<Trips, LoadError> {
+pub(super) fn trips(address: Ipv4Addr, count: u64, gap: TimeDelta, bytes: usize) -> Result<Trips, LoadError> {
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)
         .map_err(system("open a socket for pings (sysctl net.ipv4.ping_group_range)"))?;
     let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE

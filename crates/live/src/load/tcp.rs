@@ -41,12 +41,7 @@ pub(super) fn sink(port: u16) -> Result<String, LoadError> {
 }
 
 /// Sends a stream for `span`; `rate` is in bit/s, 0 for as much as goes through.
-pub(super) fn send(
-    address: &str,
-    span: TimeDelta,
-    rate: u64,
-    control: &str,
-) -> Result<Streamed, LoadError> {
+pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> Result<Streamed, LoadError> {
     let mut tries = 0;
     let mut stream = loop {
         match TcpStream::connect(address) {
