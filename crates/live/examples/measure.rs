@@ -5,7 +5,7 @@
 //! measure one-way PPS BYTES SECONDS | round-trips WINDOW SECONDS | stream CONTROL SECONDS [MBPS MS]
 //! ```
 //!
-//! With `PORTS=1` in the environment without an emulated network, where that is possible.
+//! With `WAY=ports`, `tun` or `veth` in the environment without an emulated network, where that is possible.
 
 #![allow(clippy::print_stdout, reason = "a measuring program prints what it measured")]
 
@@ -22,7 +22,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     warpline_live::host::prepare_process()?;
     let stop = AtomicBool::new(false);
     let bed = Bed::new(std::env::current_exe()?, &stop)?;
-    let way = if std::env::var_os("PORTS").is_some() { Way::Ports } else { Way::Emulator };
+    let way = match std::env::var("WAY").as_deref() {
+        Ok("ports") => Way::Ports,
+        Ok("tun") => Way::Tun,
+        Ok("veth") => Way::Veth,
+        _ => Way::Emulator,
+    };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let value = match words[..] {
         ["delay", ms, bytes, count] => {

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Also measure what the emulator's ports carry without an emulated network
+    /// Also measure what is carried without an emulated network: by packet sockets, TUN and veth alone
     #[arg(long)]
     floors: bool,
 

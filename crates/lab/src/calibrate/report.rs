@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use warpline_live::calibrate::Capacity;
 use warpline_live::calibrate::statistics::Repeated;
 
 use super::Calibration;
@@ -130,41 +131,37 @@ fn data(calibration: &Calibration) -> ReportData {
 }
 
 fn capacity(calibration: &Calibration) -> Table {
-    let c = &calibration.capacity;
-    let floor =
-        |part: fn(&super::Capacity) -> &Repeated| calibration.floor.as_ref().map(|floor| part(floor).median);
-    let row = |name: &str, unit: &str, value: &Repeated, floor: Option<f64>, seed: Option<f64>| {
+    let row = |way: &str, name: &str, unit: &str, value: &Repeated| {
         [
-            Value::from(name),
+            Value::from(way),
+            name.into(),
             unit.into(),
             number(value.median),
             number(value.min),
             number(value.max),
-            number(floor),
-            number(seed),
         ]
     };
-    let mut rows = vec![
-        row("Round trip of 64 bytes", "ms", &c.rtt_ms, floor(|c| &c.rtt_ms), None),
-        row("One way, 64 bytes", "packets/s", &c.one_way_pps, floor(|c| &c.one_way_pps), None),
-        row("Delivered when flooded", "packets/s", &c.flooded_pps, floor(|c| &c.flooded_pps), None),
-        row(
-            "Round trips, 64 bytes",
-            "round trips/s",
-            &c.round_trips_ps,
-            floor(|c| &c.round_trips_ps),
-            Some(SEED_ROUND_TRIPS),
-        ),
-        row("TCP without a limit", "bit/s", &c.stream_bps, floor(|c| &c.stream_bps), None),
-    ];
+    let all = |way: &str, c: &Capacity| {
+        vec![
+            row(way, "round trip of 64 bytes", "ms", &c.rtt_ms),
+            row(way, "one way, 64 bytes, under 0.1 % lost", "packets/s", &c.one_way_pps),
+            row(way, "delivered when flooded", "packets/s", &c.flooded_pps),
+            row(way, "round trips, 64 bytes", "round trips/s", &c.round_trips_ps),
+            row(way, "TCP without a limit", "bit/s", &c.stream_bps),
+        ]
+    };
+    let mut rows = all("emulator", &calibration.capacity);
     if let Some(goodput) = &calibration.long_fat {
-        let value = Repeated::of([goodput.bps]);
-        rows.push(row("BBR over 1 Gbit/s and 80 ms", "bit/s", &value, None, None));
-        let value = Repeated::of(goodput.steady_bps);
-        rows.push(row("the same, median second after its start", "bit/s", &value, None, None));
+        let name = "BBR over 1 Gbit/s and 80 ms";
+        rows.push(row("emulator", name, "bit/s", &Repeated::of([goodput.bps])));
+        let name = "the same, median second after its start";
+        rows.push(row("emulator", name, "bit/s", &Repeated::of(goodput.steady_bps)));
     }
-    let columns = ["name", "unit", "median", "smallest", "largest", "ports_alone", "seed"];
-    table("capacity", columns, rows)
+    rows.push(row("seed", "round trips, 64 bytes", "round trips/s", &Repeated::of([SEED_ROUND_TRIPS])));
+    for floor in &calibration.floors {
+        rows.extend(all(&floor.name, &floor.capacity));
+    }
+    table("capacity", ["way", "name", "unit", "median", "smallest", "largest"], rows)
 }
 
 fn points(calibration: &Calibration) -> Table {

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use warpline_live::calibrate::measure::DelayRow;
-use warpline_live::calibrate::statistics::Repeated;
-use warpline_live::calibrate::{Accuracy, STABLE};
+use warpline_live::calibrate::{Accuracy, Capacity};
 
 use super::Calibration;
 use super::keep_pace::{HELD, Point, held};
@@ -116,59 +115,38 @@ fn losses(calibration: &Calibration, text: &mut String) {
 
 fn capacity(calibration: &Calibration, text: &mut String) {
     let _ = writeln!(text, "\nCapacity (source and sink on the same {} cores)", calibration.machine.cores);
-    let c = &calibration.capacity;
-    let floor = calibration.floor.as_ref();
-    let one = |repeated: &Repeated, scale: f64, digits: usize| {
-        let whole = format!("{:.digits$}", repeated.median / scale);
-        if repeated.times < 2 {
-            return whole;
-        }
-        format!("{whole} ({:.digits$} to {:.digits$})", repeated.min / scale, repeated.max / scale)
-    };
-    let mut line = |name: &str, value: String, floor: Option<String>, note: String| {
-        let floor = floor.map_or_else(String::new, |floor| format!("; ports alone {floor}"));
-        let _ = writeln!(text, "  {name:<38} {value}{floor}{note}");
-    };
-    line(
-        "round trip of 64 bytes, ms",
-        one(&c.rtt_ms, 1.0, 3),
-        floor.map(|floor| one(&floor.rtt_ms, 1.0, 3)),
-        String::new(),
-    );
-    line(
-        &format!("one way, thousand/s (< {} % lost)", 100.0 * STABLE),
-        one(&c.one_way_pps, 1e3, 0),
-        floor.map(|floor| one(&floor.one_way_pps, 1e3, 0)),
-        String::new(),
-    );
-    line(
-        "delivered when flooded, thousand/s",
-        one(&c.flooded_pps, 1e3, 0),
-        floor.map(|floor| one(&floor.flooded_pps, 1e3, 0)),
-        String::new(),
-    );
-    line(
-        "round trips, thousand/s",
-        one(&c.round_trips_ps, 1e3, 0),
-        floor.map(|floor| one(&floor.round_trips_ps, 1e3, 0)),
-        format!("; the seed {:.0}", SEED_ROUND_TRIPS / 1e3),
-    );
-    line(
-        "TCP without a limit, Gbit/s",
-        one(&c.stream_bps, 1e9, 2),
-        floor.map(|floor| one(&floor.stream_bps, 1e9, 2)),
-        String::new(),
-    );
-    match &calibration.long_fat {
-        Some(goodput) => line(
-            "BBR over 1 Gbit/s and 80 ms, Gbit/s",
-            format!("{:.3}", goodput.bps / 1e9),
-            None,
-            goodput.steady_bps.map_or_else(String::new, |steady| {
+    capacities(&calibration.capacity, text);
+    let _ = writeln!(text, "  {:<42} {:.0}", "the seed's round trips, thousand/s", SEED_ROUND_TRIPS / 1e3);
+    let name = "BBR over 1 Gbit/s and 80 ms, Gbit/s";
+    let _ = match &calibration.long_fat {
+        Some(goodput) => {
+            let steady = goodput.steady_bps.map_or_else(String::new, |steady| {
                 format!("; {:.3} in the median second, after its start", steady / 1e9)
-            }),
-        ),
-        None => line("BBR over 1 Gbit/s and 80 ms", "this kernel has no BBR".to_owned(), None, String::new()),
+            });
+            writeln!(text, "  {name:<42} {:.3}{steady}", goodput.bps / 1e9)
+        }
+        None => writeln!(text, "  {name:<42} this kernel has no BBR"),
+    };
+    for floor in &calibration.floors {
+        let _ = writeln!(text, "\nCapacity without an emulated network: {}", floor.name);
+        capacities(&floor.capacity, text);
+    }
+}
+
+fn capacities(capacity: &Capacity, text: &mut String) {
+    let lines = [
+        ("round trip of 64 bytes, ms", &capacity.rtt_ms, 1.0, 3),
+        ("one way, thousand/s (under 0.1 % lost)", &capacity.one_way_pps, 1e3, 0),
+        ("delivered when flooded, thousand/s", &capacity.flooded_pps, 1e3, 0),
+        ("round trips, thousand/s", &capacity.round_trips_ps, 1e3, 0),
+        ("TCP without a limit, Gbit/s", &capacity.stream_bps, 1e9, 2),
+    ];
+    for (name, value, scale, digits) in lines {
+        let _ = write!(text, "  {name:<42} {:.digits$}", value.median / scale);
+        let _ = match value.times {
+            0 | 1 => writeln!(text),
+            _ => writeln!(text, " ({:.digits$} to {:.digits$})", value.min / scale, value.max / scale),
+        };
     }
 }
 

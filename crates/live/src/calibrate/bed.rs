@@ -18,7 +18,9 @@ use crate::clock::RealClock;
 use crate::crossing::Crossing;
 use crate::emulator::{Emulator, EmulatorConfig, EmulatorError};
 use crate::host::{HostConfig, HostError, Hosts};
+use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::pool::Pool;
+use crate::port::tun::TunPort;
 use crate::port::{Arrival, LivePort, PortError, PortId};
 use crate::privilege;
 use crate::program::{Changes, Program, ProgramConfig, State};
@@ -232,15 +234,82 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// If a port or a program fails, or somebody asked to stop.
     pub fn forwarded<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
-        let mut ports = self.hosts.ports()?;
+        self.forward(&mut self.hosts.ports()?, sink, source)
+    }
+
+    /// Measures while what comes in at one of two ports leaves by the other.
+    fn forward<T: DeserializeOwned>(
+        &self,
+        ports: &mut [impl LivePort],
+        sink: &[String],
+        source: &[String],
+    ) -> Result<T, BedError> {
         self.measure(sink, source, |ended, changes| {
             let mut forwarder = Forwarder::new();
             loop {
-                if forwarder.turn(&mut ports, changes)? && ended() || self.stopped() {
+                if forwarder.turn(ports, changes)? && ended() || self.stopped() {
                     return Ok(());
                 }
             }
         })
+    }
+}
+
+/// The interface of a way that is not the hosts' own, in both.
+const OTHER: &str = "other";
+
+impl Bed<'_> {
+    /// Has packets between the hosts take the interface [`OTHER`], which is there already.
+    fn detour(&self, host: usize) -> Result<(), BedError> {
+        let name = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
+        let set_up = || -> Result<(), NetlinkError> {
+            let mut netlink = Netlink::open()?;
+            netlink.set_up(OTHER, true)?;
+            netlink.add_route(ADDRESSES[1 - host].into(), 32, OTHER, None)
+        };
+        let done = self.hosts.namespace(host).within(set_up).map_err(name)?;
+        Ok(done.map_err(|source| HostError::Netlink { host: "a measured one".to_owned(), source })?)
+    }
+
+    /// Measures over a pair of virtual interfaces, without anything of ours between them.
+    ///
+    /// # Errors
+    /// If it cannot be made or a program fails, or somebody asked to stop.
+    pub fn wired<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
+        let fail = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
+        let link = |source| HostError::Netlink { host: "a measured one".to_owned(), source };
+        let end = |host: usize, number| VethEnd {
+            name: OTHER,
+            mac: [2, b'w', b'l', 0, 0, number],
+            namespace: Some(self.hosts.namespace(host).fd()),
+        };
+        let make = || Netlink::open()?.add_veth(&end(0, 1), &end(1, 2), 1500);
+        self.hosts.namespace(0).within(make).map_err(fail)?.map_err(link)?;
+        let measured = self.detour(0).and_then(|()| self.detour(1)).and_then(|()| {
+            self.measure(sink, source, |ended, changes| {
+                while !ended() {
+                    changes.wait(LOOK);
+                }
+                Ok(())
+            })
+        });
+        let remove = || Netlink::open()?.delete(OTHER);
+        self.hosts.namespace(0).within(remove).map_err(fail)?.map_err(link)?;
+        measured
+    }
+
+    /// Measures over two TUN devices: what is read from one is written to the other at once.
+    ///
+    /// # Errors
+    /// Without `/dev/net/tun`, or if a program fails, or somebody asked to stop.
+    pub fn tunnelled<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
+        let fail = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
+        let mut ports = Vec::new();
+        for host in [0, 1] {
+            ports.push(self.hosts.namespace(host).within(|| TunPort::open(OTHER, 1500)).map_err(fail)??);
+            self.detour(host)?;
+        }
+        self.forward(&mut ports, sink, source)
     }
 }
 

@@ -18,6 +18,10 @@ pub enum Way {
     Emulator,
     /// The emulator's ports, with nothing between them.
     Ports,
+    /// Two TUN devices, with nothing between them.
+    Tun,
+    /// A pair of virtual interfaces, and no program at all.
+    Veth,
 }
 
 /// Round trips over one delay.
@@ -145,9 +149,14 @@ fn carried<T: serde::de::DeserializeOwned>(
 ) -> Result<(T, Emulated), BedError> {
     match way {
         Way::Emulator => emulated(bed, [&plain(), &plain()], sink, source),
-        Way::Ports => {
-            let sink = if sink.is_empty() { Vec::new() } else { words(sink) };
-            Ok((bed.forwarded(&sink, &words(source))?, Emulated::default()))
+        way => {
+            let (sink, source) = (if sink.is_empty() { Vec::new() } else { words(sink) }, words(source));
+            let measured = match way {
+                Way::Tun => bed.tunnelled(&sink, &source)?,
+                Way::Veth => bed.wired(&sink, &source)?,
+                Way::Ports | Way::Emulator => bed.forwarded(&sink, &source)?,
+            };
+            Ok((measured, Emulated::default()))
         }
     }
 }
@@ -161,7 +170,7 @@ pub fn delay(bed: &Bed<'_>, way: Way, delay_ms: f64, bytes: u32, count: u32) -> 
     let source = format!("echo {} {count} 2000 {}", bed.sink(), ip_bytes(bytes));
     let (trips, emulated): (Trips, Emulated) = match way {
         Way::Emulator => emulated(bed, [&link, &link], "", &source)?,
-        Way::Ports => carried(bed, way, "", &source)?,
+        _ => carried(bed, way, "", &source)?,
     };
     let millis = |nanos: &Vec<u64>| Sample::of(nanos.iter().map(|&nanos| nanos as f64 / 1e6));
     Ok(DelayRow {
