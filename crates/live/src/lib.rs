@@ -17,10 +17,10 @@
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
 //! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, what they and hosts say about them, fragments put together.
 //! - [`wire`]: simulated hosts that talk to real ones.
-//! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
+//! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
 //! pair from each to that one ([`netlink::Netlink::add_veth`]), a port on each pair's near end, add the ports to an
@@ -30,14 +30,17 @@
 #![cfg(target_os = "linux")]
 
 pub mod audit;
+pub mod calibrate;
 pub mod checksum;
 pub mod clock;
+mod crossing;
 pub mod datagram;
 pub mod doctor;
 pub mod emulator;
 pub mod host;
 pub mod icmp;
 pub mod ip;
+pub mod load;
 pub mod nat;
 pub mod netlink;
 pub mod netns;

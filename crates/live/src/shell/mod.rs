@@ -22,15 +22,16 @@ use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use warpline_core::{EndpointId, LinkId, NodeId, Packet, Streams, Timestamp};
-use warpline_net::{Control, LinkConfig, LinkStats, Network, Port, RouteId};
+use warpline_core::{LinkId, Timestamp};
+use warpline_net::{Control, LinkConfig, LinkStats};
 
 use crate::audit::Audit;
-use crate::emulator::{Emulator, EmulatorConfig, EmulatorError, Gate, World};
+use crate::crossing::Crossing;
+use crate::emulator::{Emulator, EmulatorConfig, EmulatorError};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
-use crate::port::{Arrival, PortError, PortId};
+use crate::port::PortError;
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
 use address::Block;
@@ -112,27 +113,6 @@ pub enum ShellError {
     },
 }
 
-/// The two directions: what comes in at one port leaves by the other.
-#[derive(Debug)]
-struct Crossing {
-    routes: [RouteId; 2],
-}
-
-impl World for Crossing {
-    #[inline]
-    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
-        let from = arrival.port.0;
-        // Endpoints are numbered as the ports they stand behind.
-        let packet = gate.packet(arrival.handle, EndpointId(1 - from));
-        port.send_at(arrival.at, self.routes[from as usize], packet);
-    }
-    #[inline]
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {
-        gate.transmit(now, packet, PortId(packet.to.0));
-    }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Gate, _: &mut Port<'_>) {}
-}
-
 /// Runs a command behind an emulated link, until it ends.
 ///
 /// Called from a process with one thread: an ordinary user's is put into namespaces of its own, for good.
@@ -158,7 +138,7 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     };
     entry.save();
 
-    let (mut network, mut crossing) = network(&config);
+    let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
     let mut emulator = Emulator::new(config.emulator);
     for port in wires.ports()? {
         emulator.add_port(Box::new(port));
@@ -205,17 +185,4 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
         None => child.wait().map_err(|source| ShellError::System { what: "wait for the command", source })?,
     };
     Ok(ShellOutcome { status, audit, links, reach, reach_note })
-}
-
-/// The network: a link each way.
-fn network(config: &ShellConfig) -> (Network, Crossing) {
-    let streams = Streams::new(config.seed);
-    let mut network = Network::new();
-    let mut route = |link: &LinkConfig, from: u32| {
-        let link = LinkConfig { from: NodeId(from), to: NodeId(1 - from), ..link.clone() };
-        let id = network.add_link(link, &streams);
-        network.add_route(&[id])
-    };
-    let routes = [route(&config.up, 0), route(&config.down, 1)];
-    (network, Crossing { routes })
 }
