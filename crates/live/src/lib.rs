@@ -19,6 +19,7 @@
 //! - [`router`], [`icmp`]: what routers do to datagrams, and what they and hosts say about them.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
@@ -29,6 +30,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod audit;
+pub mod bpf;
 pub mod checksum;
 pub mod clock;
 pub mod datagram;
@@ -39,6 +41,7 @@ pub mod icmp;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
@@ -47,4 +50,5 @@ pub mod program;
 pub mod registry;
 pub mod router;
 pub mod shell;
+mod signals;
 pub mod wire;

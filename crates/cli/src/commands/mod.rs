@@ -8,6 +8,8 @@ mod compare;
 mod completions;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod nice;
 mod oracle;
 mod report;
 mod run;
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Nice(nice::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -64,6 +68,8 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Nice(args) => nice::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
