@@ -135,6 +135,7 @@ struct tcp_sock {
 	u32 tsoffset;
 	u32 data_segs_out;
 	u64 tcp_mstamp;
+	u64 tcp_wstamp_ns;
 	u64 bytes_acked;
 	u64 bytes_received;
 	u16 advmss;

@@ -71,9 +71,11 @@ static __always_inline bool limited(const struct tcp_sock *tp, const struct nice
 	return nice->rules.window < nice->rules.ssthresh && tp->write_seq != tp->snd_nxt;
 }
 
+/* Ends the pacing of a small window. Not before the wait that is under way: the kernel takes the instant at which a segment
+ * might leave (tcp_wstamp_ns) for the one at which it left, so that one that leaves earlier would give too short an RTT. */
 static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 {
-	if (nice->paced) {
+	if (nice->paced && tcp_sk(sk)->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
 		nice->paced = 0;
 		sk->sk_pacing_status = nice->old_pacing;
 	}
@@ -123,13 +125,26 @@ void BPF_PROG(nice_init, struct sock *sk)
 	nice->enabled = 1;
 	nice->paced = 0;
 	nice->old_pacing = 0;
+	nice->started = 0;
 	begin_round(tp, nice);
 }
 
 SEC("struct_ops")
 void BPF_PROG(nice_release, struct sock *sk)
 {
-	stop_pacing(sk, state_of(sk));
+	struct nice *nice = state_of(sk);
+
+	if (nice->paced)
+		sk->sk_pacing_status = nice->old_pacing;
+}
+
+static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
+{
+	if (nice->rules.seen) {
+		bool yields = judge(&nice->rules, conf, conf->floor, limited(tp, nice));
+
+		note_yielding(&nice->account, tp->tcp_mstamp, yields);
+	}
 }
 
 SEC("struct_ops")
@@ -145,17 +160,19 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
 	if (!conf)
 		return;
+	if (!nice->started) {
+		/* What a socket is given before it connects sees no sequence numbers yet. */
+		nice->started = 1;
+		ends = true;
+	}
 	if (!normal)
 		nice->enabled = 0;
 	if (normal && nice->enabled) {
 		/* Idle time, or an application that does not fill its window, has made the kernel lower it. */
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
-		if (ends && nice->rules.seen) {
-			bool yields = judge(&nice->rules, conf, conf->floor, limited(tp, nice));
-
-			note_yielding(&nice->account, tp->tcp_mstamp, yields);
-		}
+		if (ends)
+			end_round(tp, nice, conf);
 	} else if (normal && ends) {
 		/* The round in which Nice comes back holds samples of the recovery: it is not judged. */
 		nice->enabled = 1;
@@ -164,8 +181,14 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		begin_round(tp, nice);
 	if (rtt >= 0)
 		detect(&nice->rules, conf, rtt, sample->pkts_acked * NICE_ONE);
-	if (normal && nice->enabled)
+	if (normal && nice->enabled) {
+		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
+			/* A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away. */
+			end_round(tp, nice, conf);
+			begin_round(tp, nice);
+		}
 		use_window(sk, nice);
+	}
 }
 
 SEC("struct_ops")
@@ -261,8 +284,10 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 	u32 srtt = tp->srtt_us;
 	u64 rate;
 
-	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt)
+	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt) {
+		stop_pacing(sk, nice);
 		return NICE_BURST;
+	}
 	/* srtt_us holds eighths of a microsecond. */
 	rate = (u64)nice->rules.window * tp->mss_cache * 8000000 / srtt / NICE_ONE;
 	if (!nice->paced) {

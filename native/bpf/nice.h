@@ -70,7 +70,8 @@ struct nice {
 	/* Whether the window is paced now, and sk_pacing_status before. */
 	u8 paced;
 	u8 old_pacing;
-	u8 unused;
+	/* Whether sequence numbers are those of the connection. */
+	u8 started;
 };
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");

@@ -183,8 +183,8 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         text += "No connection in this network namespace is governed by it.\n";
     } else {
         text += &format!(
-            "\n{:<22} {:<22} {:<8} {:>9} {:>9} {:>9} {:>9} {:>8}\n",
-            "local", "remote", "yields", "window", "RTT ms", "base ms", "bytes", "yielded"
+            "\n{:<22} {:<22} {:<9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}\n",
+            "local", "remote", "yields", "window", "RTT ms", "base ms", "max ms", "bytes", "yielded"
         );
         for socket in &list {
             text += &row(socket);
@@ -204,13 +204,14 @@ fn row(socket: &Socket) -> String {
         Direction::Both => ("both", socket.window, socket.bytes_acked),
     };
     format!(
-        "{:<22} {:<22} {:<9} {:>8.2} {:>9.2} {:>9.2} {:>9} {:>6.0} %\n",
+        "{:<22} {:<22} {:<9} {:>8.2} {:>9.2} {:>9.2} {:>9.2} {:>9} {:>6.0} %\n",
         socket.local.to_string(),
         socket.remote.to_string(),
         direction,
         window,
         socket.srtt_ms,
         socket.base_rtt_ms,
+        socket.max_rtt_ms,
         short(bytes as f64),
         percent(socket.yielded_s / socket.age_s.max(1e-9)),
     )
