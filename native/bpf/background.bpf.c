@@ -7,8 +7,9 @@
  * Receiving: the paper governs senders only. Here the receiver applies the same rules to the window it advertises, so that a sender
  * that knows nothing of Nice yields: as rLEDBAT (RFC 9840) does with LEDBAT++'s rules. Of each segment that arrives, the RTT is the time since
  * the acknowledgement left whose timestamp it echoes (RFC 7323); a round ends when a segment answers what was sent after it began.
- * The window goes to the kernel as TCP_WINDOW_CLAMP, which the kernel never lets take back what was already advertised: a halving
- * takes effect within one round trip, as the sender sends into what is left.
+ * Segments are seen where the cgroup's packets come in, before the kernel's TCP has them. The window goes to the kernel as
+ * TCP_WINDOW_CLAMP, just before an acknowledgement leaves. What was advertised is never taken back: a halving takes effect within one
+ * round trip, as the sender sends into what is left.
  *
  * Departures from the sender's side: timestamps are in milliseconds, and so is the RTT's resolution (nothing is done without
  * timestamps); the window does not fall below one segment, which the kernel advertises as at least 2304 bytes or so (SOCK_MIN_RCVBUF / 2);
@@ -61,19 +62,6 @@ static __always_inline void switch_over(struct bpf_sock_ops *ctx)
 		__sync_fetch_and_add(&counts.switched, 1);
 }
 
-static __always_inline void advertise(struct bpf_sock_ops *ctx, const struct tcp_sock *tp, struct nice_receiver *receiver)
-{
-	u64 bytes = (u64)receiver->rules.window * receiver->mss / NICE_ONE;
-	int clamp = bytes > 0x3fffffff ? 0x3fffffff : (int)bytes;
-
-	/* The kernel moves the clamp as it sizes the buffer. */
-	if (tp->window_clamp != receiver->clamp || clamp != receiver->asked) {
-		receiver->asked = clamp;
-		bpf_setsockopt(ctx, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
-		receiver->clamp = tp->window_clamp;
-	}
-}
-
 static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 {
 	struct nice_receiver *receiver;
@@ -93,55 +81,73 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	receiver->account.begun = bpf_ktime_get_ns() / 1000;
 	receiver->mss = at_least(tp->advmss, 1);
 	receiver->out_of_order = tp->rcv_ooopack;
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 	__sync_fetch_and_add(&counts.received, 1);
 }
 
-/* The timestamp option (RFC 7323). */
-struct timestamps {
-	u8 kind;
-	u8 length;
-	__be32 value;
-	__be32 echo;
-} __attribute__((packed));
+/* Where the payload of a segment begins, and the timestamp that it echoes (RFC 7323). */
+struct segment {
+	u32 payload;
+	u32 echo;
+	bool stamped;
+};
 
-static __always_inline void segment(struct bpf_sock_ops *ctx)
+/* Reads a segment's headers, from the IP header on. Tells whether there is one. */
+static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *segment)
 {
-	struct timestamps option = { .kind = 8 };
-	struct nice_receiver *receiver;
-	struct nice_parameters conf = parameters();
-	struct tcp_sock *tp;
-	u32 echo, now, payload, header, segments;
-	struct bpf_sock *sk = ctx->sk;
-	u8 *tcp = ctx->skb_data;
-	s64 rtt;
-	bool ends;
+	u32 tcp, header;
+	u8 first, next, offset, options[40];
 
-	if (!sk || tcp + 20 > (u8 *)ctx->skb_data_end)
-		return;
-	header = (tcp[12] >> 4) * 4;
-	if (ctx->skb_len <= header)
-		return;
-	payload = ctx->skb_len - header;
-	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, 0);
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!receiver || !tp)
-		return;
-	if (bpf_load_hdr_opt(ctx, &option, sizeof(option), 0) != sizeof(option)) {
-		if (!receiver->unstamped) {
-			receiver->unstamped = 1;
-			__sync_fetch_and_add(&counts.unstamped, 1);
-		}
-		return;
+	if (bpf_skb_load_bytes(skb, 0, &first, 1))
+		return false;
+	if (first >> 4 == 4) {
+		tcp = (first & 15) * 4;
+		if (bpf_skb_load_bytes(skb, 9, &next, 1))
+			return false;
+	} else {
+		/* Extension headers are not followed: who uses them with TCP is left alone. */
+		tcp = 40;
+		if (bpf_skb_load_bytes(skb, 6, &next, 1))
+			return false;
 	}
-	echo = __builtin_bswap32(option.echo) - tp->tsoffset;
-	now = tp->tcp_mstamp / 1000;
+	if (next != IPPROTO_TCP || bpf_skb_load_bytes(skb, tcp + 12, &offset, 1))
+		return false;
+	header = (offset >> 4) * 4;
+	if (header < 20 || skb->len < tcp + header)
+		return false;
+	segment->payload = skb->len - tcp - header;
+	segment->stamped = false;
+	for (u32 at = 20, turn = 0; turn < 20 && at + 10 <= header; turn++) {
+		if (bpf_skb_load_bytes(skb, tcp + at, options, 2))
+			return false;
+		if (options[0] == 8) {
+			__be32 echo;
+
+			if (bpf_skb_load_bytes(skb, tcp + at + 6, &echo, 4))
+				return false;
+			segment->echo = __builtin_bswap32(echo);
+			segment->stamped = true;
+			return true;
+		}
+		if (options[0] == 0)
+			break;
+		at += options[0] == 1 ? 1 : at_least(options[1], 2);
+	}
+	return true;
+}
+
+static __always_inline void take_segment(struct nice_receiver *receiver, const struct tcp_sock *tp, const struct segment *segment)
+{
+	struct nice_parameters conf = parameters();
+	u64 clock = bpf_ktime_get_ns() / 1000;
+	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
+	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
 	/* Since the instant at which the kernel's clock of milliseconds showed the echoed value; that clock has 32 bits. */
-	rtt = (s64)(s32)(now - echo) * 1000 + tp->tcp_mstamp % 1000;
+	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
+	bool ends = (s32)(echo - receiver->round_began) > 0;
+
 	if (rtt < 0 || rtt > 60 * 1000 * 1000)
 		return;
-	segments = (u64)payload * NICE_ONE / receiver->mss;
-	ends = (s32)(echo - receiver->round_began) > 0;
 	if (tp->rcv_ooopack != receiver->out_of_order) {
 		/* A hole: something was lost. Once per round trip. */
 		receiver->out_of_order = tp->rcv_ooopack;
@@ -157,7 +163,7 @@ static __always_inline void segment(struct bpf_sock_ops *ctx)
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 			bool yields = judge(&receiver->rules, &conf, NICE_ONE, full);
 
-			note_yielding(&receiver->account, tp->tcp_mstamp, yields);
+			note_yielding(&receiver->account, clock, yields);
 		}
 		receiver->lost = 0;
 		receiver->round_began = now;
@@ -169,7 +175,61 @@ static __always_inline void segment(struct bpf_sock_ops *ctx)
 
 		receiver->rules.window = window > receiver->rules.ssthresh ? receiver->rules.ssthresh : (u32)window;
 	}
-	advertise(ctx, tp, receiver);
+}
+
+/* Every packet that comes in for a socket of the cgroup. */
+SEC("cgroup_skb/ingress")
+int background_packets(struct __sk_buff *skb)
+{
+	struct nice_receiver *receiver;
+	struct bpf_sock *sk = skb->sk;
+	struct segment segment = {};
+	struct tcp_sock *tp;
+
+	if (!choice.receiving || !sk)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->protocol != IPPROTO_TCP)
+		return 1;
+	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, 0);
+	if (!receiver || !read_segment(skb, &segment) || !segment.payload)
+		return 1;
+	if (!segment.stamped) {
+		if (!receiver->unstamped) {
+			receiver->unstamped = 1;
+			__sync_fetch_and_add(&counts.unstamped, 1);
+		}
+		return 1;
+	}
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (tp)
+		take_segment(receiver, tp, &segment);
+	return 1;
+}
+
+/* Before a segment leaves, an acknowledgement for the most part: the window that it advertises. */
+static __always_inline void advertise(struct bpf_sock_ops *ctx)
+{
+	struct nice_receiver *receiver;
+	struct bpf_sock *sk = ctx->sk;
+	struct tcp_sock *tp;
+	u64 bytes;
+	int clamp;
+
+	if (!sk)
+		return;
+	tp = bpf_skc_to_tcp_sock(sk);
+	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, 0);
+	if (!tp || !receiver || receiver->unstamped)
+		return;
+	bytes = (u64)receiver->rules.window * receiver->mss / NICE_ONE;
+	clamp = bytes > 0x3fffffff ? 0x3fffffff : (int)bytes;
+	/* The kernel moves the clamp as it sizes the buffer. */
+	if (tp->window_clamp != receiver->clamp || clamp != receiver->asked) {
+		receiver->asked = clamp;
+		bpf_setsockopt(ctx, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+		receiver->clamp = tp->window_clamp;
+	}
 }
 
 SEC("sockops")
@@ -191,8 +251,8 @@ int background_sockets(struct bpf_sock_ops *ctx)
 		if (choice.receiving)
 			govern_receiving(ctx);
 		break;
-	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
-		segment(ctx);
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		advertise(ctx);
 		break;
 	}
 	return 1;

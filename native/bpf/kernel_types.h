@@ -40,14 +40,11 @@ enum {
 	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
-	BPF_SOCK_OPS_STATE_CB = 10,
 	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
-	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13,
 	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,
-	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15,
 };
 enum {
-	BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG = 1 << 4,
+	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 1 << 6,
 };
 enum { SOL_SOCKET = 1, IPPROTO_TCP = 6 };
 enum { TCP_WINDOW_CLAMP = 10, TCP_CONGESTION = 13 };
@@ -180,8 +177,49 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *sk);
 } __attribute__((preserve_access_index));
 
-/* include/uapi/linux/bpf.h: the context of a sock_ops program, whose layout is fixed. */
-struct bpf_sock;
+/* include/uapi/linux/bpf.h: what programs see in place of a socket and a packet, and the context of a sock_ops program. Their layout is
+ * fixed. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+};
+
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	__u64 flow_keys;
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	struct bpf_sock *sk;
+};
+
 struct bpf_sock_ops {
 	__u32 op;
 	union {
