@@ -19,6 +19,7 @@
 //! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
 //!
@@ -30,6 +31,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod audit;
+pub mod bpf;
 pub mod calibrate;
 pub mod checksum;
 pub mod clock;
@@ -44,6 +46,7 @@ pub mod load;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
@@ -53,4 +56,5 @@ pub mod reassembly;
 pub mod registry;
 pub mod router;
 pub mod shell;
+mod signals;
 pub mod wire;

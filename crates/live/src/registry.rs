@@ -37,6 +37,9 @@ pub struct Session {
     pub tables: Vec<String>,
     /// Files under `/proc/sys` that were changed, and what was in them.
     pub settings: Vec<(PathBuf, String)>,
+    /// Control groups, by their paths in the hierarchy of version 2.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
 }
 
 impl Session {
@@ -245,13 +248,18 @@ pub fn end_processes(session: &Session) -> Vec<String> {
 
 /// Waits for a twentieth of a second.
 #[expect(clippy::disallowed_methods, reason = "processes are waited for, not the run's clock")]
-fn pause() {
+pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(50));
 }
 
 /// Takes back what a session changed in the namespace that it started from.
 fn undo(session: &Session) -> Vec<String> {
     let mut removed = Vec::new();
+    for path in &session.cgroups {
+        if crate::nice::cgroup::remove(path).is_ok_and(|was_there| was_there) {
+            removed.push(format!("control group {path}"));
+        }
+    }
     let here = fs::metadata("/proc/thread-self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m));
     if !here.is_ok_and(|inode| inode == session.base) {
         return removed;

@@ -12,6 +12,7 @@ mod completions;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod load;
+mod nice;
 mod oracle;
 mod report;
 mod run;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Nice(nice::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -72,6 +75,8 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Nice(args) => nice::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

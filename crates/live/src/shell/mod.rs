@@ -34,8 +34,9 @@ use crate::netns::NetNsError;
 use crate::port::PortError;
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
+use crate::signals::Signals;
 use address::Block;
-use child::{Child, Signals};
+use child::Child;
 use outward::Outward;
 
 /// What a shell is made of.
@@ -164,7 +165,7 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let mut status = None;
     let ran = emulator.run(&mut network, &mut crossing, Timestamp::NEVER, &wake, |turn| {
         if turn.woken {
-            signals.forward(&child);
+            signals.forward(|signal| child.signal(signal));
             status = child.poll();
         }
         if status.is_some() { Control::Stop } else { Control::Continue }
