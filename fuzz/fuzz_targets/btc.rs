@@ -27,7 +27,7 @@ fn identity(keyed: bool) -> Identity {
 
 fuzz_target!(|bytes: &[u8]| {
     fuzz_read(bytes);
-    let [first, mut rest @ ..] = bytes else { return };
+    let Some((first, mut rest)) = bytes.split_first() else { return };
     let keyed = first & 1 == 1;
     let direction = if first & 2 == 2 { Direction::Reverse } else { Direction::Forward };
     let base = if first & 4 == 4 { CapOptions::classic() } else { CapOptions::default() };

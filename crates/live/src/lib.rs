@@ -19,6 +19,7 @@
 //! - [`router`], [`icmp`]: what routers do to datagrams, and what they and hosts say about them.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`measure`]: sockets under `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
@@ -36,6 +37,7 @@ pub mod doctor;
 pub mod emulator;
 pub mod host;
 pub mod icmp;
+pub mod measure;
 pub mod nat;
 pub mod netlink;
 pub mod netns;

@@ -24,7 +24,7 @@ use crate::tcp::{RtoVariance, TcpConfig};
 /// Bytes of IPv4 and TCP headers that a probe of the same size would have as a segment: they are not data.
 const HEADERS: u32 = 40;
 /// Smallest and largest probe on the wire.
-const SIZES: std::ops::RangeInclusive<u32> = 64..=65_507;
+const SIZES: std::ops::RangeInclusive<u32> = 48..=65_507;
 
 /// Options of a TReno test.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl TrenoOptions {
         let span = |span: TimeDelta, most: TimeDelta| millis <= span && span <= most;
         let duration = TimeDelta::from_millis(100) <= self.duration && self.duration <= hour * 24;
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
-        check(SIZES.contains(&self.mtu), "mtu", self.mtu.to_string(), "64 to 65507 bytes")?;
+        check(SIZES.contains(&self.mtu), "mtu", self.mtu.to_string(), "48 to 65507 bytes")?;
         check(self.max_window > 0, "max_window", "0".into(), "at least one byte")?;
         check(
             (1..=1000).contains(&self.initial_window),
