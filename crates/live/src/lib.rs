@@ -20,6 +20,7 @@
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
 //! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
+//! - [`measure`]: sockets under `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
 //!
@@ -43,6 +44,7 @@ pub mod host;
 pub mod icmp;
 pub mod ip;
 pub mod load;
+pub mod measure;
 pub mod nat;
 pub mod netlink;
 pub mod netns;

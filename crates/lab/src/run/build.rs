@@ -486,6 +486,7 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
             _ => options.small_window_burst.unwrap_or(default.small_window_burst),
         },
         // No scenario can ask for these yet; named, so that a new option is not forgotten here.
+        heartbeat: default.heartbeat,
         time_wait: default.time_wait,
         fin_timeout: default.fin_timeout,
     }

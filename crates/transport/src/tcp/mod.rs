@@ -15,7 +15,7 @@ mod rack;
 mod rate;
 mod receiver;
 mod recovery;
-mod rtt;
+pub(crate) mod rtt;
 mod scoreboard;
 mod sender;
 mod state;
