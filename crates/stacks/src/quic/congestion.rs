@@ -190,7 +190,7 @@ impl State {
 
     /// Whether the window is one for the gate.
     fn is_small(&self) -> bool {
-        self.cc.cwnd() < self.burst().max(2 * self.mss) && !self.srtt.is_zero()
+        self.cc.cwnd() < self.burst() && !self.srtt.is_zero()
     }
 
     /// What quinn is to take for the window: it sends while `in_flight + mtu` is below.

@@ -274,11 +274,11 @@ impl Client {
             }
             _ => remote,
         };
+        // quinn begins with tasks of its own, for which it looks for the runtime.
         let connecting = self
             .base
-            .endpoint
-            .connect_with(self.config.clone(), target, "warpline")
-            .map_err(|error| QuicError::Setup(error.to_string()))?;
+            .block_on(async { self.base.endpoint.connect_with(self.config.clone(), target, "warpline") });
+        let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
         let connected = self.base.block_on(connecting).map_err(|error| QuicError::lost(remote, &error))?;
         Ok(self.base.connection(connected))
     }
@@ -398,7 +398,7 @@ impl Connection {
     ) -> Result<(SendStream, RecvStream), QuicError> {
         let (send, receive) = pair.map_err(|error| self.lost(&error))?;
         Ok((
-            SendStream { stream: send, connection: self.clone() },
+            SendStream { stream: send, finished: false, connection: self.clone() },
             RecvStream { stream: receive, connection: self.clone() },
         ))
     }
@@ -443,6 +443,7 @@ impl Connection {
 /// The sending half of a stream. Dropped before [`finish`](Self::finish), it is reset: the peer sees an error, never a shorter stream.
 pub struct SendStream {
     stream: quinn::SendStream,
+    finished: bool,
     connection: Connection,
 }
 
@@ -458,6 +459,7 @@ impl SendStream {
     /// # Errors
     /// If it was said before.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.finished = true;
         self.stream.finish().map_err(io::Error::other)
     }
 
@@ -469,7 +471,7 @@ impl SendStream {
 
 impl Write for SendStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let SendStream { stream, connection } = self;
+        let SendStream { stream, connection, .. } = self;
         connection.0.base.block_on(stream.write(bytes)).map_err(|error| match error {
             quinn::WriteError::ConnectionLost(error) => connection.lost(&error).into(),
             quinn::WriteError::Stopped(_) => {
@@ -486,8 +488,10 @@ impl Write for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // Finished streams are not affected.
-        let _ = self.stream.reset(VarInt::from_u32(0));
+        if !self.finished {
+            // Nothing is to be reset on a connection that is gone.
+            let _ = self.stream.reset(VarInt::from_u32(0));
+        }
     }
 }
 

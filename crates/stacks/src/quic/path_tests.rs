@@ -95,7 +95,7 @@ fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
 #[test]
 fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
     // No congestion, a constant window: what is sent follows from the RTT alone. quinn by itself would never send with such windows.
-    for segments in [1.0 / 48.0, 1.0 / 16.0, 0.5, 1.0, 1.5] {
+    for segments in [1.0 / 48.0, 1.0 / 16.0, 0.25, 0.5] {
         let mut path = path();
         let flow = path.add(Algorithm::Fixed(FixedParams { segments }));
         path.run(Duration::from_secs(5));
@@ -104,7 +104,7 @@ fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
         let srtt = path.view(flow).srtt.as_secs_f64();
         let per_rtt = (path.flows[flow].departures.len() - before) as f64 / (2000.0 / srtt);
         let share = per_rtt / segments;
-        assert!((0.9..1.1).contains(&share), "window {segments}: {per_rtt} datagrams per RTT");
+        assert!((0.95..1.05).contains(&share), "window {segments}: {per_rtt} datagrams per RTT");
     }
 }
 
