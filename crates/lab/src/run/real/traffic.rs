@@ -11,6 +11,7 @@ use warpline_live::datagram::Header;
 use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
 
 use super::routers::LIVE_FLOW;
+use crate::results::summary::PROGRAM;
 use crate::results::{FlowRow, FlowSample};
 
 /// The group of these rows; no flow of a scenario can have the name.
@@ -289,7 +290,7 @@ impl Traffic {
                 group: GROUP.to_owned(),
                 from: name(Some(stream.from)),
                 to: name(stream.to),
-                app: "program".to_owned(),
+                app: PROGRAM.to_owned(),
                 transport: protocol_name(stream.protocol),
                 start_s: stream.first.as_secs_f64(),
                 end_s: Some(stream.last.as_secs_f64()),
