@@ -331,6 +331,6 @@ mod tests {
         let mut seen = Seen::default();
         assert_eq!([seen.add(0, 10), seen.add(20, 10), seen.add(30, 10), seen.add(25, 20)], [10, 10, 10, 5]);
         assert_eq!(seen.runs, BTreeMap::from([(20, 45)]));
-        assert_eq!([seen.add(5, 100), seen.add(0, 105)], [65, 0]);
+        assert_eq!([seen.add(5, 100), seen.add(0, 105)], [70, 0]);
     }
 }
