@@ -85,7 +85,7 @@ impl HostConfig {
 
     /// The TCP of connections that have none of their own.
     pub(super) fn stack(&self) -> Stack {
-        Stack::new(self.tcp.clone(), self.algorithm.clone())
+        Stack::new(self.tcp.clone(), self.algorithm)
     }
 
     /// The options of a connection over one IP version, on a path that takes datagrams of `mtu` bytes.

@@ -54,6 +54,9 @@ struct Meeting {
     listens: bool,
 }
 
+/// Sends a datagram of a node.
+pub(super) type Send<'a> = dyn FnMut(&Models, u32, &[u8], &mut Port<'_>) + 'a;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Models {
@@ -207,7 +210,7 @@ impl Models {
         now: Timestamp,
         world: &mut World,
         port: &mut Port<'_>,
-        send: &mut dyn FnMut(&Self, u32, &[u8], &mut Port<'_>),
+        send: &mut Send<'_>,
     ) {
         loop {
             for order in world.take_orders() {
