@@ -11,6 +11,7 @@
 //!
 //! What lives beside the network, simulated hosts and the rules for live packets, is the caller's [`World`].
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,7 +62,7 @@ pub enum EmulatorError {
     Port(#[from] PortError),
     /// It could not keep up, and was told not to go on then.
     #[error(
-        "at {at} a packet left {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
+        "at {at} a packet was {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
          with something else; lower the rates, raise the limit, or let it go on and count (best effort)"
     )]
     Lag {
@@ -89,7 +90,7 @@ pub enum Ended {
 /// What is at the ends of the network's routes: rules for live packets, and simulated hosts.
 pub trait World {
     /// A datagram has come in from outside. It is to be sent into the network ([`Gate::packet`], then
-    /// `port.send_at(arrival.at, ..)`), or given back with [`Gate::release`].
+    /// `port.send_at(arrival.at, ..)` and [`Gate::note_behind`]), or given back with [`Gate::release`].
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>);
     /// A packet has come out of the network at the endpoint that it is addressed to. A frame is to be sent to a port with
     /// [`Gate::transmit`], or given back with [`Gate::release`].
@@ -108,6 +109,8 @@ pub struct Gate {
     pool: Pool,
     /// What is to leave by each port, with the instant it was due.
     outgoing: Vec<Vec<(Timestamp, u32)>>,
+    /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
+    behind: BTreeMap<u32, TimeDelta>,
 }
 
 impl Gate {
@@ -134,6 +137,13 @@ impl Gate {
             body: Body::Frame(Frame { handle }),
         }
     }
+    /// Notes that a frame is behind by what [`warpline_net::Port::send_at`] could not make up for: it will count as late.
+    #[inline]
+    pub fn note_behind(&mut self, handle: u32, by: TimeDelta) {
+        if !by.is_zero() {
+            self.behind.insert(handle, by);
+        }
+    }
     /// Sends the frame in `packet`, which came out of the network at `now`, from a port: with its header marked if the network
     /// has marked it. A packet that carries no frame is left alone.
     #[inline]
@@ -142,10 +152,13 @@ impl Gate {
         if packet.ecn == Ecn::Ce && self.pool.header(handle).ecn != Ecn::Ce {
             self.pool.mark_congestion(handle);
         }
-        self.outgoing[port.0 as usize].push((now, handle));
+        let behind = if self.behind.is_empty() { None } else { self.behind.remove(&handle) };
+        let due = behind.map_or(now, |by| Timestamp::ZERO + (now - Timestamp::ZERO).saturating_sub(by));
+        self.outgoing[port.0 as usize].push((due, handle));
     }
     /// Gives the frame of a packet back without sending it.
     pub fn release(&mut self, handle: u32) {
+        self.behind.remove(&handle);
         self.pool.release(handle);
     }
 }
@@ -217,7 +230,11 @@ impl Emulator {
             config,
             clock: RealClock::start(),
             ports: Vec::new(),
-            gate: Gate { pool: Pool::new(config.mtu, config.memory), outgoing: Vec::new() },
+            gate: Gate {
+                pool: Pool::new(config.mtu, config.memory),
+                outgoing: Vec::new(),
+                behind: BTreeMap::new(),
+            },
             arrivals: Vec::new(),
             handles: Vec::new(),
             ledger: Ledger::new(config.late),
@@ -325,6 +342,10 @@ impl Emulator {
             _ => now,
         };
         let horizon = horizon.min(until);
+        // Simulated packets do not leave by a port: that the network is behind is all there is to see of their lateness.
+        if let Some(due) = network.next_event() {
+            self.check_lag(due, horizon)?;
+        }
         if !self.arrivals.is_empty() {
             self.active = now;
             self.ledger.intakes += 1;
@@ -348,33 +369,37 @@ impl Emulator {
         self.send()?;
         for handle in network.take_released() {
             world.handle_loss(handle);
-            self.gate.pool.release(handle);
+            self.gate.release(handle);
         }
         Ok(horizon)
     }
 
+    /// Whether what was `due` is not handled too late at `now`.
+    fn check_lag(&self, due: Timestamp, now: Timestamp) -> Result<(), EmulatorError> {
+        let by = now.saturating_since(due);
+        match self.config.lag {
+            LagPolicy::Hard(limit) if by > limit => Err(EmulatorError::Lag { at: due, by, limit }),
+            _ => Ok(()),
+        }
+    }
+
     /// Hands what has come out of the network to the ports.
     fn send(&mut self) -> Result<(), EmulatorError> {
-        for (port, outgoing) in self.ports.iter_mut().zip(&mut self.gate.outgoing) {
+        for port in 0..self.ports.len() {
+            let outgoing = std::mem::take(&mut self.gate.outgoing[port]);
             if outgoing.is_empty() {
                 continue;
             }
-            // The first is the latest of all.
             let now = self.clock.now();
-            let due = outgoing[0].0;
-            let by = now.saturating_since(due);
-            if let LagPolicy::Hard(limit) = self.config.lag
-                && by > limit
-            {
-                return Err(EmulatorError::Lag { at: due, by, limit });
-            }
             self.handles.clear();
-            for &(due, handle) in &*outgoing {
+            for &(due, handle) in &outgoing {
+                self.check_lag(due, now)?;
                 self.ledger.note(now.saturating_since(due), 1);
                 self.handles.push(handle);
             }
-            outgoing.clear();
-            let sent = port.transmit(&mut self.gate.pool, &self.handles);
+            let sent = self.ports[port].transmit(&mut self.gate.pool, &self.handles);
+            self.gate.outgoing[port] = outgoing;
+            self.gate.outgoing[port].clear();
             for &handle in &self.handles {
                 self.gate.pool.release(handle);
             }

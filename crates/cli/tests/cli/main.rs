@@ -12,6 +12,8 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod meet;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;
