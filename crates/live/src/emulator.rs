@@ -20,7 +20,7 @@ use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
+use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -208,6 +208,11 @@ pub struct Emulator {
     /// When a packet last came in.
     active: Timestamp,
     oversleep: Oversleep,
+    handover: Handover,
+    /// Whether the last wait slept until shortly before its deadline.
+    slept: bool,
+    /// The deadline of the last wait, which may be a little ahead.
+    target: Timestamp,
     /// What is known of offloads, for the audit.
     offloads: String,
     /// The precedence of the thread that runs it, from the first run on.
@@ -241,6 +246,9 @@ impl Emulator {
             cpu_start: thread_time(),
             active: Timestamp::ZERO,
             oversleep: Oversleep::UNKNOWN,
+            handover: Handover::default(),
+            slept: false,
+            target: Timestamp::ZERO,
             offloads: String::new(),
             precedence: None,
         }
@@ -339,6 +347,8 @@ impl Emulator {
         let latest = self.arrivals.iter().map(|arrival| arrival.at).max();
         let horizon = match latest {
             Some(latest) if latest > now => latest.min(self.clock.now()),
+            // Nothing has come in: what is due by the time that it has been handed over is handed over.
+            None => now.max(self.target),
             _ => now,
         };
         let horizon = horizon.min(until);
@@ -398,6 +408,10 @@ impl Emulator {
                 self.handles.push(handle);
             }
             let sent = self.ports[port].transmit(&mut self.gate.pool, &self.handles);
+            if self.slept && self.handles.len() == 1 {
+                self.handover.note(self.clock.now().saturating_since(now));
+            }
+            self.slept = false;
             self.gate.outgoing[port] = outgoing;
             self.gate.outgoing[port].clear();
             for &handle in &self.handles {
@@ -419,10 +433,16 @@ impl Emulator {
         let Waiting { spin: most, linger } = self.config.waiting;
         // Only rings can be looked at without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
+        (self.slept, self.target) = (false, Timestamp::ZERO);
         loop {
             let now = self.clock.now();
             let look = deadline == Timestamp::ZERO;
-            if !look && (now >= deadline || self.pending()) {
+            let lead = if self.slept { self.handover.lead() } else { TimeDelta::ZERO };
+            if !look && now + lead >= deadline {
+                self.target = deadline;
+                return Ok(false);
+            }
+            if !look && self.pending() {
                 return Ok(false);
             }
             let left = deadline.saturating_since(now);
@@ -443,6 +463,7 @@ impl Emulator {
                 .collect();
             match poll(&mut fds, Some(&sleep)) {
                 Ok(0) if !look => {
+                    self.slept = true;
                     self.oversleep.note(self.clock.now().saturating_since(now + left.saturating_sub(spin)));
                 }
                 Ok(_) => {
