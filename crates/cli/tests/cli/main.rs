@@ -10,6 +10,8 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod nice;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;
