@@ -14,6 +14,7 @@ mod interrupt;
 mod live;
 #[cfg(target_os = "linux")]
 mod meet;
+mod nice;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;
