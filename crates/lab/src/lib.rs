@@ -4,6 +4,7 @@
 //! captures and summaries, [`report`] draws them. [`mod@bench`] has the workloads that the engine's speed is measured on.
 
 pub mod bench;
+pub mod btc;
 mod hosts;
 pub mod oracle;
 pub mod replicate;

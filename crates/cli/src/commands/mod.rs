@@ -1,6 +1,10 @@
 //! The subcommands, one file each, and what their help texts share.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod cap;
+#[cfg(target_os = "linux")]
+mod capd;
 mod check;
 #[cfg(target_os = "linux")]
 mod clean;
@@ -14,6 +18,8 @@ mod run;
 mod schema;
 #[cfg(target_os = "linux")]
 mod shell;
+#[cfg(target_os = "linux")]
+mod treno;
 
 use clap::Subcommand;
 
@@ -41,6 +47,12 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Cap(Box<cap::Args>),
+    #[cfg(target_os = "linux")]
+    Capd(capd::Args),
+    #[cfg(target_os = "linux")]
+    Treno(treno::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -64,6 +76,12 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Cap(args) => cap::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Capd(args) => capd::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Treno(args) => treno::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
