@@ -489,7 +489,7 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
                 text += &format!("\n{}", output::headed(&render(&test.report.lines(), output::width())));
             }
         }
-        for directory in &directories {
+        for directory in directories.iter().filter(|_| !args.quiet) {
             let _ = writeln!(text, "\nReport: {}", directory.join("report.html").display());
         }
     }

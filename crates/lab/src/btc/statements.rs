@@ -104,15 +104,15 @@ impl Statements {
                      term is at least {}",
                     options.min_rto
                 ),
-                "the clock's granularity is below a microsecond".to_owned(),
+                "The clock's granularity is below a microsecond".to_owned(),
             )
         } else {
             let clock = match options.heartbeat {
                 true => format!(
-                    "time-outs are whole ticks of {}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
+                    "Time-outs are whole ticks of {}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
                     options.granularity
                 ),
-                false => format!("time-outs are rounded up to {}", options.granularity),
+                false => format!("Time-outs are rounded up to {}", options.granularity),
             };
             (
                 format!(

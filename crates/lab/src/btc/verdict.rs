@@ -65,11 +65,14 @@ pub fn host_limits(
         }
     }
     if let Some(host) = receiving {
+        // With offload on both ends a batch arrives, and is dropped, as one.
+        let batch = sending.map_or(1, |sending| sending.batch_max.max(1));
         let told = format!(
-            "{} packets were dropped inside the receiving host, whose socket was full (it holds {} bytes): they are no loss of the path",
+            "{} receptions of up to {batch} packets were dropped inside the receiving host, whose socket was full (it holds {} bytes): they \
+             are no loss of the path",
             host.receive_drops, host.receive_buffer
         );
-        if host.receive_drops > 0 && share(host.receive_drops, lost) > DROPS {
+        if host.receive_drops > 0 && share(host.receive_drops * batch, lost) > DROPS {
             judgement.host_limited.push(told);
         } else if host.receive_drops > 0 {
             judgement.notes.push(told);
