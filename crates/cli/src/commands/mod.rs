@@ -3,6 +3,10 @@
 mod bench;
 #[cfg(target_os = "linux")]
 mod calibrate;
+#[cfg(target_os = "linux")]
+mod cap;
+#[cfg(target_os = "linux")]
+mod capd;
 mod check;
 #[cfg(target_os = "linux")]
 mod clean;
@@ -19,6 +23,8 @@ mod run;
 mod schema;
 #[cfg(target_os = "linux")]
 mod shell;
+#[cfg(target_os = "linux")]
+mod treno;
 
 use clap::Subcommand;
 
@@ -48,6 +54,12 @@ pub(crate) enum Command {
     Shell(Box<shell::Args>),
     #[cfg(target_os = "linux")]
     Nice(nice::Args),
+    #[cfg(target_os = "linux")]
+    Cap(Box<cap::Args>),
+    #[cfg(target_os = "linux")]
+    Capd(capd::Args),
+    #[cfg(target_os = "linux")]
+    Treno(treno::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -77,6 +89,12 @@ impl Command {
             Command::Shell(args) => shell::execute(*args),
             #[cfg(target_os = "linux")]
             Command::Nice(args) => nice::execute(args),
+            #[cfg(target_os = "linux")]
+            Command::Cap(args) => cap::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Capd(args) => capd::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Treno(args) => treno::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

@@ -4,6 +4,7 @@
 
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod cap;
 mod completions;
 mod docs;
 mod help;
