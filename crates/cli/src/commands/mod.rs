@@ -9,6 +9,8 @@ mod completions;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod oracle;
+#[cfg(unix)]
+mod replicate;
 mod report;
 mod run;
 mod schema;
@@ -23,7 +25,8 @@ use crate::failure::{Code, Failure};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for was done
-    1  a run failed, or was given up; or a program on a live host did not end as expected
+    1  a run failed, or was given up; or a program on a live host did not end as
+       expected; or a receiver did not get its replica
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
@@ -41,6 +44,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(unix)]
+    Replicate(replicate::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -64,6 +69,8 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(unix)]
+            Command::Replicate(args) => replicate::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

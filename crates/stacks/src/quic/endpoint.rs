@@ -183,6 +183,7 @@ impl Base {
     fn bind(
         address: SocketAddr,
         server: Option<quinn::ServerConfig>,
+        config: &EndpointConfig,
         settings: &Settings,
     ) -> Result<Arc<Self>, QuicError> {
         let socket = |source| QuicError::Socket { address, source };
@@ -194,7 +195,7 @@ impl Base {
             .map_err(|error| QuicError::Setup(error.to_string()))?;
         let udp = UdpSocket::bind(address).map_err(socket)?;
         let guard = runtime.enter();
-        let endpoint = quinn::Endpoint::new(EndpointConfig::default(), server, udp, Arc::new(TokioRuntime))
+        let endpoint = quinn::Endpoint::new(config.clone(), server, udp, Arc::new(TokioRuntime))
             .map_err(socket)?;
         drop(guard);
         Ok(Arc::new(Base { runtime: Some(runtime), endpoint, settings: *settings }))
@@ -254,10 +255,12 @@ impl Client {
         let tls = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
+        let own = identity.endpoint();
         // Of both families where the machine has them.
         let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
         let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
-        let base = Base::bind(both, None, settings).or_else(|_| Base::bind(four, None, settings))?;
+        let base = Base::bind(both, None, &own, settings)
+            .or_else(|_| Base::bind(four, None, &own, settings))?;
         Ok(Client { base, config })
     }
 
@@ -307,7 +310,7 @@ impl Server {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
-        let base = Base::bind(resolve(address)?, Some(config), settings)?;
+        let base = Base::bind(resolve(address)?, Some(config), &identity.endpoint(), settings)?;
         let (to, incoming) = channel();
         let endpoint = base.endpoint.clone();
         if let Some(runtime) = &base.runtime {
