@@ -16,6 +16,7 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Runtime;
+use warpline_core::TimeDelta;
 use warpline_transport::cc::{Algorithm, NiceParams};
 
 use super::congestion::{Factory, View};
@@ -31,6 +32,8 @@ const UNTRUSTED: u64 = 0x100 + 48;
 pub struct Settings {
     /// Congestion control of what this end sends. Default: TCP Nice.
     pub algorithm: Algorithm,
+    /// How much of an RTT above the smallest is put down to the scheduling of the programs and not to a queue. Default 1 ms.
+    pub jitter: TimeDelta,
     /// Bytes that may be unacknowledged or unread on a connection. Default 8 MiB: 670 Mbit/s at an RTT of 100 ms.
     pub buffer: u32,
     /// A connection is given up after so long without a packet from the other end. Default 30 s.
@@ -41,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             algorithm: Algorithm::Nice(NiceParams::default()),
+            jitter: TimeDelta::from_millis(1),
             buffer: 8 << 20,
             idle_timeout: Duration::from_secs(30),
         }
@@ -62,7 +66,7 @@ impl Settings {
         let idle = VarInt::from_u64(u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX))
             .unwrap_or(VarInt::MAX);
         config
-            .congestion_controller_factory(Arc::new(Factory::new(self.algorithm)))
+            .congestion_controller_factory(Arc::new(Factory::new(self.algorithm, self.jitter)))
             .ack_frequency_config(Some(acks))
             .stream_receive_window(VarInt::from_u32(self.buffer))
             .receive_window(VarInt::from_u32(self.buffer).max(VarInt::from_u32(1 << 20)))
