@@ -241,7 +241,9 @@ pub(super) fn next_data(file: &File, position: u64, size: u64) -> io::Result<(u6
         Err(error) => return Err(error.into()),
     };
     let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size);
-    Ok((start.min(size), end.clamp(start, size)))
+    // Both may lie beyond a stretch that is only a part of the file.
+    let start = start.min(size);
+    Ok((start, end.clamp(start, size.max(start))))
 }
 
 /// The next stretch of data: holes are not looked for.
@@ -272,4 +274,80 @@ pub fn read_chunk(root: &Path, entry: &Entry, offset: u64, chunk: &Chunk) -> io:
 /// A path for messages.
 pub fn name(entry: &Entry) -> String {
     shown(&entry.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicate::tree::missing;
+
+    /// A file of 256 KiB of data, a hole of 4 MiB, and some data, all described.
+    fn holey(directory: &Path) -> (PathBuf, Entry) {
+        let path = directory.join("holey");
+        let noise: Vec<u8> = (0..262_144u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        fs::write(&path, &noise).unwrap();
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(262_144 + (4 << 20))).unwrap();
+        io::Write::write_all(&mut file, b"after the hole").unwrap();
+        let scan = scan(directory, false).unwrap();
+        let entry = scan.manifest.entries.iter().find(|entry| entry.path == b"holey").unwrap().clone();
+        (path, entry)
+    }
+
+    #[test]
+    fn a_file_is_what_it_was_described_as_and_holes_are_not_data() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, entry) = holey(directory.path());
+        assert_eq!(entry.size(), 262_144 + (4 << 20) + 14);
+        let hole = entry.chunks().iter().find(|chunk| chunk.hash.is_none()).unwrap();
+        assert!(hole.length >= (4 << 20) - 65_536, "{hole:?}");
+        let mut file = File::open(&path).unwrap();
+        assert_eq!(missing(&mut file, entry.chunks()).unwrap(), [0u32; 0]);
+        let mut offset = 0;
+        for chunk in entry.chunks() {
+            if chunk.hash.is_some() {
+                let data = read_chunk(directory.path(), &entry, offset, chunk).unwrap().unwrap();
+                assert_eq!(data.len() as u64, chunk.length);
+            }
+            offset += chunk.length;
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_begun_lacks_what_was_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, entry) = holey(directory.path());
+        let data = fs::read(&path).unwrap();
+        let begun = directory.path().join("begun");
+        let file = File::create_new(&begun).unwrap();
+        file.set_len(entry.size()).unwrap();
+        let lacking = |path: &Path| missing(&mut File::open(path).unwrap(), entry.chunks()).unwrap();
+        let with_data: Vec<u32> = (0u32..)
+            .zip(entry.chunks())
+            .filter(|(_, chunk)| chunk.hash.is_some())
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(lacking(&begun), with_data);
+        // The end only: the first chunks are still holes, before data that lies beyond them.
+        use std::os::unix::fs::FileExt as _;
+        let file = fs::OpenOptions::new().write(true).open(&begun).unwrap();
+        file.write_all_at(&data[data.len() - 14..], entry.size() - 14).unwrap();
+        assert!(lacking(&begun).contains(&0));
+        file.write_all_at(&data, 0).unwrap();
+        assert_eq!(lacking(&begun), [0u32; 0]);
+        // Something in the hole.
+        file.write_all_at(b"x", 1 << 20).unwrap();
+        assert_eq!(lacking(&begun).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_replicated_is_named_or_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink("/", directory.path().join("root")).unwrap();
+        assert!(scan(directory.path(), false).is_err());
+        let scan = scan(directory.path(), true).unwrap();
+        assert_eq!((scan.manifest.entries.len(), scan.skipped.len()), (1, 2));
+    }
 }

@@ -10,6 +10,8 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(unix)]
+mod replicate;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;
