@@ -16,8 +16,11 @@ mod completions;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod load;
+#[cfg(target_os = "linux")]
 mod nice;
 mod oracle;
+#[cfg(unix)]
+mod replicate;
 mod report;
 mod run;
 mod schema;
@@ -34,7 +37,8 @@ use crate::failure::{Code, Failure};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for was done
-    1  a run failed, or was given up; or a program on a live host did not end as expected
+    1  a run failed, or was given up; or a program on a live host did not end as
+       expected; or a receiver did not get its replica
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
@@ -60,6 +64,8 @@ pub(crate) enum Command {
     Capd(capd::Args),
     #[cfg(target_os = "linux")]
     Treno(treno::Args),
+    #[cfg(unix)]
+    Replicate(replicate::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -95,6 +101,8 @@ impl Command {
             Command::Capd(args) => capd::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Treno(args) => treno::execute(&args),
+            #[cfg(unix)]
+            Command::Replicate(args) => replicate::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

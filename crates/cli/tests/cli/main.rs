@@ -16,6 +16,8 @@ mod live;
 #[cfg(target_os = "linux")]
 mod meet;
 mod nice;
+#[cfg(unix)]
+mod replicate;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;
