@@ -201,7 +201,7 @@ fn random_kills_lose_and_half_write_nothing() {
         let mut push = bench.desk.program(&words).stderr(Stdio::null()).spawn().unwrap();
         let random = noise(round + 7, 2);
         sleep(Duration::from_millis(u64::from(random[0]) * 2));
-        if random[1] % 2 == 0 {
+        if random[1].is_multiple_of(2) {
             bench.stop();
         }
         let finished = push.try_wait().unwrap().is_some_and(|status| status.success());
