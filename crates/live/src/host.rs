@@ -217,9 +217,16 @@ fn set_up(config: &HostConfig) -> Result<std::io::Result<Vec<&'static str>>, Net
     if netlink.add_address(INTERFACE, v6, 128).is_ok() {
         let _ = netlink.add_route(Ipv6Addr::UNSPECIFIED.into(), 0, INTERFACE, None);
     }
-    // Lets ping work without capabilities (icmp(7)).
-    let _ = std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    allow_pings();
     Ok(offload::switch_off(INTERFACE))
+}
+
+/// Lets programs in this network namespace send pings without capabilities (icmp(7)): all groups, or where not all are mapped, as in an
+/// ordinary user's namespace, this process's. A kernel that refuses both leaves it to programs with capabilities.
+pub(crate) fn allow_pings() {
+    const RANGE: &str = "/proc/sys/net/ipv4/ping_group_range";
+    let own = nix::unistd::getegid();
+    let _ = std::fs::write(RANGE, "0 2147483647").or_else(|_| std::fs::write(RANGE, format!("{own} {own}")));
 }
 
 #[cfg(test)]

@@ -25,9 +25,11 @@ fn a_quick_calibration_has_every_part() {
         assert!(number(&row["rtt_ms"]["min"]) >= set, "{row}");
         assert!(number(&row["rtt_ms"]["count"]) >= 12.0, "{row}");
     }
-    // Rates come out as they were set, to a part in a hundred on any machine.
+    // Rates come out as they were set, wherever the machine let the emulator keep pace; never above.
     for row in rows("/accuracy/rate") {
-        assert!(number(&row["error"]).abs() < 0.01, "{row}");
+        let error = number(&row["error"]);
+        assert!(error < 0.001, "{row}");
+        assert!(error > -0.01 || row["kept_pace"] == Value::Bool(false), "{row}");
     }
     // What is lost beyond the emulated loss is told apart.
     for row in rows("/accuracy/loss") {
@@ -58,7 +60,7 @@ fn one_that_is_stopped_writes_nothing_and_leaves_nothing() {
     let mut command = desk.program(&["calibrate"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     thread::sleep(Duration::from_millis(1500));
-    let asked = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let asked = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(asked.success());
     let answer = Answer::from(child.wait_with_output().unwrap());
     assert_eq!((answer.code, answer.stdout.as_str()), (Some(130), ""), "{answer:?}");

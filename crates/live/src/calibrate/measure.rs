@@ -225,7 +225,8 @@ pub fn loss(
     seconds: f64,
 ) -> Result<LossRow, BedError> {
     let loss = LossConfig { kind: LossKind::Bernoulli { p: probability }, ..LossConfig::default() };
-    let link = LinkConfig { loss, ..plain() };
+    // Draws depend on the link's name: another sample for each row.
+    let link = LinkConfig { loss, name: format!("{bytes} bytes at {probability}"), ..plain() };
     let source = format!("udp {}:{PORT} {seconds} {pps} {} 0", bed.sink(), ip_bytes(bytes));
     let (sent, emulated): (Sent, _) = emulated(bed, [&link, &plain()], &format!("udp-sink {PORT}"), &source)?;
     let lost = sent.packets.saturating_sub(sent.sunk.packets);

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::host::allow_pings;
 use crate::nat::{self, Reach, Way};
 use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::netns::NetNs;
@@ -91,8 +92,7 @@ impl Wires {
                 unless_no_ipv6(gateway.is_ipv6(), netlink.add_route(all, 0, INSIDE, Some(gateway)))?;
             }
             nat::forward();
-            // Lets ping work without capabilities (icmp(7)); where groups are not mapped it needs them.
-            let _ = std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+            allow_pings();
             Ok(describe(INSIDE, offload::switch_off(INSIDE)))
         })??);
         Ok(Wires { block, inside, middle, outside_name, mtu, offloads: offloads.join("; ") })

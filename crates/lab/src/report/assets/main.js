@@ -34,7 +34,7 @@
   W.current = W.runs[0] ?? { label: "", summary: {} };
   W.timeline.start(Math.max(0, ...W.runs.map((r) => r.summary.simulated_s ?? r.summary.duration_s ?? 0)));
   if (W.runs.length) W.pageHead();
-  main.append(W.timeBar());
+  if (!W.current.summary.calibration) main.append(W.timeBar());
   if (W.runs.length > 1) main.append(W.compareSection());
   let shown = null;
   const show = (run) => {
