@@ -38,6 +38,14 @@ test)
         have iperf3 || packages+=(iperf3)
     fi
     have chromium || have chromium-browser || have google-chrome || packages+=(chromium)
+    # Real clients and servers for live networks.
+    have ping || packages+=(iputils-ping)
+    have traceroute || packages+=(traceroute)
+    have curl || packages+=(curl)
+    have iperf3 || packages+=(iperf3)
+    have nginx || packages+=(nginx-light)
+    have nft || packages+=(nftables)
+    have pasta || packages+=(passt)
     ;;
 bench)
     have python3 || fail "python3 is missing; install Python 3.10 or later"

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+#[cfg(target_os = "linux")]
+mod calibrate;
+mod cap;
 mod completions;
 mod docs;
 mod help;
@@ -11,7 +14,10 @@ mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
+mod meet;
 mod nice;
+#[cfg(unix)]
+mod replicate;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -15,7 +15,6 @@ use nix::unistd::Pid;
 use super::ShellError;
 use super::address::Block;
 use crate::netns::NetNs;
-use crate::privilege;
 use crate::registry::MARK;
 
 /// The environment variable with the shell's block of addresses, for shells in it.
@@ -38,7 +37,6 @@ impl Child {
         namespace: Option<&NetNs>,
         block: &Block,
         base: [IpAddr; 2],
-        ordinary: bool,
         session: &str,
     ) -> Result<Self, ShellError> {
         let Some((program, arguments)) = words.split_first() else {
@@ -69,9 +67,6 @@ impl Child {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             if std::os::unix::process::parent_id() != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            if ordinary {
-                privilege::keep_capabilities()?;
             }
             Ok(())
         };
