@@ -207,8 +207,8 @@ void BPF_PROG(nice_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			nice->rules.window += step;
 			counted -= step;
 		}
-		if (!nice->enabled && counted) {
-			/* Reno: a segment per window of segments. */
+		if (!nice->enabled && counted && nice->rules.window >= NICE_BURST * NICE_ONE) {
+			/* Reno: a segment per window of segments. A smaller window is raised by rounds without delay only. */
 			nice->credit += counted / NICE_ONE;
 			if ((u64)nice->credit * NICE_ONE >= nice->rules.window && nice->rules.window < NICE_INFINITE - NICE_ONE) {
 				nice->credit = 0;

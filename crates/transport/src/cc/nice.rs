@@ -9,7 +9,8 @@
 //! holds here. Late packets are counted in bytes (an acknowledgement of two segments counts twice), against the fraction
 //! of the smaller of the window and what the round acknowledged. Below two segments the prototype sends pairs: the
 //! connection is asked to by `min_burst`. One RTT sample suffices to judge a round, since a window below one
-//! gives no more. A loss never raises a window that is below two segments.
+//! gives no more; a burst is judged when it has been acknowledged, not when the next one is. A loss, or a time-out, halves a window
+//! below two segments as any other, and only a round without delay raises it.
 
 use warpline_core::{TimeDelta, Timestamp};
 
@@ -152,6 +153,12 @@ impl Nice {
         self.forget_round();
     }
 
+    /// Whether the window is sent in bursts, each of which is a round.
+    #[inline]
+    fn is_small(&self) -> bool {
+        self.window.cwnd < u64::from(self.burst) * self.window.mss
+    }
+
     fn forget_round(&mut self) {
         self.late = 0;
         self.seen = 0;
@@ -180,7 +187,11 @@ impl CongestionControl for Nice {
             }
             if counted > 0 {
                 let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
-                self.window.additive_increase(rest);
+                // Below two segments nothing but a round without delay raises the window: where many flows keep the queue full
+                // by their losses alone, none of them would ever see how short it can be.
+                if !self.is_small() {
+                    self.window.additive_increase(rest);
+                }
             }
             return;
         }
@@ -188,7 +199,7 @@ impl CongestionControl for Nice {
             self.end_round(ack);
         }
         self.detect(ack);
-        if ack.in_flight == 0 && self.seen > 0 && self.window.cwnd < u64::from(self.burst) * self.window.mss {
+        if ack.in_flight == 0 && self.seen > 0 && self.is_small() {
             // A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away.
             self.end_round(ack);
         }
@@ -202,8 +213,9 @@ impl CongestionControl for Nice {
         self.enabled = false;
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
-        self.window.collapse(self.shrunk(0.5));
-        self.window.cwnd = self.window.cwnd.max(self.floor);
+        let half = self.shrunk(0.5);
+        self.window.collapse(half);
+        self.window.cwnd = self.window.cwnd.min(half).max(self.floor);
         self.slow_start.on_rto();
         self.enabled = false;
     }
@@ -318,6 +330,6 @@ mod tests {
         nice.on_congestion_event(&event(3, 0));
         assert_eq!(nice.cwnd(), 150);
         nice.on_rto(&event(4, 0));
-        assert_eq!(nice.cwnd(), 150);
+        assert_eq!(nice.cwnd(), 75);
     }
 }

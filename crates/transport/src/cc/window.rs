@@ -90,10 +90,11 @@ impl Window {
         self.cwnd != before
     }
 
-    /// Reno's congestion avoidance: one segment per window of data acknowledged (RFC 5681 section 3.1).
+    /// Reno's congestion avoidance: one segment per window of data acknowledged (RFC 5681 section 3.1). A window below two
+    /// segments counts as two: less is never acknowledged at a time, and a fraction of it must not count for many windows.
     #[inline]
     pub(super) fn additive_increase(&mut self, counted: u64) {
-        self.grow(counted, self.cwnd);
+        self.grow(counted, self.cwnd.max(2 * self.mss));
     }
 
     /// The share `beta` of `base` bytes, at least two segments.
@@ -181,6 +182,14 @@ mod tests {
         // A stretch acknowledgement of two windows and a half: two segments, and half a window stays in credit.
         w.additive_increase(12_500);
         assert_eq!((w.cwnd, w.credit), (7000, 2500));
+    }
+
+    #[test]
+    fn a_fraction_of_a_segment_grows_by_one_segment_a_pair() {
+        let mut w = window(4);
+        w.cwnd = 21;
+        w.additive_increase(2000);
+        assert_eq!(w.cwnd, 1021);
     }
 
     #[test]
