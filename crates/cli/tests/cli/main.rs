@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+#[cfg(target_os = "linux")]
 mod cap;
 mod completions;
 mod docs;

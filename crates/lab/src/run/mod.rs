@@ -187,6 +187,7 @@ pub fn run(
         }
     }
     sinks.drain(&mut network, &mut world, &NoFrames)?;
+    sinks.reports(&network, &mut world)?;
 
     let (flows, transfers, link_rows) = meter.finish(&mut network, &world, &links);
     let info = RunInfo {

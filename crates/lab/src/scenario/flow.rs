@@ -110,6 +110,10 @@ pub enum App {
     Poisson,
     /// A constant rate while on, nothing while off; both times are Pareto distributed.
     Onoff,
+    /// A test with `cap` from start to stop: its report is btc-NAME.json. The congestion control has its default parameters.
+    Cap,
+    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json.
+    Treno,
     /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
     Web,
 }
@@ -250,6 +254,10 @@ pub enum Application {
         /// Pareto tail index.
         shape: f64,
     },
+    /// A capacity test with both ends.
+    Cap,
+    /// A capacity test from one side.
+    Treno,
     /// Web sessions from a log; the path as the scenario gives it.
     AccessLog(String),
     /// Web sessions from distributions.
@@ -282,6 +290,8 @@ impl App {
             App::Cbr => "cbr",
             App::Poisson => "poisson",
             App::Onoff => "onoff",
+            App::Cap => "cap",
+            App::Treno => "treno",
             App::Web => "web",
         }
     }
@@ -289,7 +299,7 @@ impl App {
     /// The keys of [`Flow`] that apply to this app and not to all.
     pub const fn parameters(self) -> &'static [&'static str] {
         match self {
-            App::Bulk => &[],
+            App::Bulk | App::Cap | App::Treno => &[],
             App::Transfer => &["size", "transfers", "pause"],
             App::Cbr => &["rate", "packet_size"],
             App::Poisson => &["message_size", "message_rate"],
@@ -301,7 +311,7 @@ impl App {
     /// The keys that it cannot do without.
     pub const fn required(self) -> &'static [&'static str] {
         match self {
-            App::Bulk | App::Web => &[],
+            App::Bulk | App::Cap | App::Treno | App::Web => &[],
             App::Transfer => &["size"],
             App::Cbr | App::Onoff => &["rate"],
             App::Poisson => &["message_rate"],
@@ -313,8 +323,8 @@ impl Flow {
     /// What carries the flow.
     pub fn transport(&self) -> Transport {
         self.transport.unwrap_or(match self.app {
-            App::Cbr | App::Onoff => Transport::Udp,
-            App::Bulk | App::Transfer | App::Poisson | App::Web => Transport::Tcp,
+            App::Cbr | App::Onoff | App::Treno => Transport::Udp,
+            App::Bulk | App::Cap | App::Transfer | App::Poisson | App::Web => Transport::Tcp,
         })
     }
 
@@ -327,6 +337,8 @@ impl Flow {
         let rate = self.rate.unwrap_or_default().0;
         match self.app {
             App::Bulk => Application::Bulk,
+            App::Cap => Application::Cap,
+            App::Treno => Application::Treno,
             App::Transfer => Application::Transfer {
                 size: size(self.size, 0),
                 transfers: Some(self.transfers.unwrap_or(1)).filter(|n| *n > 0),

@@ -178,6 +178,7 @@ pub(in crate::run) fn run(
     let (rows, failures) = programs.judge(stopped.is_none());
     hosts.end_processes();
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+    sinks.reports(&network, &mut world.hosts)?;
 
     let (flows, transfers, link_rows) = meter.finish(&mut network, &world.hosts, &links);
     let info = RunInfo {
