@@ -67,8 +67,8 @@ class Clock(Part):
     Attributes:
         mode: The kind of clock. Default virtual.
         tdf: dilated: how many times slower than real time the hosts' clocks run.
-        max_lag: real: how late a live packet may leave; the run stops when one is later. Default: lateness is counted,
-            and the run goes on.
+        max_lag: real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness
+            is counted, and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None
@@ -274,7 +274,9 @@ class ExponentialJitter(Part):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow(Part):
     """Traffic from one node to another, written `[[flow]]`; `count` makes several alike. Which of the parameters apply
-    depends on `app`; one that does not is refused.
+    depends on `app`; one that does not is refused. Under the real clock one end may be a live host. Where that is `to`,
+    the simulated TCP connects to a program that listens there on `port`, and sends to it. Where it is `from`, the
+    simulated host `to` offers its programs a service on `port`: app is "discard", "echo", "source" or "http".
 
     Attributes:
         name: Name of the group in results and in `--set flow[NAME].cc=...`. Instances are "NAME.0", "NAME.1" and so on.
@@ -284,7 +286,10 @@ class Flow(Part):
         count: How many such flows. Default 1.
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
-        size: transfer: bytes of each transfer.
+        port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
+        ipv6: To a live host: over IPv6. Services are there for both. Default false.
+        size: transfer: bytes of each transfer; source: bytes of each connection, default as many as the program takes;
+            http: bytes of every path but `/bytes/N`, default none.
         transfers: transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until
             the end.
         pause: transfer: pause between the end of one and the start of the next. Default 0s.
@@ -314,6 +319,8 @@ class Flow(Part):
     count: int | None = None
     app: App | None = None
     transport: Transport | None = None
+    port: int | None = None
+    ipv6: bool | None = None
     size: Size | None = None
     transfers: int | None = None
     pause: Time | None = None
@@ -972,7 +979,7 @@ Ipv6Address: TypeAlias = str
 ProgramCommand: TypeAlias = str | Sequence[str]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
-App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web"]
+App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web", "discard", "echo", "source", "http"]
 Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (
     ConstantDistribution

@@ -2,6 +2,8 @@
 
 mod bench;
 #[cfg(target_os = "linux")]
+mod calibrate;
+#[cfg(target_os = "linux")]
 mod cap;
 #[cfg(target_os = "linux")]
 mod capd;
@@ -12,7 +14,13 @@ mod compare;
 mod completions;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod load;
+#[cfg(target_os = "linux")]
+mod nice;
 mod oracle;
+#[cfg(unix)]
+mod replicate;
 mod report;
 mod run;
 mod schema;
@@ -29,7 +37,8 @@ use crate::failure::{Code, Failure};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for was done
-    1  a run failed, or was given up; or a program on a live host did not end as expected
+    1  a run failed, or was given up; or a program on a live host did not end as
+       expected; or a receiver did not get its replica
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
@@ -48,11 +57,15 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
     #[cfg(target_os = "linux")]
+    Nice(nice::Args),
+    #[cfg(target_os = "linux")]
     Cap(Box<cap::Args>),
     #[cfg(target_os = "linux")]
     Capd(capd::Args),
     #[cfg(target_os = "linux")]
     Treno(treno::Args),
+    #[cfg(unix)]
+    Replicate(replicate::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -60,10 +73,14 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
+    #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
+    #[cfg(target_os = "linux")]
+    Load(load::Args),
 }
 
 impl Command {
@@ -77,11 +94,15 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
             #[cfg(target_os = "linux")]
+            Command::Nice(args) => nice::execute(args),
+            #[cfg(target_os = "linux")]
             Command::Cap(args) => cap::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Capd(args) => capd::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Treno(args) => treno::execute(&args),
+            #[cfg(unix)]
+            Command::Replicate(args) => replicate::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
@@ -89,10 +110,14 @@ impl Command {
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]
+            Command::Calibrate(args) => calibrate::execute(&args),
+            #[cfg(target_os = "linux")]
             Command::Doctor(args) => doctor::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Load(args) => load::execute(&args),
         }
     }
 }

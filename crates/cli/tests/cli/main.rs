@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 #[cfg(target_os = "linux")]
+mod calibrate;
+#[cfg(target_os = "linux")]
 mod cap;
 mod completions;
 mod docs;
@@ -12,6 +14,11 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod meet;
+mod nice;
+#[cfg(unix)]
+mod replicate;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -114,6 +114,9 @@ fn flows(summary: &Summary) -> TextTable {
     let mut table = TextTable::default();
     table.words("flow", flows.iter().map(|f| f.name.clone()));
     table.numbers("goodput", Unit::BitPerSecond, flows.iter().map(|f| Some(f.goodput_bps)));
+    if flows.iter().any(|f| f.outcome.is_some()) {
+        table.words("outcome", flows.iter().map(|f| f.outcome.clone().unwrap_or_default()));
+    }
     table.words("control", flows.iter().map(|f| f.cc.clone().unwrap_or_else(|| f.transport.clone())));
     let retransmitted = |f: &crate::results::FlowRow| {
         (f.transport == "tcp").then(|| share(f.retransmitted_packets, f.sent_packets)).flatten()

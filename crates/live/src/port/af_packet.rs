@@ -19,10 +19,10 @@ use nix::libc;
 use warpline_core::Timestamp;
 
 use super::ring::{RxRing, layout};
-use super::{Arrival, LivePort, PortCounters, PortError, PortId};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId, take};
+use crate::checksum;
 use crate::clock::RealClock;
 use crate::pool::Pool;
-use crate::{checksum, datagram};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -30,6 +30,10 @@ const ETHERNET: usize = 14;
 const BATCH: usize = 256;
 /// Datagrams sent by one system call.
 const SEND_BATCH: usize = 64;
+
+/// Frames that a receive ring holds where nothing else is said: a tenth of a second of small packets, for which the thread that reads
+/// them may be put aside on a busy machine.
+pub const RING: usize = 32_768;
 
 /// A MAC address.
 pub type Mac = [u8; 6];
@@ -52,7 +56,7 @@ pub struct AfPacketConfig {
 impl AfPacketConfig {
     /// A port on `interface`, behind which is `destination`.
     pub fn new(interface: impl Into<String>, source: Mac, destination: Mac) -> Self {
-        AfPacketConfig { interface: interface.into(), destination, source, ring: 8192, mtu: 1500 }
+        AfPacketConfig { interface: interface.into(), destination, source, ring: RING, mtu: 1500 }
     }
 }
 
@@ -260,24 +264,10 @@ impl LivePort for AfPacketPort {
                     self.counters.pool_overruns += 1;
                     return None;
                 }
-                let Ok(header) = datagram::read(&frame.bytes[ETHERNET..]) else {
-                    self.counters.malformed += 1;
-                    return None;
-                };
-                let bytes = &frame.bytes[ETHERNET..ETHERNET + header.len as usize];
-                if datagram::link_local_multicast(bytes) {
-                    self.counters.ignored += 1;
-                    return None;
-                }
-                let Some(handle) = pool.insert(bytes, header) else {
-                    self.counters.pool_overruns += 1;
-                    return None;
-                };
+                let (handle, header) = take(&frame.bytes[ETHERNET..], pool, &mut self.counters)?;
                 if frame.partial_checksum {
                     checksum::complete(pool.datagram_mut(handle), &header);
                 }
-                self.counters.received_packets += 1;
-                self.counters.received_bytes += u64::from(header.len);
                 Some(Arrival { at: clock.stamp(frame.realtime, now), port: id, handle })
             })();
             into.extend(taken);

@@ -9,6 +9,7 @@ mod connection;
 mod ecn;
 mod handshake;
 mod pacing;
+mod path;
 mod prr;
 mod rack;
 mod rate;
