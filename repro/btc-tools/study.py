@@ -76,7 +76,7 @@ def run_profile(args: argparse.Namespace, profile: dict, work: Path, seed: int) 
     rng.shuffle(order)
     programs, start = [], 0.5
     # Setting up takes a few round trips, and the end of cap another.
-    slack = GAP + 6 * float(profile["rtt_ms"]) / 1e3 + float(profile["queue_packets"]) * 12e-3 / float(profile["rate_mbit"])
+    slack = GAP + 10 * float(profile["rtt_ms"]) / 1e3 + 2.5 * float(profile["queue_packets"]) * 12e-3 / float(profile["rate_mbit"])
     for method in order:
         words = json.dumps(command(str(args.warpline), method, args.seconds))
         # Alarms are part of the results; a tool that fails is seen by its output.

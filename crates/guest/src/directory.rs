@@ -60,7 +60,10 @@ impl Directory {
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(LINES)..];
-        last.iter().map(|line| format!("  {}", line.replace(|c: char| c.is_control(), ""))).collect::<Vec<_>>().join("\n")
+        last.iter()
+            .map(|line| format!("  {}", line.replace(|c: char| c.is_control(), "")))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -93,7 +96,12 @@ mod tests {
         let memory = tempfile::tempdir().unwrap();
         let own = format!("{PREFIX}{:010}-000001", std::process::id());
         // Numbers of processes are below 2^22.
-        let names = [own.as_str(), "warpline-guest-4999999999-000000", "warpline-guest-0004999999-000000", "other-4999999-0"];
+        let names = [
+            own.as_str(),
+            "warpline-guest-4999999999-000000",
+            "warpline-guest-0004999999-000000",
+            "other-4999999-0",
+        ];
         for name in names {
             fs::create_dir(memory.path().join(name)).unwrap();
         }

@@ -4,6 +4,7 @@
 
 #[cfg(target_os = "linux")]
 mod calibrate;
+#[cfg(target_os = "linux")]
 mod cap;
 mod completions;
 mod docs;

@@ -299,7 +299,8 @@ fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
                     bytes.copy_from_slice(&head[at..at + 8]);
                     u64::from_be_bytes(bytes)
                 };
-                let answered = drain(&stream, number(0).saturating_sub(HEAD)).and_then(|_| send(&stream, number(8)));
+                let answered =
+                    drain(&stream, number(0).saturating_sub(HEAD)).and_then(|_| send(&stream, number(8)));
                 if answered.is_err() {
                     break;
                 }

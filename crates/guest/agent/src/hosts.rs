@@ -66,9 +66,9 @@ impl Hosts {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "make a network namespace".to_owned())?;
             let inner = namespace()?;
             outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
-            hosts.configure(order, host).map_err(|failure| {
-                Failure::new(format!("host {}: {failure}", host.name))
-            })?;
+            hosts
+                .configure(order, host)
+                .map_err(|failure| Failure::new(format!("host {}: {failure}", host.name)))?;
             hosts.namespaces.push(inner);
         }
         enter(&home)?;
@@ -123,6 +123,8 @@ impl Hosts {
 
     /// The namespace of a host.
     pub(crate) fn namespace(&self, host: u32) -> Result<&File, Failure> {
-        self.namespaces.get(host as usize).ok_or_else(|| Failure::new(format!("there is no host number {host}")))
+        self.namespaces
+            .get(host as usize)
+            .ok_or_else(|| Failure::new(format!("there is no host number {host}")))
     }
 }

@@ -37,7 +37,9 @@ fn descendants(pid: u32) -> Vec<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
     };
-    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let all = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let all: Vec<u32> = all.collect();
     let descends = |mut one: u32| {
         while let Some(above) = parent(one).filter(|above| *above > 1) {
@@ -56,7 +58,8 @@ fn wait_gone(pids: &[u32]) {
         if !pids.iter().any(|pid| lives(*pid)) {
             return;
         }
-        let _ = rustix::event::poll(&mut [], Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
+        let _ =
+            rustix::event::poll(&mut [], Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
     }
     panic!("still there: {:?}", pids.iter().filter(|pid| lives(**pid)).collect::<Vec<_>>());
 }
@@ -67,7 +70,10 @@ fn a_program_that_computes_without_end_is_reported() {
     config.order.programs = vec![program(0, &["sh", "-c", "while :; do :; done"], "0")];
     let Some(error) = run(&config, Patience { silence: 20, pushes: 2 }) else { return };
     let text = error.to_string();
-    assert!(matches!(error, GuestError::Spins { .. }) && text.contains("guest g: a program computes"), "{text}");
+    assert!(
+        matches!(error, GuestError::Spins { .. }) && text.contains("guest g: a program computes"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -136,7 +142,11 @@ fn a_driver_that_is_killed_leaves_no_process() {
         let mut machine = Machine::boot(&kernel, &config).unwrap();
         machine.wait_ready(60).unwrap();
         let processes = descendants(machine.pid());
-        println!("ready {} {}", machine.pid(), processes.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
+        println!(
+            "ready {} {}",
+            machine.pid(),
+            processes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+        );
         machine.wait_end(600);
         return;
     }

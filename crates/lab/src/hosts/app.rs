@@ -9,6 +9,7 @@ use std::sync::Arc;
 use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
 
 use super::counters::Messages;
+use super::measure::Tool;
 use super::web::{Sessions, WebRequest};
 
 /// What two ends of a connection say to each other.
@@ -38,7 +39,7 @@ impl Exchange {
 }
 
 /// What an application does next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// Nothing before this instant.
     Wait(Timestamp),
@@ -46,6 +47,8 @@ pub(crate) enum Action {
     Datagram { bytes: u32 },
     /// Open a connection.
     Open { exchange: Exchange },
+    /// Begin to measure.
+    Measure { tool: Tool },
     /// Write to the connection that is open.
     Write { bytes: u64 },
     /// Take connections of programs.
@@ -136,6 +139,8 @@ pub(crate) enum App {
     Log { entries: Arc<[(TimeDelta, u64)]>, start: Option<Timestamp>, next: usize, request: u64 },
     /// Web sessions from distributions.
     Web(Box<Sessions>),
+    /// A measuring tool.
+    Measure { tool: Tool, started: bool },
     /// A service for programs.
     Service { listening: bool },
     /// Has stopped.
@@ -166,6 +171,11 @@ impl App {
             App::Bulk { started } => {
                 *started = true;
                 Action::Open { exchange: Exchange { response: None, ..Exchange::STREAM } }
+            }
+            App::Measure { started: true, .. } => Action::Wait(Timestamp::NEVER),
+            App::Measure { tool, started } => {
+                *started = true;
+                Action::Measure { tool: tool.clone() }
             }
             App::Transfer { size, left, next, .. } => {
                 if *left == 0 || now < *next {

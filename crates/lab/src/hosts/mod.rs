@@ -6,6 +6,7 @@
 pub mod access_log;
 pub(crate) mod app;
 pub(crate) mod counters;
+pub(crate) mod measure;
 pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod web;
@@ -22,6 +23,7 @@ use warpline_transport::tcp::{Connection, Outcome, State, TcpConfig};
 
 use app::{App, Exchange};
 use counters::FlowTotals;
+use measure::{Letters, MeasureEnd};
 use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
 use wire::{Order, Reading, Wire, WireEndpoint};
@@ -84,6 +86,8 @@ pub(crate) struct Flow {
     closed: FlowTotals,
     /// Live connections, oldest first: data's sender and receiver.
     live: BTreeMap<EndpointId, EndpointId>,
+    /// Both ends of its measurement, if it is a measuring tool that has begun.
+    measure: Option<(EndpointId, EndpointId)>,
     /// For UDP: where its datagrams go.
     sink: Option<EndpointId>,
     /// For UDP: what has been sent.
@@ -157,6 +161,7 @@ enum Endpoint {
     App(FlowId),
     Tcp(Box<TcpEndpoint>),
     Udp(Box<UdpSink>),
+    Measure(Box<MeasureEnd>),
     /// This end of a connection with a program.
     Wire(WireEndpoint),
 }
@@ -176,6 +181,8 @@ pub(crate) struct World {
     pub(crate) flows: Vec<Flow>,
     pub(crate) transfers: Vec<Transfer>,
     opened: Vec<Opened>,
+    /// Datagrams of measuring tools under way.
+    letters: Letters,
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<EndpointId>,
     records: Vec<TcpRecord>,
@@ -201,6 +208,7 @@ impl World {
             timer,
             closed: FlowTotals::default(),
             live: BTreeMap::new(),
+            measure: None,
             sink,
             datagrams: udp::Sent::default(),
             ended: None,
@@ -272,6 +280,52 @@ impl World {
         self.endpoints.push(Endpoint::Tcp(from));
         self.endpoints.push(Endpoint::Tcp(to));
         self.serve(now, opener.0, port);
+    }
+
+    fn with_measure(&mut self, id: EndpointId, f: impl FnOnce(&mut MeasureEnd, &mut Letters)) {
+        if let Some(Endpoint::Measure(end)) = self.endpoints.get_mut(id.index()) {
+            f(end, &mut self.letters);
+        }
+    }
+
+    /// Begins a measurement.
+    #[cold]
+    fn measure(&mut self, now: Timestamp, flow: FlowId, tool: &measure::Tool, port: &mut Port<'_>) {
+        let next = self.endpoints.len() as u32;
+        let (near, far) = (EndpointId(next), EndpointId(next + 1));
+        let state = &mut self.flows[flow.index()];
+        let (spec, stream) = (&state.spec, &mut state.stream);
+        let ends = measure::ends(tool, spec.routes, (near, far), (flow, spec.class), || stream.next_u64());
+        self.opened.push(Opened { flow, opener: (near, spec.from.0), other: (far, spec.to.0) });
+        state.measure = Some((near, far));
+        self.endpoints.push(Endpoint::Measure(Box::new(ends.0)));
+        self.endpoints.push(Endpoint::Measure(Box::new(ends.1)));
+        self.with_measure(near, |end, letters| end.pump(now, near, letters, port));
+    }
+
+    /// The reports of measuring tools at the end of the run, as file name and JSON.
+    pub(crate) fn reports(&mut self, now: Timestamp) -> Vec<(String, String)> {
+        let mut reports = Vec::new();
+        for flow in &self.flows {
+            let Some((near, far)) = flow.measure else { continue };
+            let ends = crate::btc::Ends {
+                sender: flow.spec.from.1.clone(),
+                receiver: flow.spec.to.1.clone(),
+                ipv6: false,
+            };
+            let [near, far] = [near, far].map(EndpointId::index);
+            let Some((head, tail)) = self.endpoints.split_at_mut_checked(far) else { continue };
+            let other = match tail.first() {
+                Some(Endpoint::Measure(other)) => Some(&**other),
+                _ => None,
+            };
+            if let Some(Endpoint::Measure(end)) = head.get_mut(near)
+                && let Some(text) = end.report(now, other, ends)
+            {
+                reports.push((format!("btc-{}.json", flow.spec.name), text));
+            }
+        }
+        reports
     }
 
     /// Lets an endpoint send what it may, tells its application what happened, and sets its timer.
@@ -387,7 +441,13 @@ impl World {
                     state.ended = state.ended.max(Some(now));
                 }
                 state.app.stop();
-                if state.spec.wire.is_some_and(|wire| wire.service.is_some()) {
+                if let Some((near, _)) = state.measure {
+                    self.with_measure(near, |end, letters| {
+                        end.stop(now);
+                        end.pump(now, near, letters, port);
+                    });
+                }
+                if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some()) {
                     self.orders.push(Order::Shut { flow });
                 }
                 let live: Vec<_> = self.flows[flow.index()].live.keys().copied().collect();
@@ -448,6 +508,7 @@ impl World {
                         None => self.connect(now, flow, exchange, port),
                     }
                 }
+                app::Action::Measure { tool } => self.measure(now, flow, &tool, port),
                 app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
                     let Some((&sender, &receiver)) = state.live.first_key_value() else { continue };
@@ -514,6 +575,9 @@ impl World {
             sender.add_to(&mut totals);
             receiver.add_to(&mut totals);
         }
+        if let Some(Endpoint::Measure(end)) = flow.measure.map(|(near, _)| &self.endpoints[near.index()]) {
+            end.add_to(&mut totals);
+        }
         if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
             sink.add_to(&flow.datagrams, &mut totals);
         }
@@ -541,7 +605,7 @@ impl World {
             match endpoint {
                 Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),
                 Endpoint::Udp(sink) => sink.reset_extremes(),
-                Endpoint::Gone | Endpoint::App(_) | Endpoint::Wire(_) => {}
+                Endpoint::Gone | Endpoint::App(_) | Endpoint::Measure(_) | Endpoint::Wire(_) => {}
             }
         }
         for flow in &mut self.flows {
@@ -588,6 +652,10 @@ impl Hosts for World {
             (Some(Endpoint::Udp(sink)), Body::Udp(datagram)) => {
                 sink.handle_datagram(now, datagram, packet.ecn == Ecn::Ce);
             }
+            (Some(Endpoint::Measure(end)), Body::Udp(datagram)) => {
+                let came = (datagram, packet.ecn == Ecn::Ce);
+                end.handle(now, packet.to, came, &mut self.letters, port);
+            }
             // A packet for a connection that is over: a host would answer with RST, which nobody would be there to hear.
             _ => {}
         }
@@ -600,6 +668,7 @@ impl Hosts for World {
                 endpoint.connection.handle_timeout(now);
                 self.serve(now, id, port);
             }
+            Some(Endpoint::Measure(end)) => end.pump(now, id, &mut self.letters, port),
             Some(Endpoint::App(flow)) => {
                 let flow = *flow;
                 self.run_app(now, flow, port);

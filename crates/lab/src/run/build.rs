@@ -11,6 +11,7 @@ use warpline_net::qdisc::{
 };
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
+use warpline_transport::btc::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_transport::cc::{
     AckCounting, Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, RenoParams,
     VegasEstimate, VegasParams,
@@ -21,6 +22,7 @@ use super::measure::LinkInfo;
 use super::{CustomCc, RunError};
 use crate::hosts::access_log;
 use crate::hosts::app::{App, Bursts, Carrier};
+use crate::hosts::measure::Tool;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
 use crate::hosts::{FlowSpec, MakeController, World};
@@ -492,6 +494,31 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
     }
 }
 
+/// What `cap` is asked for, to emulate a flow's TCP until the flow or the run ends.
+fn cap_options(config: &TcpConfig, cc: &str) -> CapOptions {
+    let default = CapOptions::default();
+    CapOptions {
+        duration: MAX_DURATION,
+        cc: cc.to_owned(),
+        recovery: config.recovery,
+        segment: config.mss.saturating_add(HEADERS),
+        window: config.receive_buffer,
+        initial_window: (config.cc_config().initial_window / config.payload()).min(1000) as u32,
+        timestamps: config.timestamps,
+        ecn: config.ecn,
+        modern: config.rack,
+        pacing: config.pacing,
+        initial_rto: config.initial_rto,
+        min_rto: config.min_rto,
+        max_rto: config.max_rto,
+        granularity: config.rto_granularity,
+        delayed_ack: config.delayed_ack,
+        quick_acks: config.quick_acks,
+        max_rate: config.max_rate,
+        ..default
+    }
+}
+
 /// What a flow sends, ready to run.
 fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> Result<App, RunError> {
     let carrier = match flow.transport {
@@ -500,6 +527,19 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
     };
     Ok(match app {
         Application::Bulk => App::Bulk { started: false },
+        Application::Cap => {
+            let cc = flow.cc.clone().unwrap_or_default();
+            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), cc.name());
+            options
+                .validate()
+                .map_err(|error| RunError::Build(format!("flow {}: app = \"cap\": {error}", flow.name)))?;
+            App::Measure { tool: Tool::Cap(Box::new(options)), started: false }
+        }
+        Application::Treno => {
+            let options =
+                TrenoOptions { duration: MAX_DURATION, patience: MAX_DURATION, ..TrenoOptions::default() };
+            App::Measure { tool: Tool::Treno(Box::new(options)), started: false }
+        }
         Application::Transfer { size, transfers, pause } => App::Transfer {
             size: *size,
             left: transfers.unwrap_or(u32::MAX),

@@ -164,6 +164,7 @@ pub fn run(
         }
     }
     sinks.drain(&mut network, &mut world, &NoFrames)?;
+    sinks.reports(&network, &mut world)?;
 
     let (flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
     let info = run_info(scenario, &mut network, "virtual", stopped.then_some("interrupted"));

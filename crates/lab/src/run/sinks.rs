@@ -121,6 +121,16 @@ impl Sinks {
         if links.is_empty() { Ok(()) } else { self.each(|sink| sink.live_records(&links, frames)) }
     }
 
+    /// Writes the reports of measuring tools: `btc-FLOW.json`.
+    pub(super) fn reports(&mut self, network: &Network, world: &mut World) -> Result<(), ResultError> {
+        for (name, text) in world.reports(network.now()) {
+            if let Some(writer) = &mut self.writer {
+                writer.add_file(&name, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what is left and puts the run directory in place. Returns where that is, and the tables.
     pub(super) fn publish(
         self,

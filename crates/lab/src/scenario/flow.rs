@@ -125,6 +125,10 @@ pub enum App {
     Poisson,
     /// A constant rate while on, nothing while off; both times are Pareto distributed.
     Onoff,
+    /// A test with `cap` from start to stop: its report is btc-NAME.json. The congestion control has its default parameters.
+    Cap,
+    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json.
+    Treno,
     /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
     Web,
     /// A service for the programs on the live host `from`: takes what they send (RFC 863).
@@ -274,6 +278,10 @@ pub enum Application {
         /// Pareto tail index.
         shape: f64,
     },
+    /// A capacity test with both ends.
+    Cap,
+    /// A capacity test from one side.
+    Treno,
     /// Web sessions from a log; the path as the scenario gives it.
     AccessLog(String),
     /// Web sessions from distributions.
@@ -313,6 +321,8 @@ impl App {
             App::Cbr => "cbr",
             App::Poisson => "poisson",
             App::Onoff => "onoff",
+            App::Cap => "cap",
+            App::Treno => "treno",
             App::Web => "web",
             App::Discard => "discard",
             App::Echo => "echo",
@@ -324,7 +334,7 @@ impl App {
     /// The keys of [`Flow`] that apply to this app and not to all.
     pub const fn parameters(self) -> &'static [&'static str] {
         match self {
-            App::Bulk | App::Discard | App::Echo => &[],
+            App::Bulk | App::Cap | App::Treno | App::Discard | App::Echo => &[],
             App::Source | App::Http => &["size"],
             App::Transfer => &["size", "transfers", "pause"],
             App::Cbr => &["rate", "packet_size"],
@@ -354,7 +364,7 @@ impl Flow {
     /// What carries the flow.
     pub fn transport(&self) -> Transport {
         self.transport.unwrap_or(match self.app {
-            App::Cbr | App::Onoff => Transport::Udp,
+            App::Cbr | App::Onoff | App::Treno => Transport::Udp,
             _ => Transport::Tcp,
         })
     }
@@ -368,6 +378,8 @@ impl Flow {
         let rate = self.rate.unwrap_or_default().0;
         match self.app {
             App::Bulk => Application::Bulk,
+            App::Cap => Application::Cap,
+            App::Treno => Application::Treno,
             App::Discard | App::Echo | App::Source | App::Http => {
                 Application::Service { app: self.app, size: self.size.map(|size| size.0.0) }
             }

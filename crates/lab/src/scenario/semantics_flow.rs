@@ -102,6 +102,10 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
 
 fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
     if flow.transport() == Transport::Tcp {
+        if flow.app == App::Treno {
+            let help = "leave `transport` out: probes are datagrams";
+            check.error(&entry("flow", i, &["transport"]), "app = \"treno\" cannot run over TCP", help);
+        }
         let both_windows =
             flow.max_window.is_some() && flow.tcp.as_ref().is_some_and(|t| t.max_window.is_some());
         let both_rates = flow.max_rate.is_some() && flow.tcp.as_ref().is_some_and(|t| t.max_rate.is_some());
@@ -113,7 +117,7 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         }
         return;
     }
-    if matches!(flow.app, App::Bulk | App::Transfer | App::Web) || flow.app.is_service() {
+    if matches!(flow.app, App::Bulk | App::Cap | App::Transfer | App::Web) || flow.app.is_service() {
         let message = format!("app = \"{}\" cannot run over UDP", flow.app.name());
         let help =
             "it relies on TCP's reliability and congestion control; cbr, onoff and poisson can use UDP";

@@ -190,6 +190,11 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
                 format!("app = \"{app}\" is a service for programs, and `{from}` has none"),
                 "let `from` be the live host whose programs use it, and `to` the simulated one",
             )),
+            (false, true) if matches!(flow.app, App::Cap | App::Treno) => Some((
+                "app",
+                format!("app = \"{app}\" has both its ends simulated, and `{to}` is live"),
+                "on live hosts run `warpline capd`, `warpline cap` and `warpline treno` as programs ([[host.program]])",
+            )),
             (false, true) if flow.app == App::Web => Some((
                 "app",
                 format!("app = \"web\" has both its ends simulated, and `{to}` is live"),

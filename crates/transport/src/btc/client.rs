@@ -8,6 +8,7 @@ use super::options::{CapOptions, Direction};
 use super::results::{HostResults, Report};
 use super::wire::{Message, Refusal, SEGMENT, addressed, read_segment, signed};
 use crate::cc::Phase;
+use crate::tcp::Stats;
 
 /// First pause before a message that was not answered is sent again; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: TimeDelta = TimeDelta::from_millis(250);
@@ -173,6 +174,14 @@ impl CapClient {
     /// What the other end has seen, once it has told.
     pub fn peer_report(&self) -> Option<&Report> {
         self.peer.as_ref()
+    }
+    /// Counters of the connection; none before there is one.
+    pub fn stats(&self) -> Option<&Stats> {
+        self.link.as_ref().map(|link| link.connection.stats())
+    }
+    /// Unique bytes acknowledged, or received, so far.
+    pub fn delivered(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.delivered())
     }
     /// What was traced since the last call.
     pub fn drain_trace(&mut self) -> impl Iterator<Item = Traced> + '_ {

@@ -8,7 +8,7 @@ use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
 use super::auth::{COOKIE_LIFE, Key, Secret};
 use super::link::{Datagram, Link, LinkParts};
 use super::options::{CapOptions, Direction};
-use super::results::{HostResults, Report};
+use super::results::{HostResults, ReceiverResults, Report};
 use super::wire::{Message, Refusal, SEGMENT, VERSION, addressed, read_segment, signed};
 
 /// How often, and how long, a report is sent again that nobody confirmed.
@@ -124,6 +124,11 @@ impl CapServer {
     /// Tests under way.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
+    }
+    /// What the test under way has received, or the last one if none is.
+    pub fn receiver_results(&self) -> Option<ReceiverResults> {
+        let under_way = self.sessions.values().next().and_then(|session| session.link.receiver_results());
+        under_way.or_else(|| self.finished.last().and_then(|finished| finished.report.receiver))
     }
     /// Says what happened within this host so far: reports tell it.
     pub fn set_host(&mut self, host: HostResults) {

@@ -164,6 +164,7 @@ pub(in crate::run) fn run(
     hosts.end_processes();
     world.models.drain(&mut world.hosts);
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+    sinks.reports(&network, &mut world.hosts)?;
 
     let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
     flows.extend(world.routers.traffic.finish(&expanded.nodes));

@@ -1,0 +1,313 @@
+//! Measuring tools on simulated hosts: the protocol machines of `cap` and `treno`, driven by the run's clock.
+//!
+//! Packets carry no bytes, so the bytes of cap's datagrams are kept here while they are under way, without their filling.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
+use warpline_net::{Port, RouteId};
+use warpline_transport::btc::{
+    CapClient, CapOptions, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno,
+    TrenoOptions, TrenoOutcome,
+};
+
+use super::counters::FlowTotals;
+use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
+
+/// Bytes of IPv4 and UDP headers.
+const HEADERS: u32 = IPV4_HEADER + UDP_HEADER;
+/// Bytes of a datagram that are kept: more than any header of cap's, and all of its other messages.
+const KEPT: usize = 1024;
+/// Datagrams that are remembered; those that the network lost are forgotten when there are more.
+const UNDER_WAY: usize = 1 << 17;
+
+/// A tool and its options.
+#[derive(Clone, Debug)]
+pub(crate) enum Tool {
+    Cap(Box<CapOptions>),
+    Treno(Box<TrenoOptions>),
+}
+
+/// The bytes of datagrams under way.
+#[derive(Debug, Default)]
+pub(crate) struct Letters {
+    next: u64,
+    kept: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Letters {
+    fn post(&mut self, bytes: &[u8]) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        // Segments are mostly filling, which says nothing; messages are short.
+        self.kept.insert(number, bytes[..bytes.len().min(KEPT)].to_vec());
+        if self.kept.len() > UNDER_WAY {
+            self.kept.pop_first();
+        }
+        number
+    }
+    /// The datagram, as long as it was. The network may have made copies: it stays for them.
+    fn read(&self, datagram: &Datagram) -> Option<Vec<u8>> {
+        let mut bytes = self.kept.get(&datagram.seq)?.clone();
+        bytes.resize(datagram.len as usize, 0);
+        Some(bytes)
+    }
+}
+
+/// What an end does.
+#[derive(Debug)]
+enum Role {
+    Client(Box<CapClient>),
+    Server(Box<CapServer>),
+    Treno(Box<Treno>),
+    /// Sends back what comes.
+    Echo,
+}
+
+/// One end of a measurement.
+#[derive(Debug)]
+pub(crate) struct MeasureEnd {
+    role: Role,
+    route: RouteId,
+    peer: EndpointId,
+    flow: FlowId,
+    class: u8,
+    options: Option<Tool>,
+}
+
+/// The client's address, as the server knows it.
+fn client_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 49_152))
+}
+
+/// Both ends of a measurement: where it starts, and what answers. `random` is a draw of the flow's own stream.
+pub(crate) fn ends(
+    tool: &Tool,
+    (there, back): (RouteId, RouteId),
+    (from, to): (EndpointId, EndpointId),
+    (flow, class): (FlowId, u8),
+    mut random: impl FnMut() -> u64,
+) -> (MeasureEnd, MeasureEnd) {
+    let (near, far) = match tool {
+        Tool::Cap(options) => {
+            let mut nonce = [0; 16];
+            nonce[..8].copy_from_slice(&random().to_be_bytes());
+            let mut secret = [0; 32];
+            secret[..8].copy_from_slice(&random().to_be_bytes());
+            let granularity = options.granularity.as_nanos().max(1);
+            let identity = Identity {
+                nonce,
+                key: None,
+                wall_us: 0,
+                phase: warpline_core::TimeDelta::from_nanos(random() % granularity),
+                ipv6: false,
+                patience: options.duration,
+                trace: false,
+            };
+            let limits = ServerLimits {
+                duration: options.duration,
+                patience: options.duration,
+                ..ServerLimits::default()
+            };
+            (
+                Role::Client(Box::new(CapClient::new((**options).clone(), identity))),
+                Role::Server(Box::new(CapServer::new(limits, &secret, 0))),
+            )
+        }
+        Tool::Treno(options) => (Role::Treno(Box::new(Treno::new((**options).clone()))), Role::Echo),
+    };
+    let options = Some(tool.clone());
+    (
+        MeasureEnd { role: near, route: there, peer: to, flow, class, options },
+        MeasureEnd { role: far, route: back, peer: from, flow, class, options: None },
+    )
+}
+
+impl MeasureEnd {
+    fn send(&self, port: &mut Port<'_>, now: Timestamp, seq: u64, len: u32, ecn: Ecn) {
+        let packet = Packet {
+            flow: self.flow,
+            to: self.peer,
+            size: len + HEADERS,
+            ecn,
+            class: self.class,
+            id: 0,
+            body: Body::Udp(Datagram { seq, created: now, len }),
+        };
+        port.send(self.route, packet);
+    }
+
+    /// A datagram came.
+    pub(crate) fn handle(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        (datagram, ce): (&Datagram, bool),
+        letters: &mut Letters,
+        port: &mut Port<'_>,
+    ) {
+        match &mut self.role {
+            Role::Client(client) => {
+                if let Some(bytes) = letters.read(datagram) {
+                    client.handle_datagram(now, now, &bytes, ce);
+                }
+            }
+            Role::Server(server) => {
+                if let Some(bytes) = letters.read(datagram) {
+                    server.handle_datagram(now, now, client_address(), &bytes, ce);
+                }
+            }
+            Role::Treno(treno) => treno.on_reply(now, datagram.seq, ProbeReply::Echo),
+            Role::Echo => return self.send(port, now, datagram.seq, datagram.len, Ecn::NotEct),
+        }
+        self.pump(now, id, letters, port);
+    }
+
+    /// Does what is due, sends all that may be sent, and sets the timer.
+    pub(crate) fn pump(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        letters: &mut Letters,
+        port: &mut Port<'_>,
+    ) {
+        let mut bytes = Vec::new();
+        let deadline = match &mut self.role {
+            Role::Client(client) => {
+                client.handle_timeout(now);
+                let mut out = Vec::new();
+                while let Some(datagram) = client.poll_transmit(now, &mut bytes) {
+                    out.push((letters.post(&bytes), datagram));
+                    bytes.clear();
+                }
+                let deadline = client.poll_timeout();
+                for (number, datagram) in out {
+                    self.send(port, now, number, datagram.len as u32, datagram.ecn);
+                }
+                deadline
+            }
+            Role::Server(server) => {
+                server.handle_timeout(now);
+                let mut out = Vec::new();
+                while let Some((_, datagram)) = server.poll_transmit(now, &mut bytes) {
+                    out.push((letters.post(&bytes), datagram));
+                    bytes.clear();
+                }
+                let deadline = server.poll_timeout();
+                for (number, datagram) in out {
+                    self.send(port, now, number, datagram.len as u32, datagram.ecn);
+                }
+                deadline
+            }
+            Role::Treno(treno) => {
+                treno.handle_timeout(now);
+                let out: Vec<_> = std::iter::from_fn(|| treno.poll_transmit(now)).collect();
+                let deadline = treno.poll_timeout();
+                for probe in out {
+                    self.send(port, now, probe.number, probe.size.saturating_sub(HEADERS), Ecn::NotEct);
+                }
+                deadline
+            }
+            Role::Echo => Timestamp::NEVER,
+        };
+        if deadline.is_set() {
+            port.set_timer(id, deadline.max(now));
+        }
+    }
+
+    /// Its flow stops: what was measured is the result.
+    pub(crate) fn stop(&mut self, now: Timestamp) {
+        match &mut self.role {
+            Role::Client(client) => client.stop(now),
+            Role::Treno(treno) => treno.stop(now),
+            Role::Server(_) | Role::Echo => {}
+        }
+    }
+
+    /// Adds its counters to its flow's.
+    pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
+        match &self.role {
+            Role::Client(client) => {
+                if let Some(stats) = client.stats() {
+                    totals.add_sender(stats);
+                    totals.delivered_bytes += client.delivered();
+                }
+            }
+            Role::Treno(treno) => {
+                let results = treno.results();
+                totals.sent_packets += results.probes;
+                totals.sent_bytes += results.probe_wire_bytes;
+                totals.retransmitted_packets += results.retransmits;
+                totals.delivered_bytes += results.data_bytes;
+                totals.lost_packets += results.lost;
+                totals.rtos += results.timeouts;
+                totals.recoveries += results.recoveries;
+            }
+            Role::Server(_) | Role::Echo => {}
+        }
+    }
+
+    /// The report of the end that measures, as JSON, at the end of the run or of its flow; `other` is the end that answers.
+    pub(crate) fn report(
+        &mut self,
+        now: Timestamp,
+        other: Option<&MeasureEnd>,
+        ends: Ends,
+    ) -> Option<String> {
+        self.stop(now);
+        let text = match (&mut self.role, &self.options) {
+            (Role::Client(client), Some(Tool::Cap(_))) => {
+                // The last message of a test that the run's end cut short stays unsent.
+                while client.poll_transmit(now, &mut Vec::new()).is_some() {}
+                let receiver = match other.map(|other| &other.role) {
+                    Some(Role::Server(server)) => server.receiver_results(),
+                    _ => None,
+                };
+                let outcome = match client.outcome() {
+                    Some(Outcome::Stopped | Outcome::Complete | Outcome::NoReport) => "complete",
+                    _ => "not established",
+                };
+                let report = CapReport::new(&CapInput {
+                    options: client.options(),
+                    outcome,
+                    began_us: None,
+                    ends,
+                    sender: client.report().sender,
+                    receiver: client.peer_report().and_then(|peer| peer.receiver).or(receiver),
+                    // Simulated hosts have no queues of their own and all the time there is.
+                    sending: Some(HostResults::default()),
+                    receiving: Some(HostResults::default()),
+                    same_clock: true,
+                    tell_anyway: false,
+                });
+                serde_json::to_string_pretty(&report)
+            }
+            (Role::Treno(treno), Some(Tool::Treno(options))) => {
+                let results = treno.results();
+                let report = TrenoReport::new(&TrenoInput {
+                    target: ends.receiver.clone(),
+                    carrier: "simulated echoes",
+                    ttl: None,
+                    options,
+                    outcome: if results.replies == 0 {
+                        TrenoOutcome::NoAnswer
+                    } else {
+                        TrenoOutcome::Complete
+                    },
+                    results,
+                    responders: vec![(ends.receiver, ProbeReply::Echo, results.echoes)],
+                    busy: None,
+                    host_bps: None,
+                    first_hop_bps: None,
+                    probe_rates: None,
+                    tell_anyway: false,
+                });
+                serde_json::to_string_pretty(&report)
+            }
+            _ => return None,
+        };
+        text.ok()
+    }
+}
