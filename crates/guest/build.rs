@@ -28,7 +28,8 @@ fn build_shim(sources: &Path, library: &Path) {
     let mut build = cc::Build::new();
     build.pic(true).opt_level(2).std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
     build.flag("-fvisibility=hidden").cargo_metadata(false);
-    let names = ["clock", "entropy", "nic", "random", "ratio", "ring", "shim", "signal", "turn", "user", "xstate"];
+    let names =
+        ["clock", "entropy", "nic", "random", "ratio", "ring", "shim", "signal", "turn", "user", "xstate"];
     let mut command = build.get_compiler().to_command();
     command.args(["-shared", "-o"]).arg(library);
     command.args(names.map(|name| sources.join(format!("{name}.c"))));
@@ -48,7 +49,9 @@ fn build_agent(package: &Path, out: &Path, target: &str) {
     // The same in any build, or debug and release results would differ.
     command.args(["--profile", "agent"]);
     // Options and wrappers of the build that this one is part of (coverage, clippy) are not for it.
-    for name in ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"] {
+    for name in
+        ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"]
+    {
         command.env_remove(name);
     }
     let options = ["-C", "target-feature=+crt-static", "-C", "relocation-model=static"];

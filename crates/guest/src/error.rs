@@ -80,7 +80,10 @@ pub enum GuestError {
         console: String,
     },
     /// No guest waits for a time, and no packet is under way.
-    #[error("all guests wait, but for nothing that will come: no timer, no packet (at {at} s of the run){}", tail(console))]
+    #[error(
+        "all guests wait, but for nothing that will come: no timer, no packet (at {at} s of the run){}",
+        tail(console)
+    )]
     Deadlock {
         /// When, in seconds of the run.
         at: f64,

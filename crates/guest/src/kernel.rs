@@ -71,8 +71,8 @@ impl Kernel {
     /// If it cannot be read, or its clock cannot be owned.
     pub fn at(path: &Path) -> Result<Self, GuestError> {
         let bytes = fs::read(path).doing(|| format!("read the guest kernel {}", path.display()))?;
-        let version = inspect(&bytes)
-            .map_err(|reason| GuestError::Unfit { path: path.to_owned(), reason })?;
+        let version =
+            inspect(&bytes).map_err(|reason| GuestError::Unfit { path: path.to_owned(), reason })?;
         let modules = Path::new(MODULES).join(&version);
         let modules = fs::read_to_string(modules.join("modules.dep"))
             .map(|text| dependencies(&text, &modules))
@@ -103,7 +103,8 @@ fn dependencies(text: &str, directory: &Path) -> BTreeMap<String, Vec<PathBuf>> 
     let line = |line: &str| {
         let (module, needs) = line.split_once(':')?;
         let name = Path::new(module).file_name()?.to_str()?.split('.').next()?.replace('-', "_");
-        let mut files: Vec<PathBuf> = needs.split_whitespace().rev().map(|file| directory.join(file)).collect();
+        let mut files: Vec<PathBuf> =
+            needs.split_whitespace().rev().map(|file| directory.join(file)).collect();
         files.push(directory.join(module));
         Some((name, files))
     };
@@ -131,14 +132,14 @@ fn inspect(bytes: &[u8]) -> Result<String, String> {
     }
     let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !imports.contains(name)).collect();
     if !missing.is_empty() {
-        return Err(format!(
-            "it does not use {}, by which its time is owned; {remedy}",
-            missing.join(", ")
-        ));
+        return Err(format!("it does not use {}, by which its time is owned; {remedy}", missing.join(", ")));
     }
     let strange: Vec<&str> = REFUSED.into_iter().filter(|name| imports.contains(name)).collect();
     if !strange.is_empty() {
-        return Err(format!("it uses {}, by which it would see the machine's time; {remedy}", strange.join(", ")));
+        return Err(format!(
+            "it uses {}, by which it would see the machine's time; {remedy}",
+            strange.join(", ")
+        ));
     }
     if !STUDIED.iter().any(|series| version.starts_with(series)) {
         return Err(format!(
@@ -173,7 +174,8 @@ mod tests {
         let text = "kernel/net/8021q/8021q.ko: kernel/net/802/mrp.ko kernel/net/802/garp.ko kernel/net/llc/llc.ko\n\
                     kernel/net/llc/llc.ko:\nkernel/net/ipv4/tcp_bic.ko:\n";
         let modules = dependencies(text, Path::new("/m"));
-        let names: Vec<_> = modules["8021q"].iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        let names: Vec<_> =
+            modules["8021q"].iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["llc.ko", "garp.ko", "mrp.ko", "8021q.ko"]);
         assert_eq!(modules["llc"], [Path::new("/m/kernel/net/llc/llc.ko")]);
         assert!(modules.contains_key("tcp_bic"));
@@ -181,7 +183,9 @@ mod tests {
 
     #[test]
     fn what_is_no_kernel_is_refused_with_the_reason() {
-        for (bytes, part) in [(&b"#!/bin/sh"[..], "no program"), (&std::fs::read("/bin/sh").unwrap(), "Linux")] {
+        for (bytes, part) in
+            [(&b"#!/bin/sh"[..], "no program"), (&std::fs::read("/bin/sh").unwrap(), "Linux")]
+        {
             let reason = inspect(bytes).unwrap_err();
             assert!(reason.contains(part) && reason.contains("user-mode-linux"), "{reason}");
         }
@@ -200,7 +204,9 @@ mod tests {
             assert_eq!(from.len(), to.len());
             let mut bytes = good.clone();
             let mut at = 0;
-            while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from.as_bytes()) {
+            while let Some(found) =
+                bytes[at..].windows(from.len()).position(|window| window == from.as_bytes())
+            {
                 at += found;
                 bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
             }

@@ -11,8 +11,8 @@
 //! Linux on x86-64 only; elsewhere this crate is empty.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-mod directory;
 pub mod dilation;
+mod directory;
 mod embedded;
 pub mod error;
 pub mod frame;

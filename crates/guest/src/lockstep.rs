@@ -113,7 +113,11 @@ impl LockStep {
     ///
     /// # Errors
     /// If one cannot be booted or set up.
-    pub fn boot(kernel: &Kernel, configs: &[MachineConfig], lookahead: TimeDelta) -> Result<Self, GuestError> {
+    pub fn boot(
+        kernel: &Kernel,
+        configs: &[MachineConfig],
+        lookahead: TimeDelta,
+    ) -> Result<Self, GuestError> {
         let mut lockstep = LockStep {
             guests: Vec::new(),
             homes: Vec::new(),
@@ -288,9 +292,8 @@ impl LockStep {
                 if time > limit {
                     break;
                 }
-                let from = parse(frame).and_then(|(vlan, datagram)| {
-                    Some((guest.by_vlan[usize::from(vlan)]?, datagram))
-                });
+                let from = parse(frame)
+                    .and_then(|(vlan, datagram)| Some((guest.by_vlan[usize::from(vlan)]?, datagram)));
                 match from {
                     Some((host, datagram)) => simulator.handle_datagram(host, datagram),
                     None => self.ignored += 1,
@@ -308,7 +311,10 @@ impl LockStep {
         let now = to_guest(at);
         let (guests, homes) = (&mut self.guests, &self.homes);
         simulator.poll_transmit(&mut |host, datagram| {
-            let Some(guest) = homes.get(host.0 as usize).and_then(|home| guests.get_mut(*home as usize)) else { return };
+            let Some(guest) = homes.get(host.0 as usize).and_then(|home| guests.get_mut(*home as usize))
+            else {
+                return;
+            };
             if guest.off {
                 return;
             }
@@ -321,7 +327,15 @@ impl LockStep {
         // Nothing reaches anyone before the next event, or before what a guest does next has had its effect.
         let event = simulator.next_event().map_or(NEVER, to_guest);
         let busy = |guest: &Guest| !guest.off && (guest.due || guest.wake <= now);
-        let acts = |guest: &Guest| if guest.off { NEVER } else if busy(guest) { now } else { guest.wake };
+        let acts = |guest: &Guest| {
+            if guest.off {
+                NEVER
+            } else if busy(guest) {
+                now
+            } else {
+                guest.wake
+            }
+        };
         let mut earliest = [NEVER; 2];
         for guest in &self.guests {
             let at = acts(guest);

@@ -87,9 +87,7 @@ impl Page {
             mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &fd, 0)
         };
         let memory = memory.doing(doing)?.cast::<Layout>();
-        let memory = NonNull::new(memory)
-            .ok_or(rustix::io::Errno::NOMEM)
-            .doing(doing)?;
+        let memory = NonNull::new(memory).ok_or(rustix::io::Errno::NOMEM).doing(doing)?;
         let page = Page { fd, memory };
         page.magic.store(MAGIC, Ordering::Relaxed);
         page.version.store(VERSION, Ordering::Relaxed);

@@ -30,7 +30,10 @@ mod tcp_info;
 fn main() {
     // Outside a guest it would mount things over the machine's own and switch it off.
     if std::process::id() != 1 || !mounts::is_guest() {
-        #[allow(clippy::print_stderr, reason = "this is all that it has to say, to whoever started it by hand")]
+        #[allow(
+            clippy::print_stderr,
+            reason = "this is all that it has to say, to whoever started it by hand"
+        )]
         {
             eprintln!("error: this is the first process of Warpline's guests; it does nothing elsewhere");
         }

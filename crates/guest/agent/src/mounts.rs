@@ -33,13 +33,7 @@ pub(crate) fn read_order() -> Result<Order, Failure> {
     serde_json::from_slice(&bytes).doing(|| "understand the order".to_owned())
 }
 
-fn attach(
-    source: &str,
-    target: &str,
-    kind: &str,
-    flags: MsFlags,
-    data: Option<&str>,
-) -> Result<(), Failure> {
+fn attach(source: &str, target: &str, kind: &str, flags: MsFlags, data: Option<&str>) -> Result<(), Failure> {
     mount(Some(source), target, Some(kind), flags, data).doing(|| format!("mount {kind} on {target}"))
 }
 
@@ -70,9 +64,13 @@ pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure
         let kind = if name == "dev/pts" { "devpts" } else { "tmpfs" };
         attach(kind, &path, kind, MsFlags::MS_NOSUID, Some(mode))?;
     }
-    for (link, target) in
-        [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx")]
-    {
+    for (link, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
         let path = place(&format!("dev/{link}"));
         if !Path::new(&path).exists() {
             symlink(target, &path).doing(|| format!("make {path}"))?;

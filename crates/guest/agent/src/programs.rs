@@ -75,7 +75,8 @@ impl Programs {
             files: Vec::new(),
             missing: Vec::new(),
         };
-        let program = |order: &ProgramOrder| Program { order: order.clone(), pid: None, report: report.clone() };
+        let program =
+            |order: &ProgramOrder| Program { order: order.clone(), pid: None, report: report.clone() };
         Programs { all: orders.iter().map(program).collect(), clock }
     }
 
@@ -107,7 +108,9 @@ impl Programs {
 
     /// Notes that a process has ended. Whether it was one of the programs.
     pub(crate) fn reaped(&mut self, pid: Pid, ending: Ending, stopping: bool) -> bool {
-        let Some(program) = self.all.iter_mut().find(|program| program.pid == Some(pid)) else { return false };
+        let Some(program) = self.all.iter_mut().find(|program| program.pid == Some(pid)) else {
+            return false;
+        };
         program.pid = None;
         program.report.ended = Some(self.clock.now());
         if !stopping {

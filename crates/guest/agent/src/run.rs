@@ -167,10 +167,8 @@ fn perform(
 /// Waits until `at`, or until a process ends.
 fn wait(clock: Clock, at: u64, children: &SigSet) {
     let span = clock.until(at);
-    let span = nix::libc::timespec {
-        tv_sec: (span / 1_000_000_000) as i64,
-        tv_nsec: (span % 1_000_000_000) as i64,
-    };
+    let span =
+        nix::libc::timespec { tv_sec: (span / 1_000_000_000) as i64, tv_nsec: (span % 1_000_000_000) as i64 };
     // SAFETY: both pointers are to values that live through the call; no information about the signal is asked for.
     unsafe { nix::libc::sigtimedwait(children.as_ref(), std::ptr::null_mut(), &raw const span) };
 }

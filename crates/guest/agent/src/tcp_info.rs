@@ -59,13 +59,7 @@ pub(crate) fn read(socket: RawFd) -> TcpInfo {
     let mut length = size_of::<Raw>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which `raw` has, and any bytes make a `Raw`.
     unsafe {
-        libc::getsockopt(
-            socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut raw).cast(),
-            &raw mut length,
-        );
+        libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut raw).cast(), &raw mut length);
     }
     TcpInfo {
         cwnd: raw.snd_cwnd,

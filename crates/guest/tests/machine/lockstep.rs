@@ -119,7 +119,11 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
     });
     assert_eq!(Some(&quiet), busy.as_ref());
     let other = outcome(2).unwrap();
-    assert_ne!((quiet.0, &quiet.2[1]), (other.0, &other.2[1]), "another seed, other initial sequence numbers");
+    assert_ne!(
+        (quiet.0, &quiet.2[1]),
+        (other.0, &other.2[1]),
+        "another seed, other initial sequence numbers"
+    );
 }
 
 #[test]
