@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and what their help texts share.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod check;
 #[cfg(target_os = "linux")]
 mod clean;
@@ -8,6 +10,9 @@ mod compare;
 mod completions;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod load;
+mod nice;
 mod oracle;
 mod report;
 mod run;
@@ -41,6 +46,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Nice(nice::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -48,10 +55,14 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
+    #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
+    #[cfg(target_os = "linux")]
+    Load(load::Args),
 }
 
 impl Command {
@@ -64,6 +75,8 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Nice(args) => nice::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
@@ -71,10 +84,14 @@ impl Command {
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]
+            Command::Calibrate(args) => calibrate::execute(&args),
+            #[cfg(target_os = "linux")]
             Command::Doctor(args) => doctor::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Load(args) => load::execute(&args),
         }
     }
 }

@@ -1,0 +1,464 @@
+//! A congestion control of `warpline-transport` behind quinn's `congestion::Controller`.
+//!
+//! What quinn tells per packet becomes one [`AckSample`] per ACK frame; an episode of congestion (RFC 9002 section 7.3.2) is one
+//! event, persistent congestion a time-out. Every algorithm counts in datagrams of the size at the start; when path MTU discovery
+//! changes the size, bytes are scaled, so that a window of one segment stays one datagram.
+//!
+//! What quinn does not have and how it is bridged:
+//! * quinn sends a datagram while `in_flight + mtu < window`: with a window below two datagrams it would send one at a time, below one
+//!   none at all. Here such a window is a gate, as in the library's TCP: a burst (TCP Nice: a pair) may leave, then the gate stays
+//!   shut for `burst / cwnd * srtt`. quinn has no timer for that, see [`gate`](super::gate).
+//! * Delay samples include what the receiver waited with its ACK: quinn subtracts that for itself only. The endpoints here ask for
+//!   short waits (the ACK frequency extension), and the ACK of a lone packet with nothing in flight behind it gives no sample.
+//!
+//! What cannot be had: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window says (the gate stays
+//! shut longer for them); the algorithm's own pacing rate is not heeded, quinn paces at 1.25 windows per RTT in bursts of up to ten
+//! datagrams; a loss that proves spurious is not undone; the number of CE marks and one-way delays are not known (LEDBAT goes by the RTT);
+//! there is no proportional rate reduction.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use quinn::congestion::{Controller as QuinnController, ControllerFactory, ControllerMetrics};
+use tokio::sync::Notify;
+use warpline_core::record::LossTrigger;
+use warpline_core::{Rate, TimeDelta, Timestamp};
+use warpline_transport::cc::{
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, Phase,
+};
+
+use super::gate::Gate;
+
+/// Segments of the initial window (RFC 9002 section 7.2).
+const INITIAL_SEGMENTS: u64 = 10;
+
+/// Gives every new connection its congestion control: for `quinn::TransportConfig::congestion_controller_factory`.
+#[derive(Clone, Copy, Debug)]
+pub struct Factory {
+    algorithm: Algorithm,
+}
+
+impl Factory {
+    /// Connections that use `algorithm`.
+    pub const fn new(algorithm: Algorithm) -> Self {
+        Factory { algorithm }
+    }
+}
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn QuinnController> {
+        Box::new(Bridge(Arc::new(Shared {
+            state: Mutex::new(State::new(&self.algorithm, now, current_mtu)),
+            changed: Notify::new(),
+        })))
+    }
+}
+
+/// What quinn holds. Clones share the state: a path that a NAT moved goes on with the same window.
+#[derive(Clone, Debug)]
+struct Bridge(Arc<Shared>);
+
+/// One connection's congestion control, seen from the connection and from its [`Keeper`](super::Keeper).
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Told whenever the gate shuts.
+    pub(super) changed: Notify,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is consistent after every call: a panic elsewhere is no reason to stop sending.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The congestion control of a connection, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// Congestion window in bytes; may be below one datagram.
+    pub cwnd: u64,
+    /// Slow-start threshold in bytes; `u64::MAX` while unset.
+    pub ssthresh: u64,
+    /// Bytes of a full datagram.
+    pub mtu: u64,
+    /// Smallest RTT seen; zero before the first sample.
+    pub min_rtt: TimeDelta,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: TimeDelta,
+    /// Bytes acknowledged.
+    pub delivered: u64,
+    /// Bytes declared lost.
+    pub lost: u64,
+    /// When the gate of a window below two datagrams opens, in time since the connection's start; none while it is open.
+    pub shut_until: Option<Timestamp>,
+}
+
+/// The shared state of a quinn connection that was made with a [`Factory`].
+pub(super) fn shared(connection: &quinn::Connection) -> Option<Arc<Shared>> {
+    within(connection.congestion_state())
+}
+
+/// What is behind a controller that quinn holds, if it is ours.
+pub(super) fn within(controller: Box<dyn QuinnController>) -> Option<Arc<Shared>> {
+    controller.into_any().downcast::<Bridge>().ok().map(|bridge| bridge.0)
+}
+
+/// What was known when a packet left.
+#[derive(Clone, Copy, Debug)]
+struct SentAt {
+    at: Timestamp,
+    delivered: u64,
+    delivered_at: Timestamp,
+    first_at: Timestamp,
+}
+
+/// The acknowledgements of one ACK frame, while they come in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    acked: u64,
+    packets: u64,
+    newest: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    cc: Controller,
+    epoch: Instant,
+    /// Bytes of a segment as the algorithm counts, and of a datagram now.
+    mss: u64,
+    mtu: u64,
+    /// In the algorithm's bytes, all of them.
+    sent: u64,
+    delivered: u64,
+    lost: u64,
+    in_flight: u64,
+    delivered_at: Timestamp,
+    first_at: Timestamp,
+    last_sent_at: Timestamp,
+    unacked: VecDeque<SentAt>,
+    batch: Batch,
+    srtt: TimeDelta,
+    min_rtt: TimeDelta,
+    /// The episode's start and kind: losses of what was sent before are no new congestion.
+    episode: Option<(Timestamp, Phase)>,
+    gate: Gate,
+}
+
+impl State {
+    fn new(algorithm: &Algorithm, epoch: Instant, mtu: u16) -> Self {
+        let mss = u64::from(mtu);
+        let config = CcConfig { mss, initial_window: INITIAL_SEGMENTS * mss, initial_ssthresh: u64::MAX };
+        State {
+            cc: algorithm.build(&config),
+            epoch,
+            mss,
+            mtu: mss,
+            sent: 0,
+            delivered: 0,
+            lost: 0,
+            in_flight: 0,
+            delivered_at: Timestamp::ZERO,
+            first_at: Timestamp::ZERO,
+            last_sent_at: Timestamp::ZERO,
+            unacked: VecDeque::new(),
+            batch: Batch::default(),
+            srtt: TimeDelta::ZERO,
+            min_rtt: TimeDelta::ZERO,
+            episode: None,
+            gate: Gate::default(),
+        }
+    }
+
+    fn time(&self, now: Instant) -> Timestamp {
+        let nanos = now.saturating_duration_since(self.epoch).as_nanos();
+        Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes on the wire as the algorithm counts them.
+    fn counted(&self, wire: u64) -> u64 {
+        scale(wire, self.mss, self.mtu)
+    }
+
+    fn burst(&self) -> u64 {
+        u64::from(self.cc.min_burst().max(1)) * self.mss
+    }
+
+    /// Whether the window is one for the gate.
+    fn is_small(&self) -> bool {
+        self.cc.cwnd() < self.burst() && !self.srtt.is_zero()
+    }
+
+    /// What quinn is to take for the window: it sends while `in_flight + mtu` is below.
+    fn window(&self) -> u64 {
+        let allowed = match (self.is_small(), self.gate.is_shut()) {
+            (true, true) => return 1,
+            (true, false) => self.burst(),
+            // Before the first RTT sample there is nothing to reckon a gate by: the handshake may leave.
+            (false, _) => self.cc.cwnd().max(2 * self.mss),
+        };
+        scale(allowed, self.mtu, self.mss).saturating_add(1)
+    }
+
+    /// Returns whether the gate shut.
+    fn on_sent(&mut self, now: Timestamp, wire: u64) -> bool {
+        let bytes = self.counted(wire);
+        if self.in_flight == 0 {
+            let (idle, rto) = (now.saturating_since(self.last_sent_at), self.rto());
+            // The waits of the gate are none of the program's: nothing is forgotten for them.
+            if self.sent > 0 && idle > rto && !self.is_small() {
+                self.cc.on_idle(now, idle, rto);
+            }
+            self.first_at = now;
+            self.delivered_at = now;
+        }
+        self.last_sent_at = now;
+        self.sent = self.sent.saturating_add(bytes);
+        self.in_flight = self.in_flight.saturating_add(bytes);
+        self.unacked.push_back(SentAt {
+            at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_at: self.first_at,
+        });
+        self.cc.on_sent(now, bytes, self.in_flight);
+        if !self.is_small() {
+            self.gate.reset();
+            return false;
+        }
+        self.gate.on_sent(now, bytes, self.burst(), self.mss, self.cc.cwnd(), self.srtt)
+    }
+
+    /// Retransmission time-out for the judgement of idle times (RFC 9002 section 6.2.1, without the variance).
+    fn rto(&self) -> TimeDelta {
+        if self.srtt.is_zero() { TimeDelta::from_secs(1) } else { self.srtt * 2 + TimeDelta::from_millis(25) }
+    }
+
+    fn on_acked(&mut self, sent: Timestamp, wire: u64, srtt: TimeDelta, min_rtt: TimeDelta) {
+        self.batch.acked = self.batch.acked.saturating_add(self.counted(wire));
+        self.batch.packets += 1;
+        self.batch.newest = Some(self.batch.newest.map_or(sent, |newest| newest.max(sent)));
+        self.srtt = srtt;
+        self.min_rtt = min_rtt;
+    }
+
+    fn on_end_acks(&mut self, now: Timestamp, in_flight: u64, app_limited: bool) {
+        let Batch { acked, packets, newest } = std::mem::take(&mut self.batch);
+        let after = self.counted(in_flight);
+        self.in_flight = after;
+        let Some(newest) = newest else { return };
+        let rtt = now.saturating_since(newest);
+        // A receiver that has only one packet waits for a second before it answers. That wait is no queue.
+        let waited = packets == 1 && after == 0 && self.delivered > 0 && rtt > self.min_rtt;
+        // quinn's estimate of the smoothed RTT follows after this call; before the first sample it is a guess.
+        if self.delivered == 0 {
+            (self.srtt, self.min_rtt) = (rtt, rtt);
+        }
+        self.min_rtt = self.min_rtt.min(rtt);
+        // The newest that was sent no later stays: packets that left together are one entry, probes of the MTU have none.
+        while self.unacked.get(1).is_some_and(|sent| sent.at <= newest) {
+            self.unacked.pop_front();
+        }
+        let at = self.unacked.front().copied().filter(|sent| sent.at <= newest);
+        let phase = self.phase_at(now, newest);
+        self.delivered = self.delivered.saturating_add(acked);
+        self.delivered_at = now;
+        let rate = at.and_then(|sent| {
+            // The slower of sending and acknowledging, as in draft-cheng-iccrg-delivery-rate-estimation.
+            let sending = sent.at.saturating_since(sent.first_at);
+            let acking = now.saturating_since(sent.delivered_at);
+            let span = sending.max(acking).as_secs_f64();
+            let bits = 8.0 * (self.delivered - sent.delivered) as f64;
+            (span > 0.0).then(|| Rate::from_bps((bits / span) as u64))
+        });
+        self.first_at = newest;
+        self.cc.on_ack(&AckSample {
+            now,
+            acked,
+            mss: self.mss,
+            rtt: (!waited).then_some(rtt),
+            srtt: self.srtt,
+            min_rtt: self.min_rtt,
+            one_way_delay: None,
+            delivery_rate: rate,
+            delivered: self.delivered,
+            prior_delivered: at.map_or(self.delivered - acked, |sent| sent.delivered),
+            prior_in_flight: after.saturating_add(acked),
+            in_flight: after,
+            next_seq: self.sent,
+            ack: self.sent.saturating_sub(after),
+            ce: 0,
+            cwnd_limited: !app_limited,
+            phase,
+        });
+    }
+
+    /// The phase in which an acknowledgement of a packet sent at `sent` falls; the first that was sent after an episode's start ends it.
+    fn phase_at(&mut self, now: Timestamp, sent: Timestamp) -> Phase {
+        match self.episode {
+            Some((start, phase)) if sent <= start => phase,
+            Some(_) => {
+                self.episode = None;
+                self.cc.on_recovery_exit(now);
+                Phase::Open
+            }
+            None => Phase::Open,
+        }
+    }
+
+    fn on_congestion_event(&mut self, now: Timestamp, sent: Timestamp, persistent: bool, lost: u64) {
+        let in_flight = self.in_flight;
+        let lost = self.counted(lost);
+        self.lost = self.lost.saturating_add(lost);
+        self.in_flight = in_flight.saturating_sub(lost);
+        let known = self.episode.is_some_and(|(start, _)| sent <= start);
+        if known && !persistent {
+            return;
+        }
+        let trigger = match (persistent, lost) {
+            (true, _) => LossTrigger::Rto,
+            (false, 0) => LossTrigger::Ecn,
+            (false, _) => LossTrigger::Rack,
+        };
+        let event = CongestionEvent {
+            now,
+            trigger,
+            in_flight,
+            mss: self.mss,
+            min_rtt: self.min_rtt,
+            srtt: self.srtt,
+        };
+        let phase = match trigger {
+            LossTrigger::Rto => Phase::Loss,
+            LossTrigger::Ecn => Phase::Cwr,
+            _ => Phase::Recovery,
+        };
+        self.episode = Some((now, phase));
+        if persistent {
+            self.cc.on_rto(&event);
+        } else {
+            self.cc.on_congestion_event(&event);
+        }
+    }
+
+    /// When the gate is to be opened, if it is shut.
+    pub(super) fn opens_at(&self) -> Option<Instant> {
+        let at = self.gate.opens_at()?;
+        self.epoch.checked_add(std::time::Duration::from_nanos(at.as_nanos()))
+    }
+
+    /// Opens the gate if its time has come.
+    pub(super) fn open(&mut self, now: Instant) -> bool {
+        let now = self.time(now);
+        self.gate.open(now)
+    }
+
+    pub(super) fn view(&self) -> View {
+        let wire = |bytes| scale(bytes, self.mtu, self.mss);
+        let ssthresh = self.cc.ssthresh();
+        View {
+            algorithm: self.cc.name(),
+            cwnd: wire(self.cc.cwnd()),
+            ssthresh: if ssthresh == u64::MAX { ssthresh } else { wire(ssthresh) },
+            mtu: self.mtu,
+            min_rtt: self.min_rtt,
+            srtt: self.srtt,
+            delivered: wire(self.delivered),
+            lost: wire(self.lost),
+            shut_until: self.gate.opens_at().filter(|_| self.is_small()),
+        }
+    }
+}
+
+/// `bytes * to / from`, without overflow.
+fn scale(bytes: u64, to: u64, from: u64) -> u64 {
+    if to == from {
+        return bytes;
+    }
+    u64::try_from(u128::from(bytes) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
+}
+
+fn delta(duration: std::time::Duration) -> TimeDelta {
+    TimeDelta::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl QuinnController for Bridge {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        let mut state = self.0.state();
+        let now = state.time(now);
+        if state.on_sent(now, bytes) {
+            drop(state);
+            self.0.changed.notify_one();
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        _now: Instant,
+        sent: Instant,
+        bytes: u64,
+        _app_limited: bool,
+        rtt: &quinn_proto::RttEstimator,
+    ) {
+        let mut state = self.0.state();
+        let sent = state.time(sent);
+        state.on_acked(sent, bytes, delta(rtt.get()), delta(rtt.min()));
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        _largest_packet_num_acked: Option<u64>,
+    ) {
+        let mut state = self.0.state();
+        let now = state.time(now);
+        state.on_end_acks(now, in_flight, app_limited);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        let mut state = self.0.state();
+        let (now, sent) = (state.time(now), state.time(sent));
+        state.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.0.state().mtu = u64::from(new_mtu).max(1);
+    }
+
+    fn window(&self) -> u64 {
+        self.0.state().window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let view = self.0.state().view();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = view.cwnd;
+        metrics.ssthresh = (view.ssthresh != u64::MAX).then_some(view.ssthresh);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn QuinnController> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        let state = self.0.state();
+        INITIAL_SEGMENTS * state.mtu
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,532 @@
+//! Blocking clients, servers, connections and streams over quinn, for programs without a runtime of their own.
+//!
+//! A client or a server brings its own small tokio runtime; calls block the calling thread and must not be made from inside another
+//! runtime. Streams are [`io::Read`] and [`io::Write`]. A connection closes when its last handle (streams are handles too) goes; data
+//! that must arrive is to be confirmed by the other end first.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
+use rustls::pki_types::CertificateDer;
+use tokio::runtime::Runtime;
+use warpline_transport::cc::{Algorithm, NiceParams};
+
+use super::congestion::{Factory, View};
+use super::gate::Keeper;
+use super::identity::{Identity, PublicKey, Trust};
+use super::tls;
+
+/// TLS alert `unknown_ca` (RFC 8446 section 6) as a QUIC error (RFC 9001 section 4.8): the key is not on the list.
+const UNTRUSTED: u64 = 0x100 + 48;
+
+/// How connections behave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Congestion control of what this end sends. Default: TCP Nice.
+    pub algorithm: Algorithm,
+    /// Bytes that may be unacknowledged or unread on a connection. Default 8 MiB: 670 Mbit/s at an RTT of 100 ms.
+    pub buffer: u32,
+    /// A connection is given up after so long without a packet from the other end. Default 30 s.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            algorithm: Algorithm::Nice(NiceParams::default()),
+            buffer: 8 << 20,
+            idle_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Settings {
+    /// The default with another algorithm.
+    pub fn with(algorithm: Algorithm) -> Self {
+        Settings { algorithm, ..Settings::default() }
+    }
+
+    /// The same for quinn: for endpoints that a program builds itself. A [`Keeper`] has to be attached with `buffer` as send window.
+    pub fn transport(&self) -> TransportConfig {
+        let mut config = TransportConfig::default();
+        let mut acks = AckFrequencyConfig::default();
+        // A lone packet's ACK waits this long at most: the wait would pass for a queue.
+        acks.max_ack_delay(Some(Duration::from_millis(5)));
+        let idle = VarInt::from_u64(u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX))
+            .unwrap_or(VarInt::MAX);
+        config
+            .congestion_controller_factory(Arc::new(Factory::new(self.algorithm)))
+            .ack_frequency_config(Some(acks))
+            .stream_receive_window(VarInt::from_u32(self.buffer))
+            .receive_window(VarInt::from_u32(self.buffer).max(VarInt::from_u32(1 << 20)))
+            .send_window(u64::from(self.buffer))
+            .max_idle_timeout(Some(idle.into()))
+            .keep_alive_interval(Some(self.idle_timeout / 4));
+        config
+    }
+}
+
+/// Why a connection could not be had, or broke.
+#[derive(Debug, thiserror::Error)]
+pub enum QuicError {
+    /// An address that does not resolve.
+    #[error("`{address}` is no address: {problem}; write host:port")]
+    Address {
+        /// The address.
+        address: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The socket cannot be had.
+    #[error("cannot open a UDP socket on {address}: {source}")]
+    Socket {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The other end shows a key that is not on our list.
+    #[error("{remote} shows a key that is not trusted here")]
+    Untrusted {
+        /// The other end.
+        remote: SocketAddr,
+    },
+    /// The other end does not have our key on its list.
+    #[error("{remote} does not trust our key")]
+    Refused {
+        /// The other end.
+        remote: SocketAddr,
+    },
+    /// Nothing came from the other end.
+    #[error("{remote} does not answer")]
+    Silent {
+        /// The other end.
+        remote: SocketAddr,
+    },
+    /// The connection broke for another reason.
+    #[error("the connection with {remote} broke: {problem}")]
+    Broken {
+        /// The other end.
+        remote: SocketAddr,
+        /// What quinn says.
+        problem: String,
+    },
+    /// The other end closed the connection, with a reason.
+    #[error("{remote} closed the connection: {reason}")]
+    Closed {
+        /// The other end.
+        remote: SocketAddr,
+        /// The code that it gave.
+        code: u64,
+        /// The text that it gave.
+        reason: String,
+    },
+    /// The system or the TLS library cannot.
+    #[error("QUIC cannot be set up: {0}")]
+    Setup(String),
+}
+
+impl QuicError {
+    fn lost(remote: SocketAddr, error: &ConnectionError) -> Self {
+        match error {
+            ConnectionError::TimedOut => QuicError::Silent { remote },
+            ConnectionError::TransportError(error) if u64::from(error.code) == UNTRUSTED => {
+                QuicError::Untrusted { remote }
+            }
+            ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == UNTRUSTED => {
+                QuicError::Refused { remote }
+            }
+            ConnectionError::ApplicationClosed(close) => QuicError::Closed {
+                remote,
+                code: close.error_code.into_inner(),
+                reason: String::from_utf8_lossy(&close.reason).into_owned(),
+            },
+            other => QuicError::Broken { remote, problem: other.to_string() },
+        }
+    }
+}
+
+impl From<QuicError> for io::Error {
+    fn from(error: QuicError) -> Self {
+        let kind = match &error {
+            QuicError::Silent { .. } => io::ErrorKind::TimedOut,
+            QuicError::Untrusted { .. } | QuicError::Refused { .. } => io::ErrorKind::PermissionDenied,
+            QuicError::Address { .. } => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::ConnectionAborted,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// An endpoint and what runs it.
+struct Base {
+    /// Taken apart in `drop` only.
+    runtime: Option<Runtime>,
+    endpoint: quinn::Endpoint,
+    settings: Settings,
+}
+
+impl fmt::Debug for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Base").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Base {
+    fn bind(
+        address: SocketAddr,
+        server: Option<quinn::ServerConfig>,
+        settings: &Settings,
+    ) -> Result<Arc<Self>, QuicError> {
+        let socket = |source| QuicError::Socket { address, source };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("quic")
+            .enable_all()
+            .build()
+            .map_err(|error| QuicError::Setup(error.to_string()))?;
+        let udp = UdpSocket::bind(address).map_err(socket)?;
+        let guard = runtime.enter();
+        let endpoint = quinn::Endpoint::new(EndpointConfig::default(), server, udp, Arc::new(TokioRuntime))
+            .map_err(socket)?;
+        drop(guard);
+        Ok(Arc::new(Base { runtime: Some(runtime), endpoint, settings: *settings }))
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        // `runtime` is there until `drop`.
+        #[expect(clippy::expect_used, reason = "it is taken in drop only")]
+        self.runtime.as_ref().expect("the runtime lives as long as this").block_on(future)
+    }
+
+    fn connection(self: &Arc<Self>, connection: quinn::Connection) -> Connection {
+        let _guard = self.runtime.as_ref().map(Runtime::enter);
+        let keeper = Keeper::attach(&connection, u64::from(self.settings.buffer));
+        Connection(Arc::new(Held { base: self.clone(), connection, keeper }))
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            // Waiting is not allowed in here.
+            runtime.shutdown_background();
+            return;
+        }
+        // What says goodbye to the other ends may leave first.
+        self.endpoint.close(VarInt::from_u32(0), b"");
+        let idle =
+            async { tokio::time::timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
+        let _ = runtime.block_on(idle);
+        runtime.shutdown_timeout(Duration::from_millis(500));
+    }
+}
+
+fn resolve(address: &str) -> Result<SocketAddr, QuicError> {
+    let wrong = |problem: String| QuicError::Address { address: address.to_owned(), problem };
+    let mut found = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    found.next().ok_or_else(|| wrong("it has none".to_owned()))
+}
+
+/// Opens connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    base: Arc<Base>,
+    config: quinn::ClientConfig,
+}
+
+impl Client {
+    /// A client that shows `identity` and accepts servers with a key of `trust`.
+    ///
+    /// # Errors
+    /// If there is no socket to be had.
+    pub fn new(identity: &Identity, trust: &Trust, settings: &Settings) -> Result<Self, QuicError> {
+        let setup = |error: &dyn fmt::Display| QuicError::Setup(error.to_string());
+        let tls = tls::client(identity, trust).map_err(|error| setup(&error))?;
+        let tls = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
+        let mut config = quinn::ClientConfig::new(Arc::new(tls));
+        config.transport_config(Arc::new(settings.transport()));
+        // Of both families where the machine has them.
+        let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
+        let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
+        let base = Base::bind(both, None, settings).or_else(|_| Base::bind(four, None, settings))?;
+        Ok(Client { base, config })
+    }
+
+    /// Connects to `address`, "host:port".
+    ///
+    /// # Errors
+    /// If it does not answer, or shows a key that is not trusted. That it does not trust ours shows in the first use of the connection.
+    pub fn connect(&self, address: &str) -> Result<Connection, QuicError> {
+        let remote = resolve(address)?;
+        let local = self.base.endpoint.local_addr().ok();
+        let target = match (remote, local) {
+            (SocketAddr::V4(four), Some(SocketAddr::V6(_))) => {
+                SocketAddr::from((four.ip().to_ipv6_mapped(), four.port()))
+            }
+            _ => remote,
+        };
+        // quinn begins with tasks of its own, for which it looks for the runtime.
+        let connecting = self
+            .base
+            .block_on(async { self.base.endpoint.connect_with(self.config.clone(), target, "warpline") });
+        let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
+        let connected = self.base.block_on(connecting).map_err(|error| QuicError::lost(remote, &error))?;
+        Ok(self.base.connection(connected))
+    }
+}
+
+/// Accepts connections.
+#[derive(Debug)]
+pub struct Server {
+    base: Arc<Base>,
+    incoming: Mutex<Receiver<Result<quinn::Connection, QuicError>>>,
+}
+
+impl Server {
+    /// Listens on `address`, "address:port" ("0.0.0.0:4433", "[::]:4433"), shows `identity` and accepts clients with a key of `trust`.
+    ///
+    /// # Errors
+    /// If the address is none of this machine, or taken.
+    pub fn bind(
+        address: &str,
+        identity: &Identity,
+        trust: &Trust,
+        settings: &Settings,
+    ) -> Result<Self, QuicError> {
+        let setup = |error: &dyn fmt::Display| QuicError::Setup(error.to_string());
+        let tls = tls::server(identity, trust).map_err(|error| setup(&error))?;
+        let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
+        let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
+        config.transport_config(Arc::new(settings.transport()));
+        let base = Base::bind(resolve(address)?, Some(config), settings)?;
+        let (to, incoming) = channel();
+        let endpoint = base.endpoint.clone();
+        if let Some(runtime) = &base.runtime {
+            runtime.spawn(async move {
+                while let Some(one) = endpoint.accept().await {
+                    tokio::spawn(shake_hands(one, to.clone()));
+                }
+            });
+        }
+        Ok(Server { base, incoming: Mutex::new(incoming) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.base.endpoint.local_addr()
+    }
+
+    /// The next connection; none when `patience` is over. Somebody who was turned away is an error, after which the server goes on.
+    ///
+    /// # Errors
+    /// If somebody could not be let in: an untrusted key, or a handshake that broke.
+    pub fn accept(&self, patience: Duration) -> Result<Option<Connection>, QuicError> {
+        let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        match incoming.recv_timeout(patience) {
+            Ok(Ok(connection)) => Ok(Some(self.base.connection(connection))),
+            Ok(Err(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+        }
+    }
+}
+
+async fn shake_hands(one: quinn::Incoming, to: Sender<Result<quinn::Connection, QuicError>>) {
+    let remote = one.remote_address();
+    let outcome = async { one.accept()?.await }.await;
+    // Nobody listens any more: the server is gone.
+    let _ = to.send(outcome.map_err(|error| QuicError::lost(remote, &error)));
+}
+
+struct Held {
+    base: Arc<Base>,
+    connection: quinn::Connection,
+    keeper: Option<Keeper>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The keeper has a handle too, which must not keep the connection open.
+        self.keeper = None;
+        self.connection.close(VarInt::from_u32(0), b"");
+    }
+}
+
+/// A connection with a peer whose key is known. Clones are the same connection.
+#[derive(Clone)]
+pub struct Connection(Arc<Held>);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.remote_address()).finish()
+    }
+}
+
+impl Connection {
+    /// Opens a stream in both directions.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub fn open(&self) -> Result<(SendStream, RecvStream), QuicError> {
+        let pair = self.0.base.block_on(self.0.connection.open_bi());
+        self.streams(pair)
+    }
+
+    /// The next stream that the peer opens.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub fn accept(&self) -> Result<(SendStream, RecvStream), QuicError> {
+        let pair = self.0.base.block_on(self.0.connection.accept_bi());
+        self.streams(pair)
+    }
+
+    fn streams(
+        &self,
+        pair: Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>,
+    ) -> Result<(SendStream, RecvStream), QuicError> {
+        let (send, receive) = pair.map_err(|error| self.lost(&error))?;
+        Ok((
+            SendStream { stream: send, finished: false, connection: self.clone() },
+            RecvStream { stream: receive, connection: self.clone() },
+        ))
+    }
+
+    fn lost(&self, error: &ConnectionError) -> QuicError {
+        QuicError::lost(self.remote_address(), error)
+    }
+
+    /// Why the connection is gone; none while it is there.
+    pub fn close_reason(&self) -> Option<QuicError> {
+        self.0.connection.close_reason().map(|error| self.lost(&error))
+    }
+
+    /// Closes the connection at once, whatever is still under way, and tells the peer `code` and `reason`.
+    pub fn close(&self, code: u32, reason: &str) {
+        self.0.connection.close(VarInt::from_u32(code), reason.as_bytes());
+    }
+
+    /// The peer's address.
+    pub fn remote_address(&self) -> SocketAddr {
+        let address = self.0.connection.remote_address();
+        SocketAddr::new(address.ip().to_canonical(), address.port())
+    }
+
+    /// The peer's key.
+    pub fn peer(&self) -> Option<PublicKey> {
+        let shown = self.0.connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+        PublicKey::from_spki(shown.first()?.as_ref())
+    }
+
+    /// The congestion control of what this end sends.
+    pub fn congestion(&self) -> Option<View> {
+        self.0.keeper.as_ref().map(Keeper::view)
+    }
+
+    /// What quinn counts.
+    pub fn stats(&self) -> quinn::ConnectionStats {
+        self.0.connection.stats()
+    }
+}
+
+/// The sending half of a stream. Dropped before [`finish`](Self::finish), it is reset: the peer sees an error, never a shorter stream.
+pub struct SendStream {
+    stream: quinn::SendStream,
+    finished: bool,
+    connection: Connection,
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SendStream").field(&self.stream.id()).finish()
+    }
+}
+
+impl SendStream {
+    /// Says that this was all.
+    ///
+    /// # Errors
+    /// If it was said before.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.finished = true;
+        self.stream.finish().map_err(io::Error::other)
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Write for SendStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let SendStream { stream, connection, .. } = self;
+        connection.0.base.block_on(stream.write(bytes)).map_err(|error| match error {
+            quinn::WriteError::ConnectionLost(error) => connection.lost(&error).into(),
+            quinn::WriteError::Stopped(_) => {
+                io::Error::new(io::ErrorKind::BrokenPipe, "the other end stopped the stream")
+            }
+            other => io::Error::other(other),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing is to be reset on a connection that is gone.
+            let _ = self.stream.reset(VarInt::from_u32(0));
+        }
+    }
+}
+
+/// The receiving half of a stream.
+pub struct RecvStream {
+    stream: quinn::RecvStream,
+    connection: Connection,
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RecvStream").field(&self.stream.id()).finish()
+    }
+}
+
+impl RecvStream {
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Read for RecvStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let RecvStream { stream, connection } = self;
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let read = connection.0.base.block_on(stream.read(buffer)).map_err(|error| match error {
+            quinn::ReadError::ConnectionLost(error) => connection.lost(&error).into(),
+            quinn::ReadError::Reset(_) => {
+                io::Error::new(io::ErrorKind::ConnectionReset, "the other end gave the stream up")
+            }
+            other => io::Error::other(other),
+        })?;
+        Ok(read.unwrap_or(0))
+    }
+}

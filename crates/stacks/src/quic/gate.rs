@@ -1,0 +1,160 @@
+//! Windows below two datagrams: a burst, then a shut gate (TCP Nice section 4: pairs).
+//!
+//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as what left takes at `cwnd / srtt`. What
+//! leaves through the shut gate all the same (loss probes, ACKs) counts towards the next burst.
+//!
+//! quinn asks for the window without saying what time it is, and sleeps when the window allows nothing until a packet or one of its own
+//! timers comes. So whoever drives the connection has to open the gate and wake quinn: a [`Keeper`] does both.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinHandle;
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::congestion::{self, Shared, View};
+
+/// The gate of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gate {
+    shut_until: Option<Timestamp>,
+    /// Bytes that left since it opened, or were owed from before.
+    left: u64,
+}
+
+impl Gate {
+    pub(super) fn is_shut(&self) -> bool {
+        self.shut_until.is_some()
+    }
+
+    pub(super) fn opens_at(&self) -> Option<Timestamp> {
+        self.shut_until
+    }
+
+    /// The window is too large for a gate.
+    pub(super) fn reset(&mut self) {
+        *self = Gate::default();
+    }
+
+    /// `bytes` left. Returns whether that shut the gate.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Timestamp,
+        bytes: u64,
+        burst: u64,
+        mss: u64,
+        cwnd: u64,
+        srtt: TimeDelta,
+    ) -> bool {
+        self.left = self.left.saturating_add(bytes);
+        // Less than half a segment is not worth waiting for: headers and coalesced frames leave such remains.
+        if self.is_shut() || self.left + mss / 2 <= burst {
+            return false;
+        }
+        let left = std::mem::take(&mut self.left);
+        let nanos = u128::from(srtt.as_nanos()) * u128::from(left) / u128::from(cwnd.max(1));
+        self.shut_until = Some(now + TimeDelta::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
+        true
+    }
+
+    /// Opens it if its time has come; returns whether it opened.
+    pub(super) fn open(&mut self, now: Timestamp) -> bool {
+        let due = self.shut_until.is_some_and(|until| now >= until);
+        if due {
+            self.shut_until = None;
+        }
+        due
+    }
+}
+
+/// Opens a connection's gate when it is time, and wakes quinn.
+///
+/// It holds the connection: close the connection, or drop the keeper, to let go of it.
+#[derive(Debug)]
+pub struct Keeper {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Keeper {
+    /// Keeps the gate of `connection`, which was made with a [`Factory`](super::Factory); none if it was made without. Without a keeper a
+    /// window below two datagrams stalls until a loss probe or a keep-alive packet of the peer.
+    ///
+    /// `send_window` is what the connection's `TransportConfig::send_window` was given: setting it anew is what wakes quinn.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn attach(connection: &quinn::Connection, send_window: u64) -> Option<Keeper> {
+        let shared = congestion::shared(connection)?;
+        let task = tokio::spawn(keep(connection.clone(), shared.clone(), send_window));
+        Some(Keeper { shared, task })
+    }
+
+    /// The congestion control as it is now.
+    pub fn view(&self) -> View {
+        self.shared.state().view()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn keep(connection: quinn::Connection, shared: Arc<Shared>, send_window: u64) {
+    loop {
+        let opens = shared.state().opens_at();
+        let wait = async {
+            match opens {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => shared.changed.notified().await,
+            }
+        };
+        tokio::select! {
+            () = wait => {}
+            _ = connection.closed() => return,
+        }
+        if shared.state().open(now()) {
+            connection.set_send_window(send_window);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: the gate's time is that of real sockets")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRTT: TimeDelta = TimeDelta::from_millis(50);
+
+    #[test]
+    fn a_sixteenth_of_a_segment_sends_a_pair_every_32_round_trips() {
+        let mut gate = Gate::default();
+        let start = Timestamp::from_secs(1);
+        assert!(!gate.on_sent(start, 1200, 2400, 1200, 75, SRTT));
+        assert!(gate.on_sent(start, 1200, 2400, 1200, 75, SRTT));
+        assert_eq!(gate.opens_at(), Some(start + SRTT * 32));
+        assert!(!gate.open(start + SRTT * 31));
+        assert!(gate.open(start + SRTT * 32));
+        assert!(!gate.is_shut());
+    }
+
+    #[test]
+    fn what_leaves_through_the_shut_gate_is_owed() {
+        let mut gate = Gate::default();
+        let start = Timestamp::from_secs(1);
+        gate.on_sent(start, 2400, 2400, 1200, 1200, SRTT);
+        assert_eq!(gate.opens_at(), Some(start + SRTT * 2));
+        // A probe: it neither moves the opening nor is it forgotten.
+        assert!(!gate.on_sent(start + SRTT, 1200, 2400, 1200, 1200, SRTT));
+        let opened = start + SRTT * 2;
+        assert!(gate.open(opened));
+        assert!(gate.on_sent(opened, 1200, 2400, 1200, 1200, SRTT), "one was a whole burst with the probe");
+        assert_eq!(gate.opens_at(), Some(opened + SRTT * 2));
+    }
+}

@@ -1,0 +1,303 @@
+//! Keys: who a program is, and whom it trusts.
+//!
+//! An identity is an Ed25519 key pair in a file (PKCS#8, PEM). The public half is one line of text, `ed25519:` and 43 characters, and stands in a
+//! list of trusted keys. Both ends of a connection prove that they hold a key of the other's list (TLS 1.3 with raw public keys, RFC 7250): no
+//! names, no certificates, no dates. The same file on all machines makes a shared secret; a file each lets every machine be told apart.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::sign::SigningKey;
+use subtle::ConstantTimeEq as _;
+
+/// What stands before a public key.
+const PREFIX: &str = "ed25519:";
+
+/// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to the key's 32 bytes.
+const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("cannot {action} the key file {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file holds no key.
+    #[error("{} holds no Ed25519 secret key in PEM (PKCS#8); make one with `warpline replicate keygen`", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others may read the file.
+    #[error("{} can be read by others than its owner; a secret key must not be: chmod 600 {}", path.display(), path.display())]
+    Readable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not a public key.
+    #[error(
+        "{}line {line}: `{text}` is not a public key; one looks like {PREFIX} and 43 letters, digits, `-` or `_`",
+        place(path)
+    )]
+    NoPublicKey {
+        /// The file, if it stands in one.
+        path: Option<PathBuf>,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// A list without a key.
+    #[error("{} lists no public key: nobody would be trusted", path.display())]
+    Nobody {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system gives no randomness, or the like.
+    #[error("cannot make a key: the system's random numbers failed")]
+    Random,
+}
+
+fn place(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(String::new, |path| format!("{}, ", path.display()))
+}
+
+/// A public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// The key in SubjectPublicKeyInfo form, as TLS carries it; none if it is of another kind.
+    pub(super) fn from_spki(spki: &[u8]) -> Option<Self> {
+        let key = spki.strip_prefix(&SPKI_HEAD)?;
+        Some(PublicKey(key.try_into().ok()?))
+    }
+
+    pub(super) fn spki(&self) -> Vec<u8> {
+        [&SPKI_HEAD[..], &self.0].concat()
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let wrong = || KeyError::NoPublicKey { path: None, line: 1, text: text.to_owned() };
+        let key = text.trim().strip_prefix(PREFIX).ok_or_else(wrong)?;
+        let bytes = URL_SAFE_NO_PAD.decode(key).map_err(|_| wrong())?;
+        Ok(PublicKey(bytes.try_into().map_err(|_| wrong())?))
+    }
+}
+
+/// A key pair: who this program is.
+#[derive(Clone)]
+pub struct Identity {
+    public: PublicKey,
+    signing: Arc<dyn SigningKey>,
+}
+
+impl fmt::Debug for Identity {
+    /// The public half only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.public).finish()
+    }
+}
+
+impl Identity {
+    /// A new key pair, in this process only.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn generate() -> Result<Self, KeyError> {
+        Self::from_pkcs8(Self::fresh()?.as_ref()).ok_or(KeyError::Random)
+    }
+
+    fn fresh() -> Result<ring::pkcs8::Document, KeyError> {
+        Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| KeyError::Random)
+    }
+
+    fn from_pkcs8(der: &[u8]) -> Option<Self> {
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok()?;
+        let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
+        let signing = rustls::crypto::ring::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(der)).ok()?;
+        Some(Identity { public, signing })
+    }
+
+    /// Makes a key pair and writes it to a new file that only its owner may read.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written.
+    pub fn create(path: &Path) -> Result<Self, KeyError> {
+        let document = Self::fresh()?;
+        let identity = Self::from_pkcs8(document.as_ref()).ok_or(KeyError::Random)?;
+        let failed = |source| KeyError::File { action: "write", path: path.to_owned(), source };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path).map_err(failed)?;
+        let encoded = STANDARD.encode(document.as_ref());
+        let mut text = String::from("-----BEGIN PRIVATE KEY-----\n");
+        for line in encoded.as_bytes().chunks(64) {
+            text += &String::from_utf8_lossy(line);
+            text.push('\n');
+        }
+        text += "-----END PRIVATE KEY-----\n";
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(identity)
+    }
+
+    /// Reads a key file.
+    ///
+    /// # Errors
+    /// If it cannot be read, holds no Ed25519 key, or others may read it.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let failed = |source| KeyError::File { action: "read", path: path.to_owned(), source };
+        let text = fs::read(path).map_err(failed)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+            if mode & 0o077 != 0 {
+                return Err(KeyError::Readable { path: path.to_owned() });
+            }
+        }
+        PrivatePkcs8KeyDer::from_pem_slice(&text)
+            .ok()
+            .and_then(|der| Self::from_pkcs8(der.secret_pkcs8_der()))
+            .ok_or_else(|| KeyError::NoKey { path: path.to_owned() })
+    }
+
+    /// The public half: what others put on their lists.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    pub(super) fn signing(&self) -> Arc<dyn SigningKey> {
+        self.signing.clone()
+    }
+}
+
+/// The keys of those who may connect, or be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust(Vec<PublicKey>);
+
+impl Trust {
+    /// One key.
+    pub fn only(key: PublicKey) -> Self {
+        Trust(vec![key])
+    }
+
+    /// These keys.
+    pub fn any_of(keys: Vec<PublicKey>) -> Self {
+        Trust(keys)
+    }
+
+    /// Reads a list: a public key in each line, and after it what you like; `#` begins a comment.
+    ///
+    /// # Errors
+    /// If the file cannot be read, a line holds no key, or none does.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let failed = |source| KeyError::File { action: "read", path: path.to_owned(), source };
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let keys = Self::parse(&text).map_err(|error| match error {
+            KeyError::NoPublicKey { line, text, .. } => {
+                KeyError::NoPublicKey { path: Some(path.to_owned()), line, text }
+            }
+            other => other,
+        })?;
+        if keys.0.is_empty() {
+            return Err(KeyError::Nobody { path: path.to_owned() });
+        }
+        Ok(keys)
+    }
+
+    /// Reads the text of a list.
+    ///
+    /// # Errors
+    /// At the first line that holds no key.
+    pub fn parse(text: &str) -> Result<Self, KeyError> {
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        lines
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+            .map(|(line, text)| {
+                let word = text.split_whitespace().next().unwrap_or_default();
+                let wrong = || KeyError::NoPublicKey { path: None, line, text: word.to_owned() };
+                word.parse().map_err(|_| wrong())
+            })
+            .collect::<Result<_, _>>()
+            .map(Trust)
+    }
+
+    /// Whether `key` is on the list, in a time that does not depend on the keys.
+    pub(super) fn holds(&self, key: &PublicKey) -> bool {
+        self.0.iter().fold(0u8, |found, trusted| found | trusted.0.ct_eq(&key.0).unwrap_u8()) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_survives_its_file_and_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.key");
+        let made = Identity::create(&path).unwrap();
+        assert_eq!(Identity::load(&path).unwrap().public(), made.public());
+        let line = made.public().to_string();
+        assert_eq!(line.parse::<PublicKey>().unwrap(), made.public());
+        let list = Trust::parse(&format!("# ours\n\n{line} rack 7\n")).unwrap();
+        assert!(list.holds(&made.public()));
+        assert!(!list.holds(&Identity::generate().unwrap().public()));
+        assert!(Identity::create(&path).unwrap_err().to_string().starts_with("cannot write the key file"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.key");
+        Identity::create(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(Identity::load(&path), Err(KeyError::Readable { .. })));
+    }
+
+    #[test]
+    fn what_is_no_key_is_named() {
+        let error = Trust::parse("\ned25519:short\n").unwrap_err().to_string();
+        assert!(error.starts_with("line 2: `ed25519:short` is not a public key"), "{error}");
+        assert!(PublicKey::from_spki(b"\x30\x2a").is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! What the bridged congestion controls do on a path: the behaviour of the library's TCP, over QUIC.
+
+use std::time::Duration;
+
+use warpline_transport::cc::{Algorithm, FixedParams, NiceParams};
+
+use super::path::Path;
+
+const RATE: f64 = 10e6;
+
+fn named(name: &str) -> Algorithm {
+    Algorithm::from_name(name).unwrap()
+}
+
+/// 10 Mbit/s, 40 ms there and back, a queue of one bandwidth-delay product.
+fn path() -> Path {
+    Path::new(RATE, Duration::from_millis(20), 50_000)
+}
+
+/// Bit/s that a flow's receiver got over the next `seconds`.
+fn goodput(path: &mut Path, flow: usize, seconds: u64) -> f64 {
+    let before = path.flows[flow].received;
+    path.run(Duration::from_secs(seconds));
+    (path.flows[flow].received - before) as f64 * 8.0 / seconds as f64
+}
+
+#[test]
+fn every_algorithm_moves_data_through_losses() {
+    for name in Algorithm::names() {
+        let mut path = path();
+        path.lose_every = 200;
+        let flow = path.add(named(name));
+        let got = goodput(&mut path, flow, 20);
+        assert!(got > 0.05 * RATE, "{name}: {got}");
+        assert_eq!(path.view(flow).algorithm, *name);
+    }
+}
+
+#[test]
+fn nice_alone_fills_the_link_and_leaves_the_queue_empty() {
+    let mut path = path();
+    let flow = path.add(named("nice"));
+    path.run(Duration::from_secs(10));
+    path.queueing = (0.0, 0);
+    let got = goodput(&mut path, flow, 20);
+    let queueing = path.queueing.0 / path.queueing.1 as f64;
+    assert!(got > 0.85 * RATE, "{got}");
+    // Vegas aims at one to three datagrams in the queue, of a millisecond each; Reno's mean would be 15 ms or more.
+    assert!(queueing < 0.008, "{queueing}");
+}
+
+#[test]
+fn nice_gives_way_to_what_reno_would_share_with() {
+    let share = |name: &str| {
+        let mut path = path();
+        let foreground = path.add(named("reno"));
+        let background = path.add(named(name));
+        path.run(Duration::from_secs(20));
+        let before = path.flows[background].received;
+        let foreground = goodput(&mut path, foreground, 60);
+        (foreground / RATE, (path.flows[background].received - before) as f64 * 8.0 / 60.0 / RATE)
+    };
+    let (reno, other) = share("reno");
+    assert!(other > 0.25 && reno < 0.7, "two Renos share: {reno} {other}");
+    let (reno, nice) = share("nice");
+    assert!(reno > 0.85, "Reno beside Nice: {reno}");
+    assert!(nice < 0.12, "Nice beside Reno: {nice}");
+}
+
+#[test]
+fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
+    let mut path = path();
+    let flow = path.add(named("nice"));
+    path.run(Duration::from_secs(10));
+    // The queue stays full: nothing is to be had, and the RTT stands at its maximum.
+    path.disturb(45_000, Duration::from_secs(400));
+    path.run(Duration::from_secs(100));
+    let began = path.seconds();
+    let sent_before = path.flows[flow].departures.len();
+    path.run(Duration::from_secs(300));
+    let smallest = path.flows[flow].windows.iter().map(|&(_, window)| window).fold(f64::INFINITY, f64::min);
+    assert!(smallest < 1.0 / 40.0, "smallest window {smallest}");
+    let sent = path.flows[flow].departures.len() - sent_before;
+    // At 80 ms an RTT: one datagram per RTT would be 3750, quinn's own minimum of two 7500.
+    assert!((40..800).contains(&sent), "{sent} datagrams in 300 s");
+    let pairs =
+        path.flows[flow].departures.windows(2).filter(|two| two[0] >= began && two[1] == two[0]).count();
+    assert!(pairs * 3 > sent, "{pairs} pairs in {sent} datagrams");
+    // Nobody else any more: it takes the link again.
+    path.run(Duration::from_secs(30));
+    let got = goodput(&mut path, flow, 20);
+    assert!(got > 0.8 * RATE, "{got}");
+}
+
+#[test]
+fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
+    // No congestion, a constant window: what is sent follows from the RTT alone. quinn by itself would never send with such windows.
+    for segments in [1.0 / 48.0, 1.0 / 16.0, 0.25, 0.5] {
+        let mut path = path();
+        let flow = path.add(Algorithm::Fixed(FixedParams { segments }));
+        path.run(Duration::from_secs(5));
+        let before = path.flows[flow].departures.len();
+        path.run(Duration::from_secs(2000));
+        let srtt = path.view(flow).srtt.as_secs_f64();
+        let per_rtt = (path.flows[flow].departures.len() - before) as f64 / (2000.0 / srtt);
+        let share = per_rtt / segments;
+        assert!((0.95..1.05).contains(&share), "window {segments}: {per_rtt} datagrams per RTT");
+    }
+}
+
+#[test]
+fn the_floor_is_a_parameter() {
+    let mut path = path();
+    let flow = path.add(Algorithm::Nice(NiceParams { floor: 1.0, ..NiceParams::default() }));
+    path.run(Duration::from_secs(10));
+    path.disturb(45_000, Duration::from_secs(100));
+    path.run(Duration::from_secs(100));
+    let smallest = path.flows[flow].windows.iter().map(|&(_, window)| window).fold(f64::INFINITY, f64::min);
+    assert!((0.99..1.5).contains(&smallest), "{smallest}");
+}
