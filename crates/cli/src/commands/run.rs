@@ -256,7 +256,7 @@ fn judged(outcomes: &[RunOutcome], text: &str) -> Result<Option<Code>, Failure> 
             output::error(&format!("{why}; the results cover the time until then"));
             Code::Lag
         }
-        Some(Broken::Port(why)) => {
+        Some(Broken::Port(why) | Broken::Guest(why)) => {
             output::error(&format!("{why}; the results cover the time until then"));
             Code::Failed
         }
