@@ -46,6 +46,8 @@ test)
     have nginx || packages+=(nginx-light)
     have nft || packages+=(nftables)
     have pasta || packages+=(passt)
+    # The kernel of guests.
+    have linux.uml || packages+=(user-mode-linux)
     ;;
 bench)
     have python3 || fail "python3 is missing; install Python 3.10 or later"

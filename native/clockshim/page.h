@@ -18,6 +18,8 @@
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };
 /* Whose turn it is: the value of the futex. */
 enum turn { TURN_GUEST = 0, TURN_DRIVER = 1 };
+/* Added to the turn by who waits for it and has gone to sleep: only then is a system call needed to wake it. */
+#define TURN_ASLEEP 2u
 /* Why the guest has handed over. */
 enum reason {
     REASON_BUSY = 0, /* it would go on, but has come to its horizon */

@@ -18,23 +18,38 @@ static void futex(int operation, uint32_t value)
     syscall(SYS_futex, &page->turn, operation, value, NULL, NULL, 0);
 }
 
+static bool mine(uint32_t turn)
+{
+    return (turn & ~TURN_ASLEEP) == TURN_GUEST;
+}
+
+/* Waits for the turn: with open eyes for a while, then asleep. */
+static void wait_for_turn(void)
+{
+    for (uint32_t looks = page->spin; looks > 0; looks--) {
+        if (mine(__atomic_load_n(&page->turn, __ATOMIC_ACQUIRE)))
+            return;
+        __builtin_ia32_pause();
+    }
+    const uint32_t asleep = TURN_DRIVER | TURN_ASLEEP;
+    uint32_t seen = __atomic_load_n(&page->turn, __ATOMIC_ACQUIRE);
+    while (!mine(seen)) {
+        if (seen == asleep ||
+            __atomic_compare_exchange_n(&page->turn, &seen, asleep, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            futex(FUTEX_WAIT, asleep);
+        seen = __atomic_load_n(&page->turn, __ATOMIC_ACQUIRE);
+    }
+}
+
 static void hand_over(enum reason reason)
 {
     page->handovers++;
     page->reason = reason;
     page->now = now;
     page->timer = timer;
-    __atomic_store_n(&page->turn, TURN_DRIVER, __ATOMIC_SEQ_CST);
-    futex(FUTEX_WAKE, 1);
-    uint32_t looks = page->spin;
-    while (__atomic_load_n(&page->turn, __ATOMIC_ACQUIRE) == TURN_DRIVER) {
-        if (looks > 0) {
-            looks--;
-            __builtin_ia32_pause();
-        } else {
-            futex(FUTEX_WAIT, TURN_DRIVER);
-        }
-    }
+    if (__atomic_exchange_n(&page->turn, TURN_DRIVER, __ATOMIC_ACQ_REL) & TURN_ASLEEP)
+        futex(FUTEX_WAKE, 1);
+    wait_for_turn();
     if (page->now > now)
         now = page->now;
 }

@@ -389,13 +389,20 @@ class Host(Part):
 
     Attributes:
         name: The node's name, as links and topologies use it.
-        endpoint: What the host is: "model", the built-in TCP model, or "live", a network namespace in which real
-            programs run (Linux; needs `[clock] mode = "real"`). Guests and real stacks ("stack:lwip") are not in this
-            version. Default model.
-        address: live: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second
-            and so on.
-        address6: live: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
-        program: live: the programs that run there.
+        endpoint: What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs
+            run (Linux; needs `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the
+            time of the run (Linux on x86-64 with the package user-mode-linux; needs `mode = "virtual"`). Real stacks
+            ("stack:lwip") are not in this version. Default model.
+        address: live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
+            second and so on.
+        address6: live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+        program: live, guest: the programs that run there.
+        machine: guest: the machine, one kernel, that it is on, together with all guests that name the same one.
+            Default: a machine of its own with the host's name. Machines run in parallel; hosts on one machine need less
+            memory.
+        cc: guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
+            the package has as tcp_NAME.ko). Default: the kernel's, cubic.
+        sysctl: guest: the kernel's settings on this host, by sysctl(8)'s names.
         tcp: model: TCP options of connections that end here.
     """
 
@@ -405,6 +412,9 @@ class Host(Part):
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
     program: Sequence[Program | Mapping[str, Any]] | None = None
+    machine: str | None = None
+    cc: str | None = None
+    sysctl: Mapping[str, str] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
 
 
@@ -672,12 +682,12 @@ class Priority(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program(Part):
-    """A real program on a live host, written `[[host.program]]` below its host. It runs in the host's network
-    namespace, in the directory of the scenario file. What it prints goes into the run directory:
-    `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its command stands for the IPv4
-    address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
-    digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6`
-    of its own host.
+    """A real program on a live host or a guest, written `[[host.program]]` below its host. It runs on the host, in the
+    directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints
+    goes into the run directory: `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its
+    command stands for the IPv4 address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too:
+    `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`,
+    `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
 
     Attributes:
         command: The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
@@ -687,6 +697,7 @@ class Program(Part):
             is stopped at the end of the run, as a server is). Anything else makes the run fail. Default 0.
         stop: The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default
             TERM.
+        collect: guest: files to bring back into the run directory at the end: a guest's own are gone with it.
     """
 
     KIND: ClassVar[str | None] = None
@@ -695,6 +706,7 @@ class Program(Part):
     environment: Mapping[str, str] | None = None
     expect: Expect | None = None
     stop: StopSignal | None = None
+    collect: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 //! Dilated time: a guest whose clock goes TDF times slower than the machine's (Gupta et al., "To infinity and beyond: time-warped
 //! network emulation", NSDI 2006), so that the world around it seems TDF times faster.
 //!
-//! A guest boots in real time. When all are ready they are set, together, to the run's start ([`begin`]); from then on their clock is
+//! A guest boots in real time, and then stands still ([`Machine::wait_ready`]). When all are ready they are set, together, to the run's start ([`begin`]); from then on their clock is
 //! a straight line, whose slope may be changed while they run ([`change`]).
 
 use std::fmt;
@@ -10,11 +10,13 @@ use std::sync::atomic::{Ordering, fence};
 use nix::sys::signal::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::error::GuestError;
+use crate::error::{Doing, GuestError};
 use crate::machine::{Machine, START};
 use crate::page::Page;
 
 const BILLION: u128 = 1_000_000_000;
+/// As good as standing still: a microsecond in a second.
+const STILL: Tdf = Tdf(1_000_000_000_000_000);
 
 /// A time dilation factor: seconds of the machine in one second of the guest. Exact to a billionth, above 0, whole or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,16 +75,14 @@ pub(crate) fn write_segment(page: &Page, host: u64, guest: u64, tdf: Tdf) {
 /// Sets the clocks of guests that are ready to the run's start: it is when the machine's `CLOCK_MONOTONIC` shows `host`, which
 /// should be soon.
 pub fn begin<'a>(machines: impl IntoIterator<Item = &'a Machine>, host: u64, tdf: Tdf) {
-    for machine in machines {
-        write_segment(&machine.page, host, START, tdf);
-        kick(machine);
-    }
+    change(machines, host, 0, tdf);
 }
 
 /// Changes the factor while the guests run: from the instant `host` of the machine, at which the run's time is `at` nanoseconds.
 pub fn change<'a>(machines: impl IntoIterator<Item = &'a Machine>, host: u64, at: u64, tdf: Tdf) {
     for machine in machines {
-        write_segment(&machine.page, host, START + at, tdf);
+        let shown = (START + at).saturating_add_signed(-machine.offset);
+        write_segment(&machine.page, host, shown, tdf);
         kick(machine);
     }
 }
@@ -93,13 +93,30 @@ fn kick(machine: &Machine) {
 }
 
 impl Machine {
-    /// Waits until the hosts of a guest that is not in lock-step are set up, up to `patience` seconds.
+    /// Waits until the hosts of a guest that is not in lock-step are set up, up to `patience` seconds. Its time stands still then.
     ///
     /// # Errors
     /// If it ends before, or takes longer.
     pub fn wait_ready(&mut self, patience: u64) -> Result<(), GuestError> {
+        self.wait_for(warpline_agent::READY, patience)?;
+        // A kernel's clock starts some time into its boot. While it stands still it can be compared with ours.
+        let host = host_now();
+        let at = self.page.segment[0].load(Ordering::Relaxed);
+        let frozen = host.saturating_sub(at);
+        write_segment(&self.page, host, frozen, STILL);
+        let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
+        freeze.doing(|| "tell a guest that its time stands still".to_owned())?;
+        self.wait_for(warpline_agent::SHOWN, patience)?;
+        let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();
+        let Ok(shown) = shown.trim().parse::<u64>() else { return Err(self.post_mortem()) };
+        self.offset = shown as i64 - frozen as i64;
+        Ok(())
+    }
+
+    /// Waits for a file in the share.
+    fn wait_for(&mut self, file: &str, patience: u64) -> Result<(), GuestError> {
         let begun = host_now();
-        while !self.is_ready() {
+        while !self.shared(file).exists() {
             if !self.is_alive() {
                 return Err(self.post_mortem());
             }

@@ -53,18 +53,27 @@ impl Directory {
         self.path.join(warpline_agent::SHARE).join(name)
     }
 
-    /// The last lines of the console, without colours and the like.
+    /// The last lines of the console, without colours and the like, and without the addresses of a panic's call trace.
     pub(crate) fn console_tail(&self) -> String {
-        const LINES: usize = 30;
+        const LINES: usize = 12;
         let bytes = fs::read(self.path.join(CONSOLE)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !is_trace(line)).collect();
         let last = &lines[lines.len().saturating_sub(LINES)..];
         last.iter()
             .map(|line| format!("  {}", line.replace(|c: char| c.is_control(), "")))
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+/// Whether a line of the console is empty, or has only addresses and words of memory.
+fn is_trace(line: &str) -> bool {
+    let hexadecimal = |word: &str| word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let line = line.trim();
+    line.starts_with("[<")
+        || ["Stack:", "Call Trace:"].contains(&line)
+        || line.split_whitespace().all(hexadecimal)
 }
 
 impl Drop for Directory {

@@ -22,7 +22,7 @@ use crate::error::GuestError;
 use crate::frame::{header, parse};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, MachineConfig, SPIN, START};
-use crate::page::{NEVER, REASON_IDLE, TURN_DRIVER, TURN_GUEST};
+use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 
 /// Number of a host among all guests: in the order of guests and of hosts in their orders.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -371,8 +371,9 @@ impl LockStep {
             page.now.store(now, Ordering::Relaxed);
         }
         page.horizon.store(horizon, Ordering::Relaxed);
-        page.turn.store(TURN_GUEST, Ordering::SeqCst);
-        let _ = futex::wake(&page.turn, futex::Flags::empty(), 1);
+        if page.turn.swap(TURN_GUEST, Ordering::AcqRel) & TURN_ASLEEP != 0 {
+            let _ = futex::wake(&page.turn, futex::Flags::empty(), 1);
+        }
         guest.running = true;
         guest.due = false;
     }
@@ -384,11 +385,11 @@ impl LockStep {
             return Ok(());
         }
         let mut looks = if guest.machine.page.spin.load(Ordering::Relaxed) > 0 { SPIN } else { 0 };
-        while guest.machine.page.turn.load(Ordering::Acquire) != TURN_DRIVER && looks > 0 {
+        while !has_handed_over(&guest.machine) && looks > 0 {
             looks -= 1;
             std::hint::spin_loop();
         }
-        if guest.machine.page.turn.load(Ordering::Acquire) != TURN_DRIVER {
+        if !has_handed_over(&guest.machine) {
             self.wait_long(index)?;
         }
         let guest = &mut self.guests[index];
@@ -412,8 +413,11 @@ impl LockStep {
         loop {
             let guest = &mut self.guests[index];
             let page = &guest.machine.page;
-            let _ = futex::wait(&page.turn, futex::Flags::empty(), TURN_GUEST, Some(&look));
-            if page.turn.load(Ordering::Acquire) == TURN_DRIVER {
+            // Asleep, unless it has handed over in the meantime.
+            let asleep = TURN_GUEST | TURN_ASLEEP;
+            let _ = page.turn.compare_exchange(TURN_GUEST, asleep, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = futex::wait(&page.turn, futex::Flags::empty(), asleep, Some(&look));
+            if has_handed_over(&guest.machine) {
                 return Ok(());
             }
             let entries = page.entries.load(Ordering::Relaxed);
@@ -463,6 +467,10 @@ impl LockStep {
         let at = last.unwrap_or(0).saturating_sub(START).min(until.as_nanos()) as f64 / 1e9;
         GuestError::Deadlock { at, console: all.join("\n").trim_matches('\n').to_owned() }
     }
+}
+
+fn has_handed_over(machine: &Machine) -> bool {
+    machine.page.turn.load(Ordering::Acquire) & !TURN_ASLEEP == TURN_DRIVER
 }
 
 fn corrupt(machine: &Machine) -> GuestError {

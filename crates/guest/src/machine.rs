@@ -83,6 +83,8 @@ pub struct Machine {
     pub(crate) page: Page,
     nic: OwnedFd,
     directory: Directory,
+    /// What its clock shows less what the shim gives it, in dilated time.
+    pub(crate) offset: i64,
 }
 
 impl MachineConfig {
@@ -103,6 +105,7 @@ impl MachineConfig {
         let mut order = self.order.clone();
         order.directory = directory.path().to_string_lossy().into_owned();
         order.start = START;
+        order.align = self.timing == Timing::Dilated;
         let mut names = vec!["overlay", "8021q"];
         if order.hosts.iter().any(|host| host.v6.is_some()) {
             names.push("ipv6");
@@ -170,7 +173,7 @@ impl Machine {
         }
         rustix::io::ioctl_fionbio(&nic, true).doing(doing)?;
         let child = spawn(kernel, config, &directory, &far, &page)?;
-        Ok(Machine { name: config.name.clone(), child, ended: None, page, nic, directory })
+        Ok(Machine { name: config.name.clone(), child, ended: None, page, nic, directory, offset: 0 })
     }
 
     /// Its name.

@@ -18,6 +18,8 @@ pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
 pub(crate) const TURN_GUEST: u32 = 0;
 pub(crate) const TURN_DRIVER: u32 = 1;
+/// Added to the turn by who waits for it and has gone to sleep.
+pub(crate) const TURN_ASLEEP: u32 = 2;
 pub(crate) const REASON_IDLE: u32 = 1;
 /// No instant.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -158,12 +158,6 @@ pub fn examine() -> Vec<Finding> {
             in_path(&["pasta"]).ok_or_else(|| "not installed".to_owned()),
         ),
         finding(
-            "guest kernel",
-            "nothing yet: hosts that are Linux guests with a clock of their own",
-            "apt install user-mode-linux, or qemu-system-x86 and a kernel image",
-            in_path(&["linux.uml", "linux"]).ok_or_else(|| "no User-Mode Linux (linux.uml)".to_owned()),
-        ),
-        finding(
             "clock",
             "punctual packets",
             "on a virtual machine, a better clock source: /sys/devices/system/clocksource/clocksource0",

@@ -114,6 +114,14 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Access to these bytes, and so many ports.
+    pub(crate) fn new(pool: Pool, ports: usize) -> Self {
+        Gate { pool, outgoing: vec![Vec::new(); ports], behind: BTreeMap::new() }
+    }
+    /// The bytes, and what is to leave by each port.
+    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>]) {
+        (&mut self.pool, &mut self.outgoing)
+    }
     /// The bytes of live packets.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -164,9 +172,9 @@ impl Gate {
 }
 
 /// Lets the network call the world.
-struct Adapter<'a, W> {
-    world: &'a mut W,
-    gate: &'a mut Gate,
+pub(crate) struct Adapter<'a, W> {
+    pub(crate) world: &'a mut W,
+    pub(crate) gate: &'a mut Gate,
 }
 
 impl<W: World> Hosts for Adapter<'_, W> {
@@ -235,11 +243,7 @@ impl Emulator {
             config,
             clock: RealClock::start(),
             ports: Vec::new(),
-            gate: Gate {
-                pool: Pool::new(config.mtu, config.memory),
-                outgoing: Vec::new(),
-                behind: BTreeMap::new(),
-            },
+            gate: Gate::new(Pool::new(config.mtu, config.memory), 0),
             arrivals: Vec::new(),
             handles: Vec::new(),
             ledger: Ledger::new(config.late),

@@ -59,4 +59,5 @@ pub mod registry;
 pub mod router;
 pub mod shell;
 mod signals;
+pub mod stepper;
 pub mod wire;

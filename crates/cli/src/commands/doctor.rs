@@ -1,7 +1,8 @@
 //! `warpline doctor`: what this machine can do.
 
 use anstyle::{AnsiColor, Style};
-use warpline_live::doctor::examine;
+use serde_json::json;
+use warpline_live::doctor::{Finding, examine};
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -24,7 +25,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let findings = examine();
+    let mut findings = examine();
+    findings.push(guest_kernel());
     if args.json {
         output::print_json(&findings)?;
         return Ok(Code::Success);
@@ -41,4 +43,34 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     }
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// The kernel of guests: looked into, as before a run.
+fn guest_kernel() -> Finding {
+    let (ok, found) = look_for_kernel();
+    Finding {
+        name: "guest kernel",
+        ok,
+        found,
+        used_for: "guests: Linux kernels in the time of a simulation (endpoint = \"guest\")",
+        remedy: if ok { "" } else { "apt install user-mode-linux (Debian, Ubuntu; x86-64)" },
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn look_for_kernel() -> (bool, String) {
+    match warpline_guest::Kernel::find() {
+        Ok(kernel) => {
+            let controls = kernel.congestion_controls().len();
+            let path = kernel.path.display();
+            (true, format!("{path}, Linux {}, with {controls} congestion controls", kernel.version))
+        }
+        Err(warpline_guest::GuestError::NoKernel) => (false, "no User-Mode Linux (linux.uml)".to_owned()),
+        Err(error) => (false, error.to_string()),
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn look_for_kernel() -> (bool, String) {
+    (false, "guests need Linux on x86-64".to_owned())
 }

@@ -36,10 +36,12 @@ Results (a run directory is written whole or not at all):
   *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
   *.sqlog       qlog, of flows with record = [\"qlog\"]
   report.html   plots and tables in one file
-  programs/     what programs on live hosts printed: HOST.N.stdout, HOST.N.stderr
+  programs/     what programs on live hosts and guests printed: HOST.N.stdout, HOST.N.stderr
 
-With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces, whose packets cross the same
-links. A program that does not end as the scenario expects makes the exit code 1, a run that lags more than clock.max_lag 4.
+With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces,
+whose packets cross the same links. By the virtual clock hosts can be guests: Linux kernels with
+real programs, in the time of the run. A program that does not end as the scenario expects makes the
+exit code 1, a run that lags more than clock.max_lag 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
 exit code 130, and \"stopped\" in summary.json. Ctrl-C twice ends at once and
@@ -256,7 +258,7 @@ fn judged(outcomes: &[RunOutcome], text: &str) -> Result<Option<Code>, Failure> 
             output::error(&format!("{why}; the results cover the time until then"));
             Code::Lag
         }
-        Some(Broken::Port(why)) => {
+        Some(Broken::Port(why) | Broken::Guest(why)) => {
             output::error(&format!("{why}; the results cover the time until then"));
             Code::Failed
         }

@@ -23,7 +23,8 @@ pub(crate) struct Clock {
     start: u64,
 }
 
-fn monotonic() -> u64 {
+/// What `CLOCK_MONOTONIC` shows.
+pub(crate) fn monotonic() -> u64 {
     // A clock that every kernel has.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)

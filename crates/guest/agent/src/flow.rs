@@ -34,6 +34,8 @@ struct State {
     stream: Option<TcpStream>,
     /// Whether it is to end.
     stopped: bool,
+    /// Bytes taken by a sink whose other end has closed: the kernel's count has the close too.
+    taken: Option<u64>,
     report: FlowReport,
 }
 
@@ -74,6 +76,9 @@ impl End {
         let mut state = self.lock();
         if let Some(stream) = state.stream.take() {
             state.report.last = tcp_info::read(stream.as_raw_fd());
+        }
+        if let Some(taken) = state.taken {
+            state.report.last.received = taken;
         }
         match result {
             Ok(()) => state.report.finished = Some(now),
@@ -187,7 +192,8 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             let (stream, _) = listener.accept()?;
             drop(listener);
             end.connected(&stream)?;
-            drain(&stream, u64::MAX)?;
+            let taken = drain(&stream, u64::MAX)?;
+            end.lock().taken = Some(taken);
             Ok(())
         }
         (Role::Serve { .. }, Some(listener)) => serve(&listener, end),

@@ -33,8 +33,6 @@ const GLOBAL: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub(crate) struct Hosts {
     namespaces: Vec<File>,
-    /// Congestion control modules that have been loaded.
-    loaded: BTreeSet<String>,
 }
 
 fn set(path: &str, value: &str) -> Result<(), Failure> {
@@ -55,70 +53,23 @@ impl Hosts {
     /// Makes all hosts of an order. The calling thread stays in the namespace that it was in.
     pub(crate) fn create(order: &Order) -> Result<Self, Failure> {
         let home = namespace()?;
-        let mut hosts = Hosts { namespaces: Vec::new(), loaded: BTreeSet::new() };
+        let mut hosts = Hosts { namespaces: Vec::new() };
         for (path, value) in GLOBAL {
             set(path, value)?;
         }
         let device = if_nametoindex(DEVICE).doing(|| format!("find the network device {DEVICE}"))?;
         let mut outer = Netlink::open()?;
         outer.set_up(device, false)?;
+        load_congestion(order)?;
         for host in &order.hosts {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "make a network namespace".to_owned())?;
             let inner = namespace()?;
             outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
-            hosts
-                .configure(order, host)
-                .map_err(|failure| Failure::new(format!("host {}: {failure}", host.name)))?;
+            configure(host).map_err(|failure| Failure::new(format!("host {}: {failure}", host.name)))?;
             hosts.namespaces.push(inner);
         }
         enter(&home)?;
-        for cc in order.flows.iter().filter_map(|flow| flow.cc.as_deref()) {
-            hosts.load_congestion(order, cc)?;
-        }
         Ok(hosts)
-    }
-
-    /// Sets up the host whose namespace this thread is in.
-    fn configure(&mut self, order: &Order, host: &HostOrder) -> Result<(), Failure> {
-        let mut netlink = Netlink::open()?;
-        for (path, value) in BUFFERS {
-            set(path, value)?;
-        }
-        netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
-        let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
-        if host.v6.is_some() {
-            // Nothing is sent that no program has asked for.
-            set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
-            set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
-        }
-        netlink.set_up(index, false)?;
-        netlink.add_address(index, IpAddr::V4(host.v4))?;
-        netlink.add_default_route(index, IpAddr::V4(host.v4))?;
-        if let Some(v6) = host.v6 {
-            netlink.add_address(index, IpAddr::V6(v6))?;
-            netlink.add_default_route(index, IpAddr::V6(v6))?;
-        }
-        if let Some(cc) = &host.cc {
-            self.load_congestion(order, cc)?;
-            set("net/ipv4/tcp_congestion_control", cc)?;
-        }
-        for (name, value) in &host.sysctl {
-            // A dot separates, except within an interface's name, for which sysctl(8) takes slashes.
-            let path = if name.contains('/') { name.clone() } else { name.replace('.', "/") };
-            set(&path, value)?;
-        }
-        Ok(())
-    }
-
-    fn load_congestion(&mut self, order: &Order, name: &str) -> Result<(), Failure> {
-        if self.loaded.contains(name) {
-            return Ok(());
-        }
-        if let Some(module) = order.congestion.iter().find(|module| module.name == name) {
-            modules::load(&module.path)?;
-        }
-        self.loaded.insert(name.to_owned());
-        Ok(())
     }
 
     /// The namespace of a host.
@@ -127,4 +78,49 @@ impl Hosts {
             .get(host as usize)
             .ok_or_else(|| Failure::new(format!("there is no host number {host}")))
     }
+}
+
+/// Sets up the host whose namespace this thread is in.
+fn configure(host: &HostOrder) -> Result<(), Failure> {
+    let mut netlink = Netlink::open()?;
+    for (path, value) in BUFFERS {
+        set(path, value)?;
+    }
+    netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
+    let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
+    if host.v6.is_some() {
+        // Nothing is sent that no program has asked for.
+        set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
+        set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
+    }
+    netlink.set_up(index, false)?;
+    netlink.add_address(index, IpAddr::V4(host.v4))?;
+    netlink.add_default_route(index, IpAddr::V4(host.v4))?;
+    if let Some(v6) = host.v6 {
+        netlink.add_address(index, IpAddr::V6(v6))?;
+        netlink.add_default_route(index, IpAddr::V6(v6))?;
+    }
+    if let Some(cc) = &host.cc {
+        set("net/ipv4/tcp_congestion_control", cc)?;
+    }
+    for (name, value) in &host.sysctl {
+        // A dot separates, except within an interface's name, for which sysctl(8) takes slashes.
+        let path = if name.contains('/') { name.clone() } else { name.replace('.', "/") };
+        set(&path, value)?;
+    }
+    Ok(())
+}
+
+/// Loads the congestion controls that hosts and flows name, and lets every host have any of them.
+fn load_congestion(order: &Order) -> Result<(), Failure> {
+    let by_host = order.hosts.iter().filter_map(|host| host.cc.as_deref());
+    let by_flow = order.flows.iter().filter_map(|flow| flow.cc.as_deref());
+    let names: BTreeSet<&str> = by_host.chain(by_flow).collect();
+    for module in order.congestion.iter().filter(|module| names.contains(module.name.as_str())) {
+        modules::load(&module.path)?;
+    }
+    // Only from the first namespace; what is not on the list no other namespace can have as its default.
+    let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let available = fs::read_to_string(available).doing(|| format!("read {available}"))?;
+    set("net/ipv4/tcp_allowed_congestion_control", available.trim())
 }

@@ -15,6 +15,10 @@ pub const ORDER: &str = "order.json";
 pub const SHARE: &str = "share";
 /// Name of the file in the share that says that all hosts are set up.
 pub const READY: &str = "ready";
+/// Name of the file in the share that says that the guest's time stands still, in dilated time.
+pub const FROZEN: &str = "frozen";
+/// Name of the file in the share with what the guest's `CLOCK_MONOTONIC` showed then, in nanoseconds.
+pub const SHOWN: &str = "shown";
 /// Name of the report's file in the share.
 pub const REPORT: &str = "report.json";
 /// Name of the file in the share that says why the guest could not be set up.
@@ -29,6 +33,8 @@ pub struct Order {
     pub directory: String,
     /// What `CLOCK_MONOTONIC` of the guest shows when the run starts.
     pub start: u64,
+    /// Whether the guest is in dilated time: then its clock is aligned with the run's while it stands still.
+    pub align: bool,
     /// When the run ends.
     pub end: u64,
     /// When counting of what is to be reported begins.

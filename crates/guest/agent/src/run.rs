@@ -10,7 +10,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sync};
-use warpline_agent::{FAILURE, Order, READY, REPORT, Report, SAMPLES};
+use warpline_agent::{FAILURE, FROZEN, Order, READY, REPORT, Report, SAMPLES, SHOWN};
 
 use crate::clock::{self, Clock};
 use crate::console;
@@ -45,6 +45,20 @@ pub(crate) fn run() {
 fn write(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path = Path::new(SHARED).join(name);
     fs::write(&path, bytes).doing(|| format!("write {}", path.display()))
+}
+
+/// Tells what the clock shows while it stands still: no sleep would end, so it is looked for without one.
+fn align() -> Result<(), Failure> {
+    let frozen = Path::new(SHARED).join(FROZEN);
+    while !frozen.exists() {
+        std::thread::yield_now();
+    }
+    // Written under another name first: who reads it finds all of it or nothing.
+    let name = format!("{SHOWN}.new");
+    write(&name, clock::monotonic().to_string().as_bytes())?;
+    sync();
+    let shared = |name: &str| Path::new(SHARED).join(name);
+    fs::rename(shared(&name), shared(SHOWN)).doing(|| format!("write {SHOWN}"))
 }
 
 /// Bytes of memory that the kernel calls available.
@@ -90,6 +104,9 @@ fn live() -> Result<(), Failure> {
         )));
     }
     write(READY, b"")?;
+    if order.align {
+        align()?;
+    }
     sync();
     clock.sleep_until(0);
     let mut report = perform(&order, clock, &hosts, flows, &children)?;

@@ -2,5 +2,6 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod bed;
+mod dilated;
 mod lockstep;
 mod trouble;

@@ -31,6 +31,7 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
     completeness(object, &mut run);
     live(object, &mut run);
     capacity(dir, &mut run);
+    guests(object, &mut run);
 
     for (id, missing) in [
         ("flows", "flows.parquet is missing"),
@@ -179,14 +180,29 @@ fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
             number("/lost_outside")
         ));
     }
-    let failed = live.get("programs").and_then(Value::as_array).map_or(0, |programs| {
+    programs(live, run);
+}
+
+/// What only a run with guests has: whether it can be repeated, and its machines, hosts and programs as tables.
+fn guests(summary: &mut Map<String, Value>, run: &mut RunData) {
+    let Some(Value::Object(guests)) = summary.get_mut("guests") else { return };
+    if guests.get("reproducible") == Some(&Value::Bool(false)) {
+        run.warn("Programs on guests computed for so long that the machine's clock pushed them on: this run cannot be repeated exactly.");
+    }
+    run.tables.extend(guests.remove("machines").and_then(|rows| rows_to_table("machines", &rows)));
+    programs(guests, run);
+}
+
+/// Hosts and programs as tables, with a warning about those that failed.
+fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
+    let failed = part.get("programs").and_then(Value::as_array).map_or(0, |programs| {
         programs.iter().filter(|program| program.get("ok") == Some(&Value::Bool(false))).count()
     });
     if failed > 0 {
         run.warn(&format!("{failed} of the programs did not end as expected; see their table."));
     }
     for id in ["programs", "hosts"] {
-        run.tables.extend(live.remove(id).and_then(|rows| rows_to_table(id, &rows)));
+        run.tables.extend(part.remove(id).and_then(|rows| rows_to_table(id, &rows)));
     }
 }
 

@@ -1,7 +1,5 @@
 //! What only a live run's summary has: the audit, the live hosts, the programs and how they ended.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use crate::results::units::TextTable;
@@ -142,20 +140,24 @@ impl LiveSummary {
             self.audit.cpu_share * 100.0,
             self.audit.lost_outside,
         );
-        if !self.programs.is_empty() {
-            let mut table = TextTable::default();
-            table.words("program", self.programs.iter().map(|p| format!("{}.{}", p.host, p.number)));
-            table.words(
-                "ended",
-                self.programs
-                    .iter()
-                    .map(|p| if p.ok { p.outcome.clone() } else { format!("{} (FAILED)", p.outcome) }),
-            );
-            table.words("command", self.programs.iter().map(|p| shortened(&p.command)));
-            let _ = write!(text, "\nPrograms\n{}", table.render(width));
-        }
+        text.push_str(&render_programs(&self.programs, width));
         text
     }
+}
+
+/// A table of programs; nothing where there are none.
+pub(crate) fn render_programs(programs: &[ProgramRow], width: usize) -> String {
+    if programs.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::default();
+    table.words("program", programs.iter().map(|p| format!("{}.{}", p.host, p.number)));
+    table.words(
+        "ended",
+        programs.iter().map(|p| if p.ok { p.outcome.clone() } else { format!("{} (FAILED)", p.outcome) }),
+    );
+    table.words("command", programs.iter().map(|p| shortened(&p.command)));
+    format!("\nPrograms\n{}", table.render(width))
 }
 
 fn shortened(command: &str) -> String {

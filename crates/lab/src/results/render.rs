@@ -35,6 +35,9 @@ pub fn render(summary: &Summary, width: usize) -> String {
     if let Some(live) = &summary.live {
         let _ = write!(text, "\n{}", live.render(width));
     }
+    if let Some(guests) = &summary.guests {
+        let _ = write!(text, "\n{}", guests.render(width));
+    }
     text
 }
 

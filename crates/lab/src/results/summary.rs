@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::results::column::Row;
+use crate::results::guests::GuestSummary;
 use crate::results::live::LiveSummary;
 use crate::results::metrics::{jain, mean, weighted_mean};
 use crate::results::rows::{FlowRow, LinkRow};
@@ -128,6 +129,9 @@ pub struct Summary {
     /// What only a live run has: its audit, its hosts and programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveSummary>,
+    /// What only a run with guests has: their machines, hosts and programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guests: Option<GuestSummary>,
 }
 
 impl Summary {
@@ -167,6 +171,7 @@ impl Summary {
             flows,
             links,
             live: None,
+            guests: None,
         }
     }
 

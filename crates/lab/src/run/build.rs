@@ -87,8 +87,12 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
 
     let mut world = World::default();
     let mut flow_records = Vec::new();
-    for flow in &expanded.flows {
-        let spec = flow_spec(flow, &expanded.nodes, scenario, custom, &streams, &mut network)?;
+    for (number, flow) in expanded.flows.iter().enumerate() {
+        // What guests send each other is their own business.
+        if scenario.is_guest(&expanded.nodes[flow.from]) && scenario.is_guest(&expanded.nodes[flow.to]) {
+            continue;
+        }
+        let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &mut network)?;
         let app = application(&flow.application, flow, scenario)?;
         let stream = streams.stream(&format!("flow.{}.app", flow.name));
         let id = world.add_flow(spec, app, stream);
@@ -269,7 +273,7 @@ fn jitter(jitter: &Jitter) -> Option<JitterConfig> {
 
 /// Everything about a flow.
 fn flow_spec(
-    flow: &ExpandedFlow,
+    (number, flow): (usize, &ExpandedFlow),
     nodes: &[String],
     scenario: &Scenario,
     custom: &CustomCc,
@@ -281,6 +285,9 @@ fn flow_spec(
     };
     let routes = (route(&flow.forward), route(&flow.reverse));
     let cc = flow.cc.clone().unwrap_or_default();
+    let cc_name = cc.name().to_owned();
+    // A guest's sender has its kernel's, and none here.
+    let cc = if scenario.is_guest(&nodes[flow.from]) { Cc::default() } else { cc };
     let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
@@ -296,7 +303,7 @@ fn flow_spec(
         group: flow.group.clone(),
         app: scenario.flow[flow.entry].app.name(),
         tcp,
-        cc: cc.name().to_owned(),
+        cc: cc_name,
         from: (NodeId(flow.from as u32), nodes[flow.from].clone()),
         to: (NodeId(flow.to as u32), nodes[flow.to].clone()),
         routes,
@@ -307,23 +314,33 @@ fn flow_spec(
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
         record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
-        wire: wire(flow, nodes, scenario),
+        wire: wire(number, flow, nodes, scenario),
     })
 }
 
 /// Where a flow meets programs, if it does.
-fn wire(flow: &ExpandedFlow, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
-    let live = |node: usize| scenario.host.iter().any(|host| host.is_live() && host.name == nodes[node]);
+fn wire(number: usize, flow: &ExpandedFlow, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
+    let meets =
+        |node: usize| scenario.host.iter().any(|host| host.runs_programs() && host.name == nodes[node]);
     let entry = &scenario.flow[flow.entry];
     let service = match flow.application {
         Application::Service { app, size } => Some((app, size)),
+        // What a guest sends by itself is taken here.
+        _ if scenario.is_guest(&nodes[flow.from]) => Some((scenario::App::Discard, None)),
         _ => None,
     };
-    (live(flow.from) || live(flow.to)).then(|| Wire {
-        port: entry.port.unwrap_or_default(),
+    (meets(flow.from) || meets(flow.to)).then(|| Wire {
+        port: entry.port.unwrap_or_else(|| guest_port(number)),
         ipv6: entry.ipv6,
         service,
     })
+}
+
+/// The port of a flow, the one of that number in the scenario spelt out, that guests carry by themselves.
+pub(super) fn guest_port(number: usize) -> u16 {
+    /// iperf's, and what follows.
+    const FIRST: usize = 5001;
+    (FIRST + number % (usize::from(u16::MAX) - FIRST)) as u16
 }
 
 /// What makes the controllers of a flow's connections.

@@ -86,7 +86,7 @@ pub struct RunOutcome {
     pub events: u64,
     /// Programs that did not end as they should: which, how, and the last that they said.
     pub failures: Vec<String>,
-    /// Why a live run could not go on: it lagged more than it may, or an interface has gone.
+    /// Why a run with real programs could not go on: it lagged more than it may, an interface has gone, a guest died.
     pub broken: Option<Broken>,
 }
 
@@ -97,6 +97,8 @@ pub enum Broken {
     Lag(String),
     /// An interface failed.
     Port(String),
+    /// A guest died, hung, or computed without end.
+    Guest(String),
 }
 
 /// Why a run gave nothing.
@@ -130,6 +132,9 @@ pub fn run(
 ) -> Result<RunOutcome, RunError> {
     if scenario.clock.mode == ClockMode::Real {
         return real::run(scenario, options, observe);
+    }
+    if scenario.host.iter().any(crate::scenario::Host::is_guest) {
+        return real::run_guests(scenario, options, observe);
     }
     let Built { mut network, mut world, links, flow_records, link_records } =
         build(scenario, &options.custom_cc)?;

@@ -380,7 +380,7 @@ impl Builder<'_> {
             .scenario
             .host
             .iter()
-            .filter(|host| host.is_live())
+            .filter(|host| host.runs_programs())
             .filter_map(|host| self.index.get(&host.name).copied())
             .collect();
         let mut ways = Vec::new();

@@ -18,27 +18,52 @@ pub struct Host {
     /// The node's name, as links and topologies use it.
     #[schemars(example = &"server")]
     pub name: String,
-    /// What the host is: "model", the built-in TCP model, or "live", a network namespace in which real programs run (Linux; needs
-    /// `[clock] mode = "real"`). Guests and real stacks ("stack:lwip") are not in this version. Default model.
+    /// What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs run (Linux; needs
+    /// `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with
+    /// the package user-mode-linux; needs `mode = "virtual"`). Real stacks ("stack:lwip") are not in this version. Default model.
     #[schemars(example = &"live")]
     pub endpoint: Option<String>,
-    /// live: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
+    /// live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
     #[schemars(example = &"192.0.2.1")]
     pub address: Option<Address<Ipv4Addr>>,
-    /// live: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+    /// live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
     #[schemars(example = &"2001:db8::1")]
     pub address6: Option<Address<Ipv6Addr>>,
-    /// live: the programs that run there.
+    /// live, guest: the programs that run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<Program>,
+    /// guest: the machine, one kernel, that it is on, together with all guests that name the same one. Default: a machine of its own
+    /// with the host's name. Machines run in parallel; hosts on one machine need less memory.
+    #[schemars(example = &"m1")]
+    pub machine: Option<String>,
+    /// guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else the package has as
+    /// tcp_NAME.ko). Default: the kernel's, cubic.
+    #[schemars(example = &"bbr")]
+    pub cc: Option<String>,
+    /// guest: the kernel's settings on this host, by sysctl(8)'s names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = &serde_json::json!({"net.ipv4.tcp_sack": "0"}))]
+    pub sysctl: BTreeMap<String, String>,
     /// model: TCP options of connections that end here.
     pub tcp: Option<TcpOptions>,
 }
 
 impl Host {
-    /// Whether programs run on it.
+    /// Whether it is a network namespace of this machine.
     pub fn is_live(&self) -> bool {
         self.endpoint.as_deref() == Some("live")
+    }
+    /// Whether it is a Linux guest.
+    pub fn is_guest(&self) -> bool {
+        self.endpoint.as_deref() == Some("guest")
+    }
+    /// Whether real programs run on it.
+    pub fn runs_programs(&self) -> bool {
+        self.is_live() || self.is_guest()
+    }
+    /// The machine of a guest.
+    pub fn machine_name(&self) -> &str {
+        self.machine.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -76,9 +101,9 @@ macro_rules! address {
 address!(Ipv4Addr, "Ipv4Address", "ipv4", "An IPv4 address.", "192.0.2.1");
 address!(Ipv6Addr, "Ipv6Address", "ipv6", "An IPv6 address.", "2001:db8::1");
 
-/// A real program on a live host, written `[[host.program]]` below its host.
+/// A real program on a live host or a guest, written `[[host.program]]` below its host.
 ///
-/// It runs in the host's network namespace, in the directory of the scenario file. What it prints goes into the run directory:
+/// It runs on the host, in the directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints goes into the run directory:
 /// `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its command stands for the IPv4
 /// address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
 /// digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
@@ -104,6 +129,10 @@ pub struct Program {
     /// The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default TERM.
     #[serde(default)]
     pub stop: StopSignal,
+    /// guest: files to bring back into the run directory at the end: a guest's own are gone with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &serde_json::json!(["/tmp/result.csv"]))]
+    pub collect: Vec<String>,
 }
 
 /// What a program is started with.

@@ -140,6 +140,11 @@ pub struct Replicate {
 }
 
 impl Scenario {
+    /// Whether a node is a Linux guest.
+    pub fn is_guest(&self, node: &str) -> bool {
+        self.host.iter().any(|host| host.name == node && host.is_guest())
+    }
+
     /// The seeds of all runs: one, unless `[replicate]` says more.
     pub fn seeds(&self) -> Vec<u64> {
         match &self.replicate {

@@ -51,34 +51,57 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
             "a live host cannot follow this clock: its programs live in real time",
             "[clock] mode = \"real\" (or --clock real); or endpoint = \"model\", which follows any clock",
         ),
+        "guest" if mode == ClockMode::Virtual => {}
+        "guest" => check.error(
+            &at("endpoint"),
+            "guests follow the virtual clock only in this version",
+            "[clock] mode = \"virtual\", in which they are simulated exactly; or endpoint = \"live\" under the real clock",
+        ),
         other => {
             let reason = match other {
-                "guest" => "the endpoint \"guest\" is not in this version".to_owned(),
                 stack if stack.starts_with("stack:") => {
                     format!("real stacks such as \"{stack}\" are not in this version")
                 }
                 other => format!("{other:?} is no endpoint"),
             };
-            let help = "allowed: \"model\", the built-in TCP, and under the real clock \"live\", a network namespace";
+            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel, under the virtual clock; and \"live\", a network \
+                        namespace, under the real clock";
             check.error(&at("endpoint"), reason, help);
         }
     }
-    let live = host.is_live();
+    let real = host.runs_programs();
     for (name, given) in [
         ("address", host.address.is_some()),
         ("address6", host.address6.is_some()),
         ("program", !host.program.is_empty()),
     ] {
-        if given && !live {
-            let message = format!("`{name}` is for live hosts");
-            check.error(&at(name), message, "endpoint = \"live\", with [clock] mode = \"real\"");
+        if given && !real {
+            let message = format!("`{name}` is for live hosts and guests");
+            let help = "endpoint = \"live\", with [clock] mode = \"real\"; or endpoint = \"guest\"";
+            check.error(&at(name), message, help);
         }
     }
-    if live && host.tcp.is_some() {
+    for (name, given) in
+        [("machine", host.machine.is_some()), ("cc", host.cc.is_some()), ("sysctl", !host.sysctl.is_empty())]
+    {
+        if given && !host.is_guest() {
+            check.error(&at(name), format!("`{name}` is for guests"), "endpoint = \"guest\"");
+        }
+    }
+    if let Some(number) = host.program.iter().position(|program| !program.collect.is_empty())
+        && !host.is_guest()
+    {
+        let mut path = program_path(i, number);
+        path.push(key("collect"));
+        let help = "what a program on a live host writes is on this machine already";
+        check.error(&path, "`collect` is for guests", help);
+    }
+    if real && host.tcp.is_some() {
         check.error(
             &at("tcp"),
             "`tcp` is for model hosts",
-            "a live host has the kernel's TCP; its programs may set it up (sysctl, setsockopt)",
+            "a live host or a guest has the kernel's TCP; a guest's is set up with `cc` and `sysctl`, a live host's by its programs \
+             (setsockopt)",
         );
     }
 }
@@ -163,7 +186,7 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let live = |node: usize| {
         let name = &expanded.nodes[node];
-        scenario.host.iter().any(|host| host.name == *name && host.is_live())
+        scenario.host.iter().any(|host| host.name == *name && host.runs_programs())
     };
     let mut told: BTreeSet<usize> = BTreeSet::new();
     let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
@@ -171,6 +194,15 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let flow = &scenario.flow[spec.entry];
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
+        let guests = (scenario.is_guest(from), scenario.is_guest(to));
+        if guests.0 && !flow.app.is_service() || guests.1 && flow.port.is_none() {
+            if let Some((name, message, help)) = carried(flow, guests)
+                && told.insert(spec.entry)
+            {
+                check.error(&entry("flow", spec.entry, &[name]), message, help);
+            }
+            continue;
+        }
         let problem = match (live(spec.from), live(spec.to)) {
             (false, false) => simulated(flow),
             (true, true) => Some((
@@ -230,6 +262,41 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
 
 /// What is wrong with a flow, the key that it is about, and what to do.
 type Wrong = (&'static str, String, &'static str);
+
+/// A flow that guests carry by themselves: `guests` says at which ends there is one.
+fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
+    let help = "app = \"bulk\"; for anything else let a program send ([[host.program]])";
+    match flow.app {
+        App::Bulk => {}
+        App::Transfer if flow.transfers.unwrap_or(1) == 1 => {}
+        App::Transfer => {
+            return Some((
+                "app",
+                "a guest makes one transfer only by itself".to_owned(),
+                "transfers = 1, with count = 10 and a range of `start` for ten of them",
+            ));
+        }
+        _ if !guests.0 => return None,
+        _ => {
+            let message = format!("a guest does not make app = \"{}\" by itself", flow.app.name());
+            return Some(("app", message, help));
+        }
+    }
+    if flow.transport() == Transport::Udp {
+        return Some(("transport", "a guest does not send UDP by itself".to_owned(), help));
+    }
+    let model = [
+        ("tcp", flow.tcp.is_some()),
+        ("max_window", flow.max_window.is_some()),
+        ("max_rate", flow.max_rate.is_some()),
+    ];
+    let model = model.into_iter().find(|&(_, given)| given && guests == (true, true))?;
+    Some((
+        model.0,
+        format!("`{}` is for model hosts, and both ends are guests", model.0),
+        "`sysctl` of the hosts",
+    ))
+}
 
 /// A flow between simulated hosts.
 fn simulated(flow: &Flow) -> Option<Wrong> {

@@ -8,6 +8,7 @@ mod apps;
 mod capture;
 mod determinism;
 mod examples;
+mod guests;
 mod interruption;
 mod links;
 mod metrics;

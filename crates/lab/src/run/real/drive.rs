@@ -11,6 +11,7 @@ use super::models::Models;
 use super::programs::Programs;
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
+use super::{ETHERNET_MTU, interface_mtu};
 use crate::results::live::{AuditSummary, LatenessSummary};
 use crate::results::{LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
@@ -20,8 +21,6 @@ use crate::run::sinks::Sinks;
 use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use crate::scenario::{Expanded, Scenario};
 
-/// MTU of a live host's interface where its links have none.
-const ETHERNET_MTU: u32 = 1500;
 /// The longest that the emulator goes without a look around: Ctrl-C feels immediate.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 /// How often progress is told, and records of simulated hosts are taken, at the least.
@@ -36,12 +35,6 @@ fn live_hosts(scenario: &Scenario, expanded: &Expanded) -> Vec<(String, u32)> {
     let node = |name: &str| expanded.nodes.iter().position(|node| node == name);
     let live = scenario.host.iter().filter(|host| host.is_live());
     live.filter_map(|host| Some((host.name.clone(), node(&host.name)? as u32))).collect()
-}
-
-/// What a node's interface takes: what the narrowest of its links does.
-fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
-    let own = expanded.links.iter().filter(|link| link.from == node as usize);
-    own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
 }
 
 /// Runs a scenario by the real clock.

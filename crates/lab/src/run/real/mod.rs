@@ -1,11 +1,16 @@
-//! Runs by the real clock: live hosts and simulated flows in one network. Linux only; elsewhere such a run is refused.
+//! Runs with real programs, and simulated flows in the same network: live hosts by the real clock, and guests by the virtual one. Linux
+//! only; elsewhere such a run is refused.
 
 use super::RunError;
 
 #[cfg(target_os = "linux")]
 mod drive;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod guests;
 #[cfg(target_os = "linux")]
 mod limiter;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod lockstep;
 #[cfg(target_os = "linux")]
 mod models;
 #[cfg(target_os = "linux")]
@@ -19,6 +24,29 @@ mod ways;
 
 #[cfg(target_os = "linux")]
 pub(super) use drive::run;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) use lockstep::run as run_guests;
+
+/// MTU of a host's interface where its links have none.
+#[cfg(target_os = "linux")]
+const ETHERNET_MTU: u32 = 1500;
+
+/// What a host's interface takes: what the narrowest of its links does.
+#[cfg(target_os = "linux")]
+fn interface_mtu(expanded: &crate::scenario::Expanded, node: u32) -> u32 {
+    let own = expanded.links.iter().filter(|link| link.from == node as usize);
+    own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
+}
+
+/// Refuses a run with guests.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub(super) fn run_guests(
+    _: &crate::scenario::Scenario,
+    _: &super::RunOptions,
+    _: &mut dyn FnMut(&super::Progress) -> warpline_net::Control,
+) -> Result<super::RunOutcome, RunError> {
+    Err(RunError::Live("guests need Linux on x86-64; use endpoint = \"model\" here".to_owned()))
+}
 
 /// Lets this process run by the real clock: an ordinary user's is put into namespaces of its own, for good. To be called before the
 /// process has a second thread.

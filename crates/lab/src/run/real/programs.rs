@@ -17,7 +17,7 @@ use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expect, Scenario, StopSignal};
 
 /// The directory of what programs print, in the run directory.
-const DIRECTORY: &str = "programs";
+pub(super) const DIRECTORY: &str = "programs";
 /// How long a program has to end after it was asked to.
 const PATIENCE: TimeDelta = TimeDelta::from_secs(1);
 /// How much of what a failed program said is shown.
@@ -67,14 +67,9 @@ impl Programs {
             let Some(host) = scenario.host.iter().find(|host| host.name == *name) else { continue };
             for (number, program) in host.program.iter().enumerate() {
                 std::fs::create_dir_all(base.join(DIRECTORY)).map_err(fail)?;
-                let file = |stream: &str| format!("{DIRECTORY}/{name}.{number}.{stream}");
-                let (stdout, stderr) = (file("stdout"), file("stderr"));
-                let words: Vec<String> =
-                    program.command.words().iter().map(|word| plan.substitute(word)).collect();
-                let shown = match &program.command {
-                    crate::scenario::ProgramCommand::Shell(line) => plan.substitute(line),
-                    crate::scenario::ProgramCommand::Words(_) => words.join(" "),
-                };
+                let (words, shown) = command(program, plan);
+                let row = row(name, number, shown, program.expect);
+                let (stdout, stderr) = (base.join(&row.stdout), base.join(&row.stderr));
                 let own =
                     program.environment.iter().map(|(name, value)| (name.clone(), plan.substitute(value)));
                 let environment = plan.environment(*node as usize).into_iter().chain(own);
@@ -82,31 +77,18 @@ impl Programs {
                     words: words.into_iter().map(Into::into).collect(),
                     environment: environment.map(|(name, value)| (name.into(), value.into())).collect(),
                     directory: Some(scenario.directory.clone()).filter(|path| !path.as_os_str().is_empty()),
-                    stdout: File::create(base.join(&stdout)).map_err(fail)?,
-                    stderr: File::create(base.join(&stderr)).map_err(fail)?,
+                    stdout: File::create(stdout).map_err(fail)?,
+                    stderr: File::create(&stderr).map_err(fail)?,
                     ordinary,
                 };
                 entries.push(Entry {
-                    row: ProgramRow {
-                        host: name.clone(),
-                        number: number as u64,
-                        command: shown,
-                        expected: match program.expect {
-                            Expect::Code(code) => format!("exit code {code}"),
-                            Expect::Any => "any".to_owned(),
-                            Expect::Running => "running".to_owned(),
-                        },
-                        outcome: "not started".to_owned(),
-                        stdout,
-                        stderr: stderr.clone(),
-                        ..ProgramRow::default()
-                    },
+                    row,
                     start: Timestamp::ZERO + program.start.0,
                     expect: program.expect,
                     stop: signal(program.stop),
                     program: Program::prepare(config, hosts.namespace(at), hosts.session(), &changes)
                         .map_err(fail)?,
-                    stderr: base.join(&stderr),
+                    stderr,
                 });
             }
         }
@@ -172,20 +154,52 @@ impl Programs {
         let mut failures = Vec::new();
         let mut rows = Vec::new();
         for Entry { mut row, expect, stderr, .. } in self.entries {
-            let running = row.start_s.is_some() && row.end_s.is_none();
-            row.ok = !judged
-                || match expect {
-                    Expect::Any => !row.outcome.starts_with("not started"),
-                    Expect::Running => running,
-                    Expect::Code(code) => row.code == Some(i32::from(code)),
-                };
-            if !row.ok {
-                failures.push(message(&row, running, &stderr));
-            }
+            failures.extend(verdict(&mut row, expect, judged, &stderr));
             rows.push(row);
         }
         (rows, failures)
     }
+}
+
+/// Judges a program: notes whether it ended as it should, and returns a message if not. `stderr` is what it wrote there.
+pub(super) fn verdict(row: &mut ProgramRow, expect: Expect, judged: bool, stderr: &Path) -> Option<String> {
+    let running = row.start_s.is_some() && row.end_s.is_none();
+    row.ok = !judged
+        || match expect {
+            Expect::Any => !row.outcome.starts_with("not started"),
+            Expect::Running => running,
+            Expect::Code(code) => row.code == Some(i32::from(code)),
+        };
+    (!row.ok).then(|| message(row, running, stderr))
+}
+
+/// What a program's row says before it has run; `command` is what is shown of it.
+pub(super) fn row(host: &str, number: usize, command: String, expect: Expect) -> ProgramRow {
+    let file = |stream: &str| format!("{DIRECTORY}/{host}.{number}.{stream}");
+    ProgramRow {
+        host: host.to_owned(),
+        number: number as u64,
+        command,
+        expected: match expect {
+            Expect::Code(code) => format!("exit code {code}"),
+            Expect::Any => "any".to_owned(),
+            Expect::Running => "running".to_owned(),
+        },
+        outcome: "not started".to_owned(),
+        stdout: file("stdout"),
+        stderr: file("stderr"),
+        ..ProgramRow::default()
+    }
+}
+
+/// The words of a program's command with addresses filled in, and what is shown of it.
+pub(super) fn command(program: &crate::scenario::Program, plan: &AddressPlan) -> (Vec<String>, String) {
+    let words: Vec<String> = program.command.words().iter().map(|word| plan.substitute(word)).collect();
+    let shown = match &program.command {
+        crate::scenario::ProgramCommand::Shell(line) => plan.substitute(line),
+        crate::scenario::ProgramCommand::Words(_) => words.join(" "),
+    };
+    (words, shown)
 }
 
 /// What to say of a program that did not end as it should.
@@ -224,7 +238,7 @@ fn told(status: ExitStatus) -> String {
     }
 }
 
-fn signal(stop: StopSignal) -> Signal {
+pub(super) fn signal(stop: StopSignal) -> Signal {
     match stop {
         StopSignal::Term => Signal::SIGTERM,
         StopSignal::Int => Signal::SIGINT,

@@ -78,6 +78,8 @@ struct Stream {
     protocol: u8,
     from: u32,
     to: Option<u32>,
+    /// The port that it goes to, 0 where there are none.
+    port: u16,
     first: Timestamp,
     last: Timestamp,
     /// Bytes of payload that went in, repeated ones included.
@@ -92,10 +94,21 @@ struct Stream {
     active: bool,
 }
 
+/// What is known of a stream that a guest carries by itself.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) group: String,
+    pub(super) app: &'static str,
+    pub(super) cc: Option<String>,
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     streams: BTreeMap<u32, Stream>,
+    /// By the nodes that they are from and to, and the port.
+    known: BTreeMap<(u32, u32, u16), Known>,
     warmup: Timestamp,
 }
 
@@ -148,6 +161,17 @@ fn protocol_name(protocol: u8) -> String {
 }
 
 impl Traffic {
+    /// What one node sends to a port of another is a flow of the scenario.
+    pub(super) fn name(&mut self, (from, to, port): (u32, u32, u16), known: Known) {
+        self.known.insert((from, to, port), known);
+    }
+
+    /// The number of such a flow, once it has sent something.
+    pub(super) fn number(&self, (from, to, port): (u32, u32, u16)) -> Option<u32> {
+        let is = |stream: &Stream| (stream.from, stream.to, stream.port) == (from, Some(to), port);
+        self.streams.iter().find_map(|(&number, stream)| is(stream).then_some(number))
+    }
+
     /// A live host, node `from`, has sent a datagram to node `to`.
     pub(super) fn on_sent(
         &mut self,
@@ -175,6 +199,7 @@ impl Traffic {
                 protocol: header.protocol,
                 from,
                 to,
+                port: outline.destination.port(),
                 first: now,
                 last: now,
                 payload: 0,
@@ -250,7 +275,12 @@ impl Traffic {
     pub(super) fn sample(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
         let mut samples = Vec::new();
         let bps = |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() };
+        let known = std::mem::take(&mut self.known);
         for (flow, stream) in self.rows() {
+            // A guest samples those that it carries by itself.
+            if stream.to.is_some_and(|to| known.contains_key(&(stream.from, to, stream.port))) {
+                continue;
+            }
             let Counts { delivered_bytes, sent_bytes, retransmitted_packets, .. } = stream.counts;
             let before = std::mem::replace(&mut stream.sampled, stream.counts);
             let active = delivered_bytes > before.delivered_bytes || sent_bytes > before.sent_bytes;
@@ -266,12 +296,14 @@ impl Traffic {
             }
             stream.active = active;
         }
+        self.known = known;
         samples
     }
 
     /// Their rows at the end, in the order in which they began. `names` are those of the nodes.
     pub(super) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
         let warmup = self.warmup;
+        let known = std::mem::take(&mut self.known);
         let mut rows: Vec<FlowRow> = Vec::new();
         for (flow, stream) in self.rows() {
             let (counts, before) = (&stream.counts, &stream.before);
@@ -284,13 +316,15 @@ impl Traffic {
                     .cloned()
                     .unwrap_or_else(|| "nowhere".to_owned())
             };
+            let known = stream.to.and_then(|to| known.get(&(stream.from, to, stream.port)));
             rows.push(FlowRow {
                 flow,
-                name: stream.name.clone(),
-                group: GROUP.to_owned(),
+                name: known.map_or_else(|| stream.name.clone(), |known| known.name.clone()),
+                group: known.map_or_else(|| GROUP.to_owned(), |known| known.group.clone()),
                 from: name(Some(stream.from)),
                 to: name(stream.to),
-                app: PROGRAM.to_owned(),
+                app: known.map_or(PROGRAM, |known| known.app).to_owned(),
+                cc: known.and_then(|known| known.cc.clone()),
                 transport: protocol_name(stream.protocol),
                 start_s: stream.first.as_secs_f64(),
                 end_s: Some(stream.last.as_secs_f64()),

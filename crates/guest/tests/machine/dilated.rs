@@ -1,0 +1,83 @@
+//! Guests in dilated time. Nothing here depends on how fast the machine is: only on what cannot be shorter than it was.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warpline_guest::dilation::{self, Tdf, host_now};
+use warpline_guest::machine::Timing;
+use warpline_guest::order::{Ending, Report};
+use warpline_guest::{Machine, MachineConfig, frame};
+
+use crate::bed::{guest, kernel, program};
+
+/// Runs a guest in dilated time, carrying frames between its two hosts at once, and calls `each` now and then. Its report, what it has
+/// left in the share, and the machine's seconds from the run's start to its end.
+fn run(
+    config: &mut MachineConfig,
+    tdf: f64,
+    mut each: impl FnMut(&Machine, u64),
+) -> Option<(Report, Machine, f64)> {
+    let kernel = kernel()?;
+    config.timing = Timing::Dilated;
+    let mut machine = Machine::boot(&kernel, config).unwrap();
+    machine.wait_ready(60).unwrap();
+    let begun = host_now();
+    dilation::begin([&machine], begun, Tdf::new(tdf).unwrap());
+    let mut buffer = vec![0; 70_000];
+    while machine.is_alive() {
+        let span = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        let nic = machine.nic();
+        let _ = poll(&mut [PollFd::new(&nic, PollFlags::IN)], Some(&span));
+        while let Ok(length) = rustix::io::read(nic, &mut buffer) {
+            if length == 0 {
+                break;
+            }
+            let Some((vlan, datagram)) = frame::parse(&buffer[..length]) else { continue };
+            let mut answer = frame::header(3 - vlan, datagram).to_vec();
+            answer.extend_from_slice(datagram);
+            let _ = rustix::io::write(nic, &answer);
+        }
+        each(&machine, begun);
+    }
+    let took = (host_now() - begun) as f64 / 1e9;
+    Some((machine.report().unwrap(), machine, took))
+}
+
+#[test]
+fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
+    for tdf in [0.5, 1.0, 2.5] {
+        let mut config = guest("g", 0, 2, 1.5);
+        let line = "date +%s%N; sleep 0.5; date +%s%N; cat /proc/uptime";
+        config.order.programs = vec![program(0, &["sh", "-c", line], "0")];
+        let Some((report, machine, took)) = run(&mut config, tdf, |_, _| {}) else { return };
+        assert_eq!(report.programs[0].ending, Ending::Exited(0));
+        assert!(took >= 1.5 * tdf, "1.5 s of the guest took {took} s at TDF {tdf}");
+        let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
+        let dates: Vec<u64> = said.lines().take(2).map(|line| line.parse().unwrap()).collect();
+        // It starts at the run's start, which is the first of January, and not before.
+        let start = warpline_guest::machine::EPOCH;
+        assert!(dates[0] >= start && dates[1] - dates[0] >= 500_000_000, "{said}");
+        // No more of its time has passed than of the machine's.
+        assert!((dates[1] - start) as f64 / 1e9 <= took / tdf, "{said} in {took} s");
+        let uptime: f64 = said.lines().nth(2).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((100.5..102.0).contains(&uptime), "{uptime}");
+    }
+}
+
+#[test]
+fn two_hosts_talk_and_the_factor_may_rise_meanwhile() {
+    let mut config = guest("g", 0, 2, 2.0);
+    config.order.programs = vec![program(0, &["ping", "-c", "5", "-i", "0.2", "10.0.0.2"], "0")];
+    let mut raised = None;
+    let ran = run(&mut config, 1.0, |machine, begun| {
+        let now = host_now();
+        if raised.is_none() && now - begun > 500_000_000 {
+            dilation::change([machine], now, now - begun, Tdf::new(2.0).unwrap());
+            raised = Some(now - begun);
+        }
+    });
+    let Some((report, machine, took)) = ran else { return };
+    assert_eq!(report.programs[0].ending, Ending::Exited(0));
+    let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
+    assert!(said.contains("5 received"), "{said}");
+    let before = raised.unwrap() as f64 / 1e9;
+    assert!(took >= before + 2.0 * (2.0 - before), "{took} s, raised after {before} s");
+}

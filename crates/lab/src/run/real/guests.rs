@@ -1,0 +1,369 @@
+//! The guests of a scenario: which machines there are, what each is told to do, and what came of it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use warpline_core::{Streams, TimeDelta, Timestamp};
+use warpline_guest::machine::Timing;
+use warpline_guest::order::{
+    Ending, FlowOrder, FlowReport, HostOrder, Order, ProgramOrder, ProgramReport, Report, Role, SAMPLES,
+    Sample,
+};
+use warpline_guest::{Console, MachineConfig, frame};
+
+use super::programs::{self, DIRECTORY};
+use super::traffic::{Known, Traffic};
+use crate::results::{FlowRow, FlowSample, ProgramRow};
+use crate::run::addresses::AddressPlan;
+use crate::run::build::guest_port;
+use crate::scenario::{Application, Expanded, Expect, Host, Scenario};
+
+/// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
+const MEMORY: u64 = 192 << 20;
+const HOST_MEMORY: u64 = 1 << 20;
+const FLOW_MEMORY: u64 = 4 << 20;
+const MOST_MEMORY: u64 = 16 << 30;
+/// Where programs are looked for: nothing of this process's environment reaches a guest, which would not be repeatable.
+const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program, and where its order is.
+#[derive(Debug)]
+struct ProgramEntry {
+    machine: usize,
+    row: ProgramRow,
+    expect: Expect,
+}
+
+/// A flow that a guest sends by itself.
+#[derive(Debug)]
+struct FlowEntry {
+    /// Nodes that it is from and to, and the port.
+    key: (u32, u32, u16),
+    number: u32,
+    sender: usize,
+    known: Known,
+}
+
+/// All guests of a run, before and after it.
+#[derive(Debug)]
+pub(super) struct Guests {
+    /// Names and nodes of the hosts, machine by machine: in the order of the numbers that the lock-step has for them.
+    pub(super) hosts: Vec<(String, u32)>,
+    pub(super) machines: Vec<MachineConfig>,
+    programs: Vec<ProgramEntry>,
+    flows: Vec<FlowEntry>,
+}
+
+impl Guests {
+    /// The guests of a scenario. `mtu` is what a node's interface takes.
+    pub(super) fn plan(
+        scenario: &Scenario,
+        expanded: &Expanded,
+        plan: &AddressPlan,
+        mtu: impl Fn(u32) -> u32,
+    ) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        for host in scenario.host.iter().filter(|host| host.is_guest()) {
+            if !names.contains(&host.machine_name()) {
+                names.push(host.machine_name());
+            }
+        }
+        let mut guests =
+            Guests { hosts: Vec::new(), machines: Vec::new(), programs: Vec::new(), flows: Vec::new() };
+        // Machine and number of each guest.
+        let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+        for (index, name) in names.iter().enumerate() {
+            let mut order = Order {
+                end: scenario.duration.0.as_nanos(),
+                warmup: scenario.warmup.0.as_nanos(),
+                interval: scenario.sample_interval.0.as_nanos(),
+                ..Order::default()
+            };
+            let own = scenario.host.iter().filter(|host| host.is_guest() && host.machine_name() == *name);
+            for host in own {
+                let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
+                let number = order.hosts.len() as u32;
+                places.insert(node as u32, (index, number));
+                guests.hosts.push((host.name.clone(), node as u32));
+                order.hosts.push(host_order(host, number, plan.of(node), mtu(node as u32)));
+                guests.add_programs(scenario, host, (index, number), node, plan, &mut order);
+            }
+            guests.machines.push(MachineConfig {
+                name: (*name).to_owned(),
+                memory: 0,
+                // Machines of one run must not have the same random numbers.
+                seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
+                timing: Timing::LockStep,
+                console: Console::File,
+                order,
+            });
+        }
+        guests.add_flows(scenario, expanded, plan, &places);
+        for machine in &mut guests.machines {
+            let order = &machine.order;
+            let memory =
+                MEMORY + HOST_MEMORY * order.hosts.len() as u64 + FLOW_MEMORY * order.flows.len() as u64;
+            machine.memory = memory.min(MOST_MEMORY);
+        }
+        guests
+    }
+
+    fn add_programs(
+        &mut self,
+        scenario: &Scenario,
+        host: &Host,
+        (machine, number): (usize, u32),
+        node: usize,
+        plan: &AddressPlan,
+        order: &mut Order,
+    ) {
+        let directory = scenario.directory.canonicalize().unwrap_or_else(|_| "/".into());
+        for (index, program) in host.program.iter().enumerate() {
+            let (words, shown) = programs::command(program, plan);
+            let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
+            let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let own = program.environment.iter().map(|(name, value)| (name.clone(), plan.substitute(value)));
+            order.programs.push(ProgramOrder {
+                host: number,
+                words,
+                environment: base.into_iter().chain(plan.environment(node)).chain(own).collect(),
+                directory: directory.to_string_lossy().into_owned(),
+                start: program.start.0.as_nanos(),
+                stop: programs::signal(program.stop) as i32,
+                collect: program.collect.clone(),
+                output: format!("{}.{index}", host.name),
+            });
+            let row = programs::row(&host.name, index, shown, program.expect);
+            self.programs.push(ProgramEntry { machine, row, expect: program.expect });
+        }
+    }
+
+    fn add_flows(
+        &mut self,
+        scenario: &Scenario,
+        expanded: &Expanded,
+        plan: &AddressPlan,
+        places: &BTreeMap<u32, (usize, u32)>,
+    ) {
+        let streams = Streams::new(scenario.seed);
+        let end = Timestamp::ZERO + scenario.duration.0;
+        for (number, flow) in expanded.flows.iter().enumerate() {
+            let entry = &scenario.flow[flow.entry];
+            let (from, to) = (flow.from as u32, flow.to as u32);
+            let (sender, sink) = (places.get(&from), places.get(&to));
+            let carried = match (sender, sink) {
+                (Some(_), _) => !entry.app.is_service(),
+                (None, Some(_)) => entry.port.is_none(),
+                (None, None) => false,
+            };
+            if !carried {
+                continue;
+            }
+            let port = entry.port.unwrap_or_else(|| guest_port(number));
+            let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
+            let stop = flow.stop.map(|stop| (Timestamp::ZERO + stop).min(end).as_nanos());
+            let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
+            let id = number as u32;
+            if let Some(&(machine, host)) = sink {
+                let role = Role::Sink { port };
+                let order = FlowOrder { id, host, role, start: 0, stop: None, cc: None };
+                self.machines[machine].order.flows.push(order);
+            }
+            if let Some(&(machine, host)) = sender {
+                let (v4, v6) = plan.of(flow.to);
+                let bytes = match flow.application {
+                    Application::Transfer { size, .. } => Some(size),
+                    _ => None,
+                };
+                let to_address: IpAddr = if entry.ipv6 { v6.into() } else { v4.into() };
+                let role = Role::Send { to: to_address, port, bytes };
+                let order = FlowOrder { id, host, role, start: start.as_nanos(), stop, cc: cc.clone() };
+                self.machines[machine].order.flows.push(order);
+                if sink.is_some() {
+                    let of_host = || scenario.host.iter().find(|host| host.name == expanded.nodes[flow.from]);
+                    let cc = cc.or_else(|| of_host()?.cc.clone()).or_else(|| Some("cubic".to_owned()));
+                    let (name, group, app) = (flow.name.clone(), flow.group.clone(), entry.app.name());
+                    let known = Known { name, group, app, cc };
+                    self.flows.push(FlowEntry { key: (from, to, port), number: id, sender: machine, known });
+                }
+            }
+        }
+    }
+
+    /// Tells the traffic which streams are flows of the scenario.
+    pub(super) fn introduce(&self, traffic: &mut Traffic) {
+        for flow in &self.flows {
+            traffic.name(flow.key, flow.known.clone());
+        }
+    }
+
+    /// Rows of all programs, and a message about each that did not end as it should. What they printed and what they are to leave is
+    /// copied to `out`, the run directory. `share` is a file in a machine's share.
+    pub(super) fn judge(
+        &self,
+        reports: &[Report],
+        judged: bool,
+        out: &Path,
+        share: impl Fn(usize, &str) -> std::path::PathBuf,
+    ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
+        let (mut rows, mut failures) = (Vec::new(), Vec::new());
+        let mut next = vec![0; self.machines.len()];
+        for entry in &self.programs {
+            let index = next[entry.machine];
+            next[entry.machine] += 1;
+            let order = &self.machines[entry.machine].order.programs[index];
+            let mut row = entry.row.clone();
+            std::fs::create_dir_all(out.join(DIRECTORY))?;
+            for (kind, name) in [("stdout", &row.stdout), ("stderr", &row.stderr)] {
+                let from = share(entry.machine, &format!("{}.{kind}", order.output));
+                if from.exists() {
+                    std::fs::copy(from, out.join(name))?;
+                } else {
+                    std::fs::write(out.join(name), b"")?;
+                }
+            }
+            if let Some(report) = reports.get(entry.machine).and_then(|report| report.programs.get(index)) {
+                fill(&mut row, report);
+                for name in &report.files {
+                    std::fs::copy(share(entry.machine, name), out.join(DIRECTORY).join(name))?;
+                }
+                let what =
+                    |missing: &String| format!("program {} of host {}: {missing}", row.number, row.host);
+                failures.extend(report.missing.iter().filter(|_| judged).map(what));
+            }
+            let stderr = out.join(&row.stderr);
+            failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr));
+            rows.push(row);
+        }
+        Ok((rows, failures))
+    }
+
+    /// Adds what the kernels know to the rows of flows that guests carried between them, and the errors of all that guests carried.
+    pub(super) fn complete(
+        &self,
+        rows: &mut [FlowRow],
+        traffic: &Traffic,
+        reports: &[Report],
+    ) -> Vec<String> {
+        let mut failures = Vec::new();
+        for flow in &self.flows {
+            let report = reports.get(flow.sender).and_then(|report| end_of(report, flow.number, true));
+            let number = traffic.number(flow.key);
+            if let (Some(row), Some(report)) = (rows.iter_mut().find(|row| Some(row.flow) == number), report)
+            {
+                let ms = |micros: u32| (micros > 0).then_some(f64::from(micros) / 1e3);
+                row.rtt_min_ms = ms(report.last.min_rtt);
+                row.end_s = report.finished.map(|at| at as f64 / 1e9);
+                row.start_s = report.connected.map_or(row.start_s, |_| row.start_s);
+            }
+        }
+        for (machine, report) in self.machines.iter().zip(reports) {
+            for (order, end) in machine.order.flows.iter().zip(&report.flows) {
+                if let Some(error) = &end.error {
+                    let host = &machine.order.hosts[order.host as usize].name;
+                    failures.push(format!("guest {host}: the flow on port {}: {error}", port(&order.role)));
+                }
+            }
+        }
+        failures
+    }
+
+    /// Samples of the flows that guests carried between them, with their windows: interval by interval. `share` is as above.
+    pub(super) fn samples(
+        &self,
+        traffic: &Traffic,
+        interval: TimeDelta,
+        share: impl Fn(usize, &str) -> std::path::PathBuf,
+    ) -> Vec<FlowSample> {
+        let span = interval.as_secs_f64();
+        let mut all = Vec::new();
+        for machine in 0..self.machines.len() {
+            let text = std::fs::read_to_string(share(machine, SAMPLES)).unwrap_or_default();
+            let own = self.flows.iter().filter(|flow| flow.sender == machine);
+            let numbers: BTreeMap<u32, Option<u32>> =
+                own.map(|flow| (flow.number, traffic.number(flow.key))).collect();
+            let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
+            for line in text.lines() {
+                let Ok(sample) = serde_json::from_str::<Sample>(line) else { continue };
+                // The receiving end of the same flow has sent nothing.
+                let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
+                if sample.info.data_out == 0 {
+                    continue;
+                }
+                let last = before.insert(sample.id, sample).map(|sample| sample.info).unwrap_or_default();
+                let info = sample.info;
+                let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8.0 / span;
+                all.push(FlowSample {
+                    time_s: sample.time as f64 / 1e9,
+                    flow: *flow,
+                    goodput_bps: rate(info.acked, last.acked),
+                    throughput_bps: rate(info.bytes_sent, last.bytes_sent),
+                    retransmits: u64::from(info.retransmits.saturating_sub(last.retransmits)),
+                    cwnd_bytes: Some(u64::from(info.cwnd) * u64::from(info.mss)),
+                    in_flight_bytes: Some(u64::from(info.unacked) * u64::from(info.mss)),
+                    // The kernel's infinity.
+                    ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
+                        .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
+                    srtt_ms: Some(f64::from(info.rtt) / 1e3),
+                    ..FlowSample::default()
+                });
+            }
+        }
+        all.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
+        all
+    }
+}
+
+fn port(role: &Role) -> u16 {
+    match role {
+        Role::Send { port, .. } | Role::Sink { port } | Role::Request { port, .. } | Role::Serve { port } => {
+            *port
+        }
+    }
+}
+
+/// What one end of a flow said at last: the sending one, or the other.
+fn end_of(report: &Report, number: u32, sends: bool) -> Option<&FlowReport> {
+    report.flows.iter().find(|flow| flow.id == number && (flow.last.data_out > 0) == sends)
+}
+
+fn host_order(
+    host: &Host,
+    number: u32,
+    (v4, v6): (std::net::Ipv4Addr, std::net::Ipv6Addr),
+    mtu: u32,
+) -> HostOrder {
+    let vlan = number as u16 + frame::VLANS.start();
+    HostOrder {
+        name: host.name.clone(),
+        vlan,
+        mac: frame::mac(vlan),
+        v4,
+        v6: Some(v6),
+        mtu,
+        cc: host.cc.clone(),
+        sysctl: host.sysctl.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+    }
+}
+
+fn fill(row: &mut ProgramRow, report: &ProgramReport) {
+    let seconds = |at: u64| at as f64 / 1e9;
+    row.start_s = report.started.map(seconds);
+    row.end_s = report.ended.map(seconds);
+    row.outcome = match &report.ending {
+        Ending::Exited(code) => {
+            row.code = Some(*code);
+            format!("exit code {code}")
+        }
+        Ending::Signalled(signal) => format!("signal {signal}"),
+        Ending::NotStarted(why) => {
+            row.start_s = None;
+            format!("not started: {why}")
+        }
+        Ending::Stopped => {
+            row.end_s = None;
+            "running".to_owned()
+        }
+    };
+}

@@ -1,0 +1,204 @@
+//! A run by the virtual clock with guests: Linux kernels in lock-step with the simulation. Everything between the guests' interfaces
+//! is as by the real clock: ways, routers, simulated hosts that meet programs, captures with real bytes.
+
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_guest::lockstep::Ended;
+use warpline_guest::order::Report;
+use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
+use warpline_live::port::PortId;
+use warpline_live::stepper::Stepper;
+use warpline_net::{Control, Network};
+
+use super::guests::Guests;
+use super::models::Models;
+use super::routers::{LiveWorld, Routers, TurnFrames};
+use super::ways::Ways;
+use super::{ETHERNET_MTU, interface_mtu};
+use crate::results::{GuestMachine, GuestSummary, LiveHost, NoFrames, ResultError, Summary};
+use crate::run::addresses::AddressPlan;
+use crate::run::build::{Built, build};
+use crate::run::course::{Course, run_info};
+use crate::run::sinks::Sinks;
+use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
+use crate::scenario::Scenario;
+
+/// Most bytes of memory for packets in the network.
+const POOL: usize = 4 << 30;
+
+/// The network and all that is in it, as the guests' driver sees it.
+struct Stage {
+    network: Network,
+    world: LiveWorld,
+    stepper: Stepper,
+}
+
+impl Simulator for Stage {
+    fn next_event(&mut self) -> Option<Timestamp> {
+        self.network.next_event()
+    }
+    fn run_until(&mut self, until: Timestamp) {
+        self.stepper.run_until(until, &mut self.network, &mut self.world);
+    }
+    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
+        self.stepper.handle_datagram(PortId(from.0), datagram, &mut self.network, &mut self.world);
+    }
+    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
+        self.stepper.poll_transmit(&mut |port, bytes| deliver(HostId(port.0), bytes));
+    }
+}
+
+impl Stage {
+    /// Passes on what was recorded.
+    fn drain(&mut self, sinks: &mut Sinks) -> Result<(), ResultError> {
+        let LiveWorld { hosts, models, routers } = &mut self.world;
+        models.drain(hosts);
+        let frames = TurnFrames { routers, pool: self.stepper.pool() };
+        sinks.drain(&mut self.network, hosts, &frames)?;
+        self.stepper.recycle();
+        Ok(())
+    }
+}
+
+fn guest_error(error: GuestError) -> RunError {
+    RunError::Live(error.to_string())
+}
+
+/// Runs a scenario with guests by the virtual clock.
+pub(in crate::run) fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&Progress) -> Control,
+) -> Result<RunOutcome, RunError> {
+    let kernel = Kernel::find().map_err(guest_error)?;
+    let Built { mut network, world: mut simulated, links, flow_records, link_records } =
+        build(scenario, &options.custom_cc)?;
+    let expanded = scenario.expand();
+    let plan = AddressPlan::new(scenario, &expanded);
+    let guests = Guests::plan(scenario, &expanded, &plan, |node| interface_mtu(&expanded, node));
+    let nodes: Vec<u32> = guests.hosts.iter().map(|(_, node)| *node).collect();
+    let ways = Ways::find(&expanded, &nodes, &mut network);
+    let mut models =
+        Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
+    models.claim_services(&plan);
+    let mut routers = Routers::new(plan, ways, nodes, expanded.nodes.len());
+    guests.introduce(&mut routers.traffic);
+    let mtu = guests.hosts.iter().map(|(_, node)| interface_mtu(&expanded, *node));
+    let mtu = mtu.chain([ETHERNET_MTU, models.mtu()]).max().unwrap_or(ETHERNET_MTU);
+    let mut stage = Stage {
+        network,
+        world: LiveWorld { hosts: simulated, models, routers },
+        stepper: Stepper::new(guests.hosts.len(), mtu, POOL),
+    };
+    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
+
+    // Whatever a guest sends crosses a link before it has an effect.
+    let lookahead = expanded.links.iter().map(|link| link.delay).min().unwrap_or(TimeDelta::ZERO);
+    let mut lockstep = LockStep::boot(&kernel, &guests.machines, lookahead).map_err(guest_error)?;
+    let mut course = Course::new(scenario);
+    let mut failure: Option<ResultError> = None;
+    let mut stopped: Option<&str> = None;
+    let mut broken = None;
+    course.begin(&mut stage.network, &mut stage.world);
+    loop {
+        let until = course.next_stop(stage.network.now(), &sinks);
+        let ran = lockstep.run(&mut stage, until, |stage, now| {
+            if let Err(error) = stage.drain(&mut sinks) {
+                failure = Some(error);
+                return false;
+            }
+            let simulated = now - Timestamp::ZERO;
+            let (packet_hops, events) = (stage.network.packet_hops(), stage.network.events());
+            let progress = Progress { simulated, duration: course.duration, packet_hops, events };
+            observe(&progress) == Control::Continue
+        });
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        match ran {
+            Ok(Ended::Reached) => {}
+            Ok(Ended::Stopped) => stopped = Some("interrupted"),
+            Err(error) => (stopped, broken) = (Some("a guest"), Some(Broken::Guest(error.to_string()))),
+        }
+        if stopped.is_some() || course.arrive(until, &mut stage.network, &mut stage.world, &mut sinks)? {
+            break;
+        }
+    }
+    stage.drain(&mut sinks)?;
+    let reports = match stopped {
+        None => finish(&mut lockstep, course.end)?,
+        Some(_) => Vec::new(),
+    };
+    let scratch =
+        tempfile::tempdir().map_err(|error| RunError::Live(format!("cannot make a directory: {error}")))?;
+    let out = sinks.directory().unwrap_or(scratch.path()).to_owned();
+    let machines: Vec<_> = lockstep.machines().map(|machine| machine.shared("")).collect();
+    let share = |machine: usize, name: &str| machines[machine].join(name);
+    let judged = guests.judge(&reports, stopped.is_none(), &out, share);
+    let (programs, mut failures) =
+        judged.map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
+
+    let Stage { mut network, mut world, stepper } = stage;
+    sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+    let samples = guests.samples(&world.routers.traffic, scenario.sample_interval.0, share);
+    sinks.each(|sink| sink.flow_samples(&samples))?;
+    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    let mut carried = world.routers.traffic.finish(&expanded.nodes);
+    failures.extend(guests.complete(&mut carried, &world.routers.traffic, &reports));
+    flows.extend(carried);
+    let info = run_info(scenario, &mut network, "virtual", stopped);
+    let (packet_hops, events) = (info.packet_hops, info.events);
+    let mut summary = Summary::new(info, flows, link_rows);
+    summary.guests = Some(GuestSummary {
+        kernel: kernel.version,
+        reproducible: lockstep.is_reproducible(),
+        pushes: u64::from(lockstep.pushes()),
+        machines: machine_rows(&mut lockstep, &guests, &reports),
+        hosts: host_rows(&stepper, &world.routers, &guests),
+        programs,
+    });
+    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    let complete = stopped.is_none();
+    Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
+}
+
+/// Lets the guests end, and takes their reports.
+fn finish(lockstep: &mut LockStep, end: Timestamp) -> Result<Vec<Report>, RunError> {
+    lockstep.finish(end).map_err(guest_error)?;
+    lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
+}
+
+fn machine_rows(lockstep: &mut LockStep, guests: &Guests, reports: &[Report]) -> Vec<GuestMachine> {
+    let machines = lockstep.machines().zip(&guests.machines).enumerate();
+    machines
+        .map(|(index, (machine, config))| {
+            let statistics = machine.statistics();
+            GuestMachine {
+                machine: config.name.clone(),
+                hosts: config.order.hosts.len() as u64,
+                hosts_memory: reports.get(index).map_or(0, |report| report.hosts_memory),
+                entries: statistics.entries,
+                turns: statistics.handovers,
+            }
+        })
+        .collect()
+}
+
+fn host_rows(stepper: &Stepper, routers: &Routers, guests: &Guests) -> Vec<LiveHost> {
+    let hosts = guests.hosts.iter().zip(stepper.counters());
+    hosts
+        .map(|((name, node), counters)| {
+            let (v4, v6) = routers.plan().of(*node as usize);
+            LiveHost {
+                host: name.clone(),
+                address: v4.to_string(),
+                address6: v6.to_string(),
+                sent_packets: counters.received_packets,
+                sent_bytes: counters.received_bytes,
+                received_packets: counters.sent_packets,
+                received_bytes: counters.sent_bytes,
+                malformed: counters.malformed,
+                ..LiveHost::default()
+            }
+        })
+        .collect()
+}

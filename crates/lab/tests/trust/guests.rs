@@ -1,0 +1,213 @@
+//! Scenarios with guests: real Linux kernels in the time of a simulation.
+
+use std::path::Path;
+
+use warpline_lab::results::GuestSummary;
+use warpline_lab::run::{RunError, RunOptions, RunOutcome, run};
+use warpline_lab::scenario::Scenario;
+use warpline_net::Control;
+
+use crate::support::{Rows, parse};
+
+/// Runs a scenario, unless there is no guest kernel here.
+fn simulate(text: &str, out: Option<&Path>) -> Option<RunOutcome> {
+    let options = RunOptions { tables: true, out: out.map(Path::to_owned), ..RunOptions::default() };
+    match run(&parse(text), &options, &mut |_| Control::Continue) {
+        Ok(outcome) => Some(outcome),
+        Err(RunError::Live(reason)) if reason.contains("there is no guest kernel") => {
+            assert!(std::env::var_os("CI").is_none(), "{reason}");
+            eprintln!("skipped: {reason}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn guests(outcome: &RunOutcome) -> &GuestSummary {
+    outcome.summary.guests.as_ref().unwrap()
+}
+
+/// A guest `g`, a router, and hosts around it.
+const STAR: &str = r#"
+duration = "10s"
+warmup = "2s"
+[[link]]
+between = ["g", "r"]
+rate = "100Mbit/s"
+delay = "1ms"
+[[link]]
+between = ["r", "h"]
+rate = "10Mbit/s"
+delay = "10ms"
+queue = { kind = "droptail", limit = "30p" }
+[[host]]
+name = "g"
+endpoint = "guest"
+"#;
+
+const OTHER: &str = "[[host]]\nname = \"h\"\nendpoint = \"guest\"\n";
+
+/// What TCP gets of 10 Mbit/s: 1448 of 1500 bytes.
+const FULL: f64 = 10e6 * 1448.0 / 1500.0;
+
+#[track_caller]
+fn assert_about(goodput: f64, expected: f64) {
+    assert!((goodput / expected - 1.0).abs() < 0.04, "{goodput} is not {expected}");
+}
+
+#[test]
+fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
+    for (hosts, from, to, cc) in [(OTHER, "g", "h", "bbr"), ("", "g", "h", "reno"), ("", "h", "g", "cubic")] {
+        let cc =
+            if cc == "bbr" { "{ kind = \"custom\", name = \"bbr\" }".to_owned() } else { format!("{cc:?}") };
+        let flow = format!("[[flow]]\nname = \"f\"\nfrom = \"{from}\"\nto = \"{to}\"\ncc = {cc}\n");
+        let Some(outcome) = simulate(&format!("{STAR}{hosts}{flow}"), None) else { return };
+        assert!(outcome.complete && outcome.failures.is_empty(), "{:?}", outcome.failures);
+        let row = outcome.flow("f.0");
+        assert_about(row.goodput_bps, FULL);
+        assert_eq!((row.from.as_str(), row.to.as_str(), row.app.as_str()), (from, to, "bulk"));
+        assert!(guests(&outcome).reproducible);
+        // A window in every sample, once the connection is there.
+        let samples: Vec<_> =
+            outcome.flow_samples().into_iter().filter(|sample| sample.flow == row.flow).collect();
+        assert!(samples.len() >= 10, "{}", samples.len());
+        if hosts == OTHER || from == "h" {
+            assert!(samples[5..].iter().all(|sample| sample.cwnd_bytes.unwrap() > 10_000), "{samples:?}");
+        }
+    }
+}
+
+#[test]
+fn a_transfer_of_a_guest_has_its_size() {
+    let flow = "[[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"1MB\"\nstart = \"3s\"\n";
+    let Some(outcome) = simulate(&format!("{STAR}{OTHER}{flow}"), None) else { return };
+    let row = outcome.flow("f.0");
+    assert_eq!(row.delivered_bytes, 1_000_000);
+    // Slow start and 691 segments at 10 Mbit/s.
+    let took = row.end_s.unwrap() - 3.0;
+    assert!((0.83..1.2).contains(&took), "{took}");
+}
+
+const PROGRAMS: &str = r#"
+[[host.program]]
+command = ["ping", "-c", "5", "-i", "0.2", "{g}"]
+start = "1s"
+[[host.program]]
+command = "head -c 8 /dev/urandom | od -x; date +%s.%N; cat /proc/sys/net/ipv4/tcp_sack"
+[[host.program]]
+command = "echo 7 > /tmp/warpline-test-result; exit 3"
+collect = ["/tmp/warpline-test-result"]
+"#;
+
+#[test]
+fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
+    let text = format!("{STAR}{OTHER}sysctl = {{ \"net.ipv4.tcp_sack\" = \"0\" }}\n{PROGRAMS}");
+    let Some(outcome) = simulate(&text, Some(&out)) else { return };
+    let [ping, random, wrong] = &guests(&outcome).programs[..] else { panic!() };
+    assert!(ping.ok && random.ok && !wrong.ok && wrong.code == Some(3));
+    assert_eq!(outcome.failures.len(), 1);
+    assert!(
+        outcome.failures[0].contains("program 2 of host h") && outcome.failures[0].contains("exit code 3")
+    );
+    assert_eq!(ping.start_s, Some(1.0));
+    let read = |name: &str| std::fs::read_to_string(out.join("programs").join(name)).unwrap();
+    // Twice 11 ms and four serialisations of 84 bytes.
+    assert!(
+        read("h.0.stdout").contains("5 received") && read("h.0.stdout").contains("= 22."),
+        "{}",
+        read("h.0.stdout")
+    );
+    assert!(read("h.1.stdout").ends_with("\n0\n"));
+    assert_eq!(read("h.2.file0.warpline-test-result"), "7\n");
+    assert!(!Path::new("/tmp/warpline-test-result").exists());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let flow =
+        "[[flow]]\nfrom = \"g\"\nto = \"h\"\n[[flow]]\nname = \"m\"\nfrom = \"h\"\nto = \"g\"\nport = 9\n";
+    let text = format!("record = [\"pcap\"]\n{STAR}{OTHER}{PROGRAMS}{flow}")
+        .replace("record = [\"pcap\"]\n", "")
+        .replace("limit = \"30p\" }", "limit = \"30p\" }\nrecord = [\"pcap\"]")
+        .replace("port = 9\n", "")
+        .replace("exit 3", "exit 0");
+    let files = |name: &str| {
+        let out = directory.path().join(name);
+        simulate(&text, Some(&out))?;
+        let mut all = Vec::new();
+        for part in ["", "programs"] {
+            let entries = std::fs::read_dir(out.join(part)).unwrap().map(|entry| entry.unwrap().path());
+            all.extend(entries.filter(|path| path.is_file()).map(|path| {
+                let name = path.strip_prefix(&out).unwrap().display().to_string();
+                (name, std::fs::read(&path).unwrap())
+            }));
+        }
+        all.sort();
+        Some(all)
+    };
+    let Some(quiet) = files("quiet") else { return };
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let busy = std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+        }
+        let busy = files("busy");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        busy.unwrap()
+    });
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&quiet), names(&busy));
+    assert!(names(&quiet).iter().any(|name| name.ends_with(".pcapng")), "{:?}", names(&quiet));
+    for ((name, one), (_, two)) in quiet.iter().zip(&busy) {
+        assert!(one == two, "{name} differs");
+    }
+}
+
+#[test]
+fn what_guests_cannot_do_is_refused_with_what_to_do() {
+    let load = |text: String| {
+        Scenario::from_toml("test.toml", &text, &[]).map(drop).map_err(|errors| errors.to_string())
+    };
+    let flow = "[[flow]]\nfrom = \"g\"\nto = \"h\"\n";
+    for (text, parts) in [
+        (
+            STAR.replace("duration", "clock = { mode = \"real\" }\nduration"),
+            ["virtual clock only", "mode = \"virtual\""],
+        ),
+        (
+            format!("{STAR}{flow}app = \"cbr\"\nrate = \"1Mbit/s\"\n"),
+            ["does not make app = \"cbr\"", "let a program send"],
+        ),
+        (
+            format!("{STAR}{flow}app = \"transfer\"\nsize = \"1kB\"\ntransfers = 2\n"),
+            ["one transfer only", "count = 10"],
+        ),
+        (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
+        (format!("{STAR}tcp = {{}}\n"), ["`tcp` is for model hosts", "sysctl"]),
+        (
+            format!("{STAR}[[host]]\nname = \"h\"\nmachine = \"m\"\n"),
+            ["`machine` is for guests", "endpoint = \"guest\""],
+        ),
+        (
+            format!("{STAR}[[host]]\nname = \"h\"\ncc = \"bbr\"\n"),
+            ["`cc` is for guests", "endpoint = \"guest\""],
+        ),
+    ] {
+        let told = load(text).unwrap_err();
+        for part in parts {
+            assert!(told.contains(part), "{part}\n{told}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_cannot_be_set_up_says_why() {
+    let text = format!("{STAR}sysctl = {{ \"net.ipv4.no_such\" = \"1\" }}\n");
+    let result = run(&parse(&text), &RunOptions::default(), &mut |_| Control::Continue);
+    let told = result.unwrap_err().to_string();
+    let known = ["there is no guest kernel", "guest g: host g: cannot set sysctl net.ipv4.no_such"];
+    assert!(known.iter().any(|part| told.contains(part)), "{told}");
+}

@@ -1,0 +1,100 @@
+//! A network with live rules and bytes, in the time of whoever calls it: what the [`crate::emulator`] is under the real clock, without
+//! the clock and without ports of the system. Guests that go in lock-step with a simulation are at its ports.
+
+use warpline_core::Timestamp;
+use warpline_net::Network;
+
+use crate::datagram;
+use crate::emulator::{Adapter, Gate, World};
+use crate::pool::Pool;
+use crate::port::{Arrival, PortId};
+
+/// What has come in and out at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepperCounters {
+    /// Datagrams that came in.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Datagrams that went out.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// What came in and was no IP datagram, or a damaged one, or larger than the pool takes.
+    pub malformed: u64,
+}
+
+/// Bytes and ports.
+#[derive(Debug)]
+pub struct Stepper {
+    gate: Gate,
+    counters: Vec<StepperCounters>,
+}
+
+impl Stepper {
+    /// One with so many ports, for datagrams of up to `mtu` bytes, of which it keeps at most `memory` bytes.
+    pub fn new(ports: usize, mtu: u32, memory: usize) -> Self {
+        Stepper {
+            gate: Gate::new(Pool::new(mtu, memory), ports),
+            counters: vec![StepperCounters::default(); ports],
+        }
+    }
+
+    /// A datagram comes in at a port, at the network's present.
+    pub fn handle_datagram<W: World>(
+        &mut self,
+        from: PortId,
+        bytes: &[u8],
+        network: &mut Network,
+        world: &mut W,
+    ) {
+        let counters = &mut self.counters[from.0 as usize];
+        let handle = datagram::read(bytes).ok().and_then(|header| self.gate.pool_mut().insert(bytes, header));
+        let Some(handle) = handle else {
+            counters.malformed += 1;
+            return;
+        };
+        counters.received_packets += 1;
+        counters.received_bytes += bytes.len() as u64;
+        let at = network.now();
+        world.handle_arrival(&Arrival { at, port: from, handle }, &mut self.gate, &mut network.port(at));
+    }
+
+    /// Handles all of the network's events up to and including `until`.
+    pub fn run_until<W: World>(&mut self, until: Timestamp, network: &mut Network, world: &mut W) {
+        network.run_until(until, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
+        for handle in network.take_released() {
+            world.handle_loss(handle);
+            self.gate.release(handle);
+        }
+    }
+
+    /// Hands out the datagrams that leave by the ports, in the order in which they came to each.
+    pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
+        let (pool, outgoing) = self.gate.parts();
+        for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
+            for (_, handle) in packets.drain(..) {
+                let bytes = pool.datagram(handle);
+                counters.sent_packets += 1;
+                counters.sent_bytes += bytes.len() as u64;
+                deliver(PortId(number as u32), bytes);
+                pool.release(handle);
+            }
+        }
+    }
+
+    /// The bytes of all datagrams in the network, and of those that have left it since the last [`Self::recycle`].
+    pub fn pool(&self) -> &Pool {
+        self.gate.pool()
+    }
+
+    /// Whoever wanted the bytes of what has left the network has had them.
+    pub fn recycle(&mut self) {
+        self.gate.pool_mut().recycle();
+    }
+
+    /// What has come in and out at each port.
+    pub fn counters(&self) -> &[StepperCounters] {
+        &self.counters
+    }
+}
