@@ -1,7 +1,7 @@
 //! How fast guests go in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]`.
 //!
 //! Prints packets per second of the machine's time, entries into user mode and turns per packet, time to boot and memory.
-#![allow(clippy::print_stdout, reason = "it measures, for whoever runs it")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it measures, for whoever runs it")]
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

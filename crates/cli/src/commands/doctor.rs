@@ -1,7 +1,6 @@
 //! `warpline doctor`: what this machine can do.
 
 use anstyle::{AnsiColor, Style};
-use serde_json::json;
 use warpline_live::doctor::{Finding, examine};
 
 use crate::failure::{Code, Failure};
