@@ -164,7 +164,7 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.header.index = index(name)?;
         message.header.flags = if arp { LinkFlags::Up } else { LinkFlags::Up | LinkFlags::Noarp };
-        message.header.change_mask = message.header.flags;
+        message.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
         self.request(RouteNetlinkMessage::SetLink(message), 0, || format!("bring interface {name} up"))
     }
 
