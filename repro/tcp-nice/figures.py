@@ -1,0 +1,188 @@
+"""The paper's simulations: figures 2 to 5 and 11 to 16, and what it leaves open. Prints tables, writes CSV, draws where matplotlib is there.
+
+    python3 repro/tcp-nice/figures.py target/release/warpline            # the short form: two minutes of traffic, fewer points
+    python3 repro/tcp-nice/figures.py target/release/warpline --full     # the paper's 15 minutes, all points, three seeds
+    python3 repro/tcp-nice/figures.py target/release/warpline --only fig3,fig5
+
+Latency is the mean over foreground packets from first transmission to acknowledgement, retransmissions included (UDP: one way). The share
+beside it is what background flows sent, as a part of what the mean demand leaves of the link.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+# What stands in the background: settings by path.
+BACKGROUNDS = {
+    "priority": {"topology.bottleneck.queue.kind": "priority", "flow.background.cc": "reno"},
+    "nice": {"flow.background.cc": "nice"},
+    "nice W>=1": {"flow.background.cc": '{ kind = "nice", min_window = 1.0 }'},
+    "vegas(1,3)": {"flow.background.cc": '{ kind = "vegas", alpha = 1.0, beta = 3.0 }'},
+    "vegas(0,0)": {"flow.background.cc": '{ kind = "vegas", alpha = 0.0, beta = 0.0 }'},
+    "reno": {"flow.background.cc": "reno"},
+    "ledbat": {"flow.background.cc": "ledbat"},
+}
+MAIN = ["priority", "nice", "vegas(1,3)", "vegas(0,0)", "reno", "ledbat"]
+
+
+class Study:
+    """Runs points, each once, on all cores."""
+
+    def __init__(self, warpline: str, full: bool) -> None:
+        self.warpline, self.full = warpline, full
+        self.duration = "900s" if full else "120s"
+        self.seeds = [1, 2, 3] if full else [1]
+        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+        self.known: dict[str, concurrent.futures.Future] = {}
+
+    def one(self, scenario: str, settings: dict[str, str], seed: int) -> dict[str, dict]:
+        with tempfile.TemporaryDirectory() as directory:
+            words = [self.warpline, "run", str(HERE / scenario), "--json", "--no-report", "--out", f"{directory}/run"]
+            for path, value in {"duration": self.duration, "seed": str(seed), **settings}.items():
+                words += ["--set", f"{path}={value}"]
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"{' '.join(words)}\n{done.stderr}")
+            return {group["group"]: group for group in json.loads(done.stdout)["summary"]["groups"]}
+
+    def start(self, scenario: str, settings: dict[str, str]) -> list[concurrent.futures.Future]:
+        futures = []
+        for seed in self.seeds:
+            key = json.dumps([scenario, settings, seed], sort_keys=True)
+            if key not in self.known:
+                self.known[key] = self.pool.submit(self.one, scenario, settings, seed)
+            futures.append(self.known[key])
+        return futures
+
+    def demand(self, scenario: str) -> float:
+        """The foreground's mean rate on the wire where nothing is in its way, in bit/s."""
+        free = {"topology.bottleneck.rate": "100Mbit/s", "flow.background.stop": "5.1s", "flow.background.count": "1"}
+        return statistics.mean(f.result()["demand"]["throughput_bps"] for f in self.start(scenario, free))
+
+
+def settings(demand: float, spare: float, count: int, background: dict[str, str]) -> dict[str, str]:
+    rate = f"{demand * (1 + spare) / 1e6:.4f}Mbit/s"
+    return {"topology.bottleneck.rate": rate, "flow.background.count": str(count), **background}
+
+
+def collect(futures: list[concurrent.futures.Future]) -> tuple[float, float, float]:
+    """Mean latency of foreground packets in ms, background goodput and throughput in bit/s, over the seeds."""
+    groups = [future.result() for future in futures]
+    latency = statistics.mean(group["demand"]["latency_mean_ms"] for group in groups)
+    of = lambda key: statistics.mean(group["background"][key] for group in groups)
+    return latency, of("goodput_bps"), of("throughput_bps")
+
+
+def figure(study: Study, out: Path, name: str, title: str, scenario: str, demand: float, axis: str, points: list, lines: dict) -> list[dict]:
+    """One figure: for each line and point, `lines[line](point)` are the settings. Every point is compared with router priority."""
+    started = {(line, point): study.start(scenario, make(point)) for line, make in lines.items() for point in points}
+    rows = []
+    for point in points:
+        ideal = collect(started["priority", point])
+        for line in lines:
+            latency, goodput, throughput = collect(started[line, point])
+            spare = float(lines[line](point)["topology.bottleneck.rate"].removesuffix("Mbit/s")) * 1e6 - demand
+            rows.append({axis: point, "background": line, "latency_ms": round(latency, 2), "latency_vs_priority": round(latency / ideal[0], 3),
+                         "goodput_mbps": round(goodput / 1e6, 4), "share_of_spare": round(throughput / spare, 3)})
+    with (out / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"\n### {name}: {title}\n\n| {axis} | " + " | ".join(lines) + " |\n|---|" + "--:|" * len(lines))
+    for point in points:
+        cells = [row for row in rows if row[axis] == point]
+        print(f"| {point} | " + " | ".join(f"{c['latency_ms']:.0f} ms ({(c['latency_vs_priority'] - 1) * 100:+.0f} %), {c['share_of_spare'] * 100:.0f} %" for c in cells) + " |", flush=True)
+    draw(out, name, title, axis, rows, list(lines))
+    return rows
+
+
+def draw(out: Path, name: str, title: str, axis: str, rows: list[dict], lines: list[str]) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    drawing = Figure(figsize=(9, 3.6), layout="constrained")
+    for ax, value, label in zip(drawing.subplots(1, 2), ("latency_ms", "goodput_mbps"), ("foreground latency, ms", "background goodput, Mbit/s")):
+        for line in lines:
+            mine = [row for row in rows if row["background"] == line]
+            ax.plot([str(row[axis]) for row in mine], [row[value] for row in mine], marker="o", label=line)
+        ax.set(xlabel=axis, ylabel=label, title=title)
+        if value == "latency_ms":
+            ax.set_yscale("log")
+    ax.legend(fontsize="small")
+    drawing.savefig(out / f"{name}.svg")
+
+
+def figures(study: Study, out: Path, only: set[str]) -> None:
+    full = study.full
+    counts = [1, 2, 4, 8, 16, 32, 64, 100] if full else [1, 4, 16, 64]
+    for scenario, numbers, title in (("web.toml", ("fig2", "fig3", "fig5"), "web"), ("onoff.toml", ("fig14", "fig15", "fig16"), "on/off UDP")):
+        if only and not only & {*numbers, "fig11", "fraction", "conditions"}:
+            continue
+        demand = study.demand(scenario)
+        print(f"\n{title}: mean demand {demand / 1e6:.2f} Mbit/s on the wire")
+
+        def at(spare: float = 1, count: int = 16, more: dict | None = None, **_: object):
+            return settings(demand, spare, count, more or {})
+
+        if not only or numbers[0] in only:
+            spares = [0.1, 0.2, 0.5, 1, 2, 5] if full else [0.2, 0.5, 1, 2]
+            lines = {b: (lambda s, b=b: at(spare=s, count=8, more=BACKGROUNDS[b])) for b in MAIN}
+            figure(study, out, numbers[0], f"spare capacity, 8 background flows, {title}", scenario, demand, "spare", spares, lines)
+        if not only or numbers[1] in only:
+            lines = {b: (lambda n, b=b: at(count=n, more=BACKGROUNDS[b])) for b in [*MAIN, "nice W>=1"]}
+            figure(study, out, numbers[1], f"background flows, S = 1, {title} (with fig4: throughput)", scenario, demand, "flows", counts, lines)
+        if not only or numbers[2] in only:
+            thresholds = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0] if full else [0.1, 0.2, 0.5, 0.9]
+            nice = lambda t: {"flow.background.cc": f'{{ kind = "nice", threshold = {t} }}'}
+            lines = {"priority": lambda t: at(more=BACKGROUNDS["priority"]), "nice": lambda t: at(more=nice(t))}
+            figure(study, out, numbers[2], f"threshold, 16 background flows, {title}", scenario, demand, "threshold", thresholds, lines)
+        if scenario != "web.toml":
+            continue
+        if not only or "fraction" in only:
+            fraction = lambda f: {"flow.background.cc": f'{{ kind = "nice", fraction = {f} }}'}
+            lines = {"priority": lambda f: at(more=BACKGROUNDS["priority"]), "nice": lambda f: at(more=fraction(f))}
+            figure(study, out, "fraction", "trigger fraction, 16 background flows", scenario, demand, "fraction", [0.1, 0.3, 0.5, 0.7, 0.9], lines)
+        if not only or "fig11" in only:
+            limited = lambda w: {"flow.background.cc": "reno", "flow.background.max_window": f"{w}p"}
+            lines = {b: (lambda n, b=b: at(count=n, more=BACKGROUNDS[b])) for b in ("priority", "nice")}
+            lines |= {f"reno, window {w}": (lambda n, w=w: at(count=n, more=limited(w))) for w in (1, 2, 4, 16)}
+            figure(study, out, "fig11", "rate-limited Reno (figures 11 to 13)", scenario, demand, "flows", counts, lines)
+        if not only or "conditions" in only:
+            conditions = {
+                "as in the paper": {},
+                "all start at once": {"flow.background.start": "0s..0.1s"},
+                "latecomers": {"flow.background.start": "0s..60s"},
+                "CUBIC in front": {"flow.demand.cc": "cubic"},
+                "today's TCP": {"tcp.preset": "modern", "flow.demand.cc": "cubic"},
+                "CoDel": {"topology.bottleneck.queue.kind": "codel"},
+            }
+            lines = {b: (lambda c, b=b: at(more={**conditions[c], **BACKGROUNDS[b]})) for b in ("priority", "nice", "ledbat", "reno")}
+            figure(study, out, "conditions", "16 background flows, S = 1", scenario, demand, "condition", list(conditions), lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("warpline")
+    parser.add_argument("--full", action="store_true", help="15 minutes of traffic, all points, three seeds")
+    parser.add_argument("--only", default="", help="figures, with commas: fig2, fig3, fig5, fraction, fig11, conditions, fig14, fig15, fig16")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    figures(Study(options.warpline, options.full), options.out, {name for name in options.only.split(",") if name})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Section 3 of the paper: its bound on the interference, its fluid model integrated, and the simulator on the same network.
+
+    python3 repro/tcp-nice/theory.py target/release/warpline
+
+m long Reno flows and l long Nice flows share one drop-tail queue of B packets behind a link of mu packets per second; tau is the round trip
+without queueing, gamma what a loss leaves of a window, q_t the queue at which Nice begins to halve. All flows lose at the same time.
+Interference is the part of their throughput that the Reno flows lose by the presence of the Nice flows.
+
+The model (equations 1 to 3), W = W_r + W_n, a round trip being tau or W / mu, whichever is longer:
+
+    the link is not full:      dW_r/dt = m / tau        dW_n/dt = l / tau
+    a queue shorter than q_t:  dW_r/dt = m mu / W       dW_n/dt = -l mu / W    (at most what W_r gains: the queue does not run empty)
+    a longer one:              dW_r/dt = m mu / W       dW_n/dt = -min(W_n mu / (2 W), m mu / W)
+    W = mu tau + B:            both are multiplied by gamma
+
+Where gamma (mu tau + B) > mu tau the queue never runs empty: no capacity is spare, and Nice gets none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network and who is on it."""
+
+    mu: float  # packets per second
+    tau: float  # seconds
+    buffer: float  # packets
+    reno: int
+    nice: int
+    gamma: float = 0.5
+    threshold: float = 0.2
+
+    @property
+    def pipe(self) -> float:
+        """Packets that fill the link but not the queue."""
+        return self.mu * self.tau
+
+    @property
+    def q_t(self) -> float:
+        """Queue in packets at which Nice halves."""
+        return self.threshold * self.buffer
+
+
+def residual_bound(p: Network) -> float:
+    """Equation 4: the most Nice packets outstanding just before a loss."""
+    return p.reno / p.gamma * math.exp(-(1 + (p.buffer - p.q_t) / p.reno) * p.gamma)
+
+
+def interference_bound(p: Network) -> float:
+    """Equation 5 (theorem 1)."""
+    return min(1.0, 2 * residual_bound(p) / ((p.pipe + p.buffer) * (1 - p.gamma**2)))
+
+
+def derivative(p: Network, reno: float, nice: float) -> tuple[float, float]:
+    """Equations 1 to 3."""
+    total = reno + nice
+    if total < p.pipe:
+        return p.reno / p.tau, p.nice / p.tau
+    round_rate = p.mu / total
+    gain = p.reno * round_rate
+    if total < p.pipe + p.q_t:
+        return gain, -min(p.nice, p.reno) * round_rate if nice > 0 else 0.0
+    return gain, -min(nice * p.mu / (2 * total), gain)
+
+
+def fluid(p: Network, periods: int = 40) -> tuple[float, float]:
+    """Integrates the model (Runge-Kutta of the fourth order) until periods repeat. Nice packets outstanding just before a loss, and the Reno
+    flows' throughput in packets per second over the last period."""
+    reno, nice = p.gamma * p.pipe * 0.5, p.gamma * p.pipe * 0.5 if p.nice else 0.0
+    step, residual, rate = p.tau / 100, 0.0, 0.0
+    for _ in range(periods):
+        sent, span = 0.0, 0.0
+        while reno + nice < p.pipe + p.buffer and span < 1e5 * p.tau:
+            a = derivative(p, reno, nice)
+            b = derivative(p, reno + a[0] * step / 2, nice + a[1] * step / 2)
+            c = derivative(p, reno + b[0] * step / 2, nice + b[1] * step / 2)
+            d = derivative(p, reno + c[0] * step, nice + c[1] * step)
+            sent += step * reno / max(p.tau, (reno + nice) / p.mu)
+            reno += step * (a[0] + 2 * b[0] + 2 * c[0] + d[0]) / 6
+            nice = max(0.0, nice + step * (a[1] + 2 * b[1] + 2 * c[1] + d[1]) / 6)
+            span += step
+        residual, rate = nice, sent / span
+        reno, nice = reno * p.gamma, nice * p.gamma
+    return residual, rate
+
+
+def simulated(warpline: str, p: Network) -> float:
+    """Goodput of the Reno flows in the simulator, in bit/s."""
+    sets = {
+        "topology.bottleneck.queue.limit": f"{p.buffer:.0f}p",
+        "flow.demand.count": p.reno,
+        "flow.background.count": max(p.nice, 1),
+    }
+    if not p.nice:
+        sets["flow.background.stop"] = "6.1s"
+    with tempfile.TemporaryDirectory() as directory:
+        words = [warpline, "run", str(HERE / "long.toml"), "--json", "--no-report", "--out", f"{directory}/run"]
+        for path, value in sets.items():
+            words += ["--set", f"{path}={value}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return next(g["goodput_bps"] for g in json.loads(done.stdout)["summary"]["groups"] if g["group"] == "demand")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("warpline")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawing go")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    print("| B | m | l | delta, fluid | delta, bound | I, fluid | I, bound | I, simulator |\n|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for reno, nice in ((4, 2), (4, 16), (16, 8)):
+        for buffer in (10, 20, 40, 60, 80, 100, 120):
+            p = Network(mu=10e6 / 8 / 1024, tau=0.1, buffer=buffer, reno=reno, nice=nice)
+            alone = Network(p.mu, p.tau, p.buffer, reno, 0)
+            residual, rate = fluid(p)
+            interference = 1 - rate / fluid(alone)[1]
+            measured = 1 - simulated(options.warpline, p) / simulated(options.warpline, alone)
+            rows.append({"buffer": buffer, "reno": reno, "nice": nice, "delta_fluid": residual, "delta_bound": residual_bound(p),
+                         "interference_fluid": interference, "interference_bound": interference_bound(p), "interference_simulated": measured})
+            print(f"| {buffer} | {reno} | {nice} | {residual:.3g} | {residual_bound(p):.3g} | {interference * 100:.2f} % | "
+                  f"{interference_bound(p) * 100:.2f} % | {measured * 100:.2f} % |", flush=True)
+    with (options.out / "theory.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: value if isinstance(value, int) else f"{value:.6g}" for key, value in row.items()} for row in rows)
+    draw(options.out, rows)
+    return 0
+
+
+def draw(out: Path, rows: list[dict]) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    drawing = Figure(figsize=(10, 3.4), layout="constrained")
+    cases = sorted({(row["reno"], row["nice"]) for row in rows})
+    for ax, (reno, nice) in zip(drawing.subplots(1, len(cases)), cases):
+        mine = [row for row in rows if (row["reno"], row["nice"]) == (reno, nice)]
+        for key in ("bound", "fluid", "simulated"):
+            ax.plot([row["buffer"] for row in mine], [100 * row[f"interference_{key}"] for row in mine], marker="o", label=key)
+        ax.set(xlabel="buffer, packets", ylabel="interference, %", title=f"{reno} Reno, {nice} Nice")
+        ax.legend()
+    drawing.savefig(out / "theory.svg")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
