@@ -155,15 +155,15 @@ def main() -> int:
             if not kept:
                 late.append(profile["name"])
             for cc in ("reno", "cubic"):
-                tcp = [r["bps"] for r in got if r["tool"] == "tcp" and r["cc"] == cc and r["bps"]]
-                mean = sum(tcp) / len(tcp) if tcp else math.nan
+                tcp = {r["again"]: r["bps"] for r in got if r["tool"] == "tcp" and r["cc"] == cc and r["bps"]}
+                mean = sum(tcp.values()) / len(tcp) if tcp else math.nan
                 for row in sorted((r for r in got if r["cc"] == cc), key=lambda r: r["tool"] != "tcp"):
                     failed |= row["bps"] is None
                     if row["bps"] is None:
                         print(f"{profile['name']:22} {row['tool'] + ' ' + cc:12} failed: {row['report']}")
                         continue
                     # A transfer of TCP is compared with the other one, all else with the mean of both.
-                    other = tcp[1 - row["again"]] if row["tool"] == "tcp" and len(tcp) == 2 else mean
+                    other = tcp.get(1 - row["again"], mean) if row["tool"] == "tcp" else mean
                     row["difference"] = row["bps"] / other - 1
                     print(f"{profile['name']:22} {row['tool'] + ' ' + cc:12} {row['bps'] / 1e6:8.3f} {100 * row['difference']:+7.1f}%  "
                           f"{reasons(row, mean)}", flush=True)
