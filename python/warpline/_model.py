@@ -991,7 +991,9 @@ Ipv6Address: TypeAlias = str
 ProgramCommand: TypeAlias = str | Sequence[str]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
-App: TypeAlias = Literal["bulk", "transfer", "cbr", "poisson", "onoff", "web", "discard", "echo", "source", "http"]
+App: TypeAlias = (
+    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "discard", "echo", "source", "http"]
+)
 Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (
     ConstantDistribution
