@@ -25,7 +25,7 @@ endif
 
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test bench fuzz docs schema python clean setup-run setup-test setup-bench \
+.PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-bench \
 	format lint deny test-rust test-docs test-scenarios test-python
 
 help: ## This list
@@ -41,6 +41,10 @@ test: setup-test format lint deny test-rust test-docs test-scenarios test-python
 bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
+
+bench-live: ## Measure emulation beside the figures of other emulators (some eight minutes on a machine that does nothing else)
+	$(CARGO) build --release --locked --package warpline-cli
+	$(PYTHON) benches/live.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
 fuzz: ## Fuzz what reads foreign bytes, and TCP, for FUZZ_SECONDS=30 each (not part of the checks: it builds all anew)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)

@@ -30,6 +30,14 @@ test)
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
     have tshark || packages+=(tshark)
     have chromium || have chromium-browser || have google-chrome || packages+=(chromium)
+    # Real clients and servers for live networks.
+    have ping || packages+=(iputils-ping)
+    have traceroute || packages+=(traceroute)
+    have curl || packages+=(curl)
+    have iperf3 || packages+=(iperf3)
+    have nginx || packages+=(nginx-light)
+    have nft || packages+=(nftables)
+    have pasta || packages+=(passt)
     ;;
 bench)
     have python3 || fail "python3 is missing; install Python 3.10 or later"

@@ -78,6 +78,39 @@ impl Bar {
     }
 }
 
+/// The look of steps that take about equally long.
+#[cfg(target_os = "linux")]
+const STEPS: &str = "[{bar:30.cyan}] {percent}%  {msg}";
+
+/// A bar on stderr for work in steps, drawn where that is a terminal.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct Steps(ProgressBar);
+
+#[cfg(target_os = "linux")]
+impl Steps {
+    /// A bar; nothing is drawn when `hidden`.
+    pub(crate) fn new(hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        let bar = ProgressBar::with_draw_target(Some(1000), target);
+        let style = ProgressStyle::with_template(STEPS).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("=> "));
+        Steps(bar)
+    }
+
+    /// Says how far it is, as a share, and what comes next.
+    pub(crate) fn update(&self, share: f64, what: &str) {
+        self.0.set_position((share * 1000.0) as u64);
+        self.0.set_message(what.to_owned());
+    }
+
+    /// Takes the bar off the terminal.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Simulated nanoseconds as seconds.
 fn seconds(nanoseconds: u64) -> String {
     format!("{:.1} s", nanoseconds as f64 / 1e9)

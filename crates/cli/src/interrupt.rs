@@ -16,6 +16,27 @@ pub(crate) fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
+/// What becomes true when somebody asks to stop.
+#[cfg(target_os = "linux")]
+pub(crate) fn flag() -> &'static AtomicBool {
+    &STOP
+}
+
+/// Listens from now on, for a command that keeps nothing when it is stopped.
+///
+/// # Errors
+/// If the system does not allow a handler.
+#[cfg(target_os = "linux")]
+pub(crate) fn listen_to_discard() -> Result<(), Failure> {
+    let asked = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            warpline_lab::run::abandon();
+            process::exit(i32::from(Code::Interrupted.number()));
+        }
+    };
+    handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
 /// Listens from now on. `unfinished` are the run directories that are to come: a second Ctrl-C clears away what is
 /// half-written for them.
 ///

@@ -1,9 +1,12 @@
 //! The laboratory: scenarios in, results out.
 //!
 //! A [`scenario`] is read and checked, [`run`] builds its network and hosts and drives them, [`results`] writes tables,
-//! captures and summaries, [`report`] draws them. [`mod@bench`] has the workloads that the engine's speed is measured on.
+//! captures and summaries, [`report`] draws them. [`mod@bench`] has the workloads that the engine's speed is measured on, `calibrate` measures
+//! what emulation can do on this machine.
 
 pub mod bench;
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 mod hosts;
 pub mod oracle;
 pub mod replicate;

@@ -1,22 +1,24 @@
-//! Internet checksums (RFC 1071) of TCP and UDP, completed where a sender left them to its network card.
+//! The Internet checksum (RFC 1071): sums, and the checksums of TCP and UDP completed where a sender left them to its network card.
 
 use crate::datagram::Header;
+use crate::ip::{TCP, UDP};
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
-/// The sum of 16-bit words, not yet folded.
+/// The sum of 16-bit words, not yet folded. To be added to others, bytes must be even in number.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(2);
-    let mut sum: u64 = words.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    if let [last] = words.remainder() {
+    // Words of 32 bits: a sum of those folds to the same 16 bits (RFC 1071 section 2, parallel summation).
+    let mut words = bytes.chunks_exact(4);
+    let mut sum: u64 =
+        words.by_ref().map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]))).sum();
+    let mut pairs = words.remainder().chunks_exact(2);
+    sum += pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>();
+    if let [last] = pairs.remainder() {
         sum += u64::from(*last) << 8;
     }
     sum
 }
 
-/// The complement of a sum folded to 16 bits.
-pub(crate) fn folded(mut sum: u64) -> u16 {
+/// The complement of a sum folded to 16 bits: zero if the bytes summed hold their own right checksum.
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -42,7 +44,7 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
     }
     datagram[at..at + 2].fill(0);
     let pseudo = sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
-    let checksum = match folded(pseudo + sum(&datagram[start..])) {
+    let checksum = match fold(pseudo + sum(&datagram[start..])) {
         // RFC 768: zero says that there is none.
         0 if header.protocol == UDP => 0xffff,
         checksum => checksum,
@@ -54,6 +56,13 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
 mod tests {
     use super::*;
     use crate::datagram::read;
+
+    #[test]
+    fn the_checksum_is_that_of_rfc_1071() {
+        // The RFC's own example, section 3.
+        assert_eq!(!fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!(!fold(sum(&[0x01, 0x02, 0x03])), 0x0402);
+    }
 
     #[test]
     fn what_is_completed_sums_to_zero() {
@@ -74,7 +83,7 @@ mod tests {
             complete(&mut bytes, &header);
             let addresses = if version == 4 { 12..20 } else { 8..40 };
             let all = sum(&bytes[addresses]) + u64::from(protocol) + transport as u64 + sum(&bytes[start..]);
-            assert_eq!(folded(all), 0, "{version} {protocol}");
+            assert_eq!(fold(all), 0, "{version} {protocol}");
             // Again gives the same.
             let once = bytes.clone();
             complete(&mut bytes, &header);

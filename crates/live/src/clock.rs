@@ -15,8 +15,8 @@ use warpline_core::{TimeDelta, Timestamp};
 /// How a run waits for its next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// How long before a deadline sleeping ends and spinning begins. Longer costs CPU, shorter costs punctuality. Zero never
-    /// spins.
+    /// How long before a deadline sleeping ends and spinning begins, at the most: it is as long as the machine is seen to oversleep.
+    /// Longer costs CPU, shorter costs punctuality. Zero never spins.
     pub spin: TimeDelta,
     /// How long to look out for another packet without sleeping after one came in. Zero sleeps at once.
     pub linger: TimeDelta,
@@ -24,7 +24,39 @@ pub struct Waiting {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Waiting { spin: TimeDelta::from_micros(60), linger: TimeDelta::ZERO }
+        Waiting { spin: TimeDelta::from_micros(200), linger: TimeDelta::ZERO }
+    }
+}
+
+/// By how much sleeps end late on this machine at present, and so how long before a deadline they should end: the mean and four times the
+/// mean deviation of what was seen, smoothed as a round-trip time is for TCP (RFC 6298).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Oversleep {
+    mean: f64,
+    deviation: f64,
+    seen: bool,
+}
+
+impl Oversleep {
+    pub(crate) const UNKNOWN: Oversleep = Oversleep { mean: 0.0, deviation: 0.0, seen: false };
+
+    /// Notes that a sleep ended `late` after it should have.
+    pub(crate) fn note(&mut self, late: TimeDelta) {
+        let late = late.as_nanos() as f64;
+        if self.seen {
+            self.deviation += ((late - self.mean).abs() - self.deviation) / 4.0;
+            self.mean += (late - self.mean) / 8.0;
+        } else {
+            *self = Oversleep { mean: late, deviation: late / 2.0, seen: true };
+        }
+    }
+
+    /// How long before a deadline a sleep should end, at most `most`; that as long as nothing is known.
+    pub(crate) fn margin(&self, most: TimeDelta) -> TimeDelta {
+        match self.seen {
+            true => TimeDelta::from_nanos((self.mean + 4.0 * self.deviation) as u64).min(most),
+            false => most,
+        }
     }
 }
 
@@ -135,8 +167,9 @@ pub fn be_punctual() {
 /// While it mostly waits it runs as soon as it wakes (`SCHED_FIFO`, sched(7)). A thread that keeps a core busy must not do that:
 /// the kernel stops such a one for 50 ms in each second, so that others are not starved (`sched_rt_runtime_us`, or the fair
 /// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Either
-/// then runs as an ordinary thread with the highest weight (nice -20). What it starts runs as usual. All of
-/// this is granted to root, and mostly not to ordinary users. Given up when it is dropped, on the same thread.
+/// then runs as an ordinary thread with three times the usual weight (nice -5): with the highest, a receiver on the same core starves, and
+/// loses in its socket what the emulator has carried. What it starts runs as usual. All of this is granted to root, and mostly not to
+/// ordinary users. Given up when it is dropped, on the same thread.
 #[derive(Debug)]
 pub struct Precedence {
     /// The nice value to go back to.
@@ -145,8 +178,8 @@ pub struct Precedence {
     refused: bool,
 }
 
-/// The highest priority of an ordinary thread, as a nice value.
-const HIGHEST: i32 = -20;
+/// The raised priority of an ordinary thread, as a nice value.
+const RAISED: i32 = -5;
 /// Shares of a core above which a thread is busy, and below which it is not.
 const BUSY: (f64, f64) = (0.7, 0.5);
 /// The same for turns in a second in which something came in.
@@ -156,7 +189,7 @@ impl Precedence {
     /// Asks for precedence of the calling thread.
     pub fn ask() -> Self {
         // No process stands for the calling thread.
-        let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, HIGHEST).is_ok());
+        let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, RAISED).is_ok());
         // On a single core nobody else would run while it spins.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
         let mut precedence = Precedence { nice, first: false, refused: alone };
@@ -227,6 +260,23 @@ mod tests {
         assert_ne!(state(), before);
         drop(precedence);
         assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn sleeps_end_as_early_as_the_machine_oversleeps() {
+        let micros = TimeDelta::from_micros;
+        let mut oversleep = Oversleep::UNKNOWN;
+        assert_eq!(oversleep.margin(micros(200)), micros(200));
+        for _ in 0..100 {
+            oversleep.note(micros(50));
+        }
+        assert!(oversleep.margin(micros(200)) >= micros(50) && oversleep.margin(micros(200)) < micros(52));
+        // One that is much later than others makes it careful for a while.
+        oversleep.note(micros(90));
+        assert!(oversleep.margin(micros(200)) > micros(80));
+        oversleep.note(micros(5000));
+        assert_eq!(oversleep.margin(micros(200)), micros(200));
+        assert_eq!(oversleep.margin(TimeDelta::ZERO), TimeDelta::ZERO);
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! What the emulator reads of an IP datagram that came from outside, and the one thing it writes.
+//! What the emulator reads of an IP datagram that came from outside, to carry it.
 //!
 //! The bytes may be anything: cut short, padded, with lengths that lie. [`read`] looks at no more than it has checked to be
 //! there and never panics; `fuzz_read` is the entry for a fuzzer.
 
 use warpline_core::Ecn;
+
+use crate::ip::{self, TCP, UDP};
 
 /// What a datagram's headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -50,19 +52,8 @@ pub enum Malformed {
     Length,
 }
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const SCTP: u8 = 132;
 const DCCP: u8 = 33;
-
-fn ecn(field: u8) -> Ecn {
-    match field & 3 {
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        3 => Ecn::Ce,
-        _ => Ecn::NotEct,
-    }
-}
 
 /// Mixes eight bytes into a hash (the multiplier is that of FxHash; the fold brings high bits down).
 fn mix(hash: u64, word: u64) -> u64 {
@@ -108,7 +99,7 @@ fn read_ipv4(bytes: &[u8]) -> Result<Header, Malformed> {
     Ok(Header {
         len: len as u32,
         version: 4,
-        ecn: ecn(fixed[1]),
+        ecn: ip::ecn(fixed[1]),
         dscp: fixed[1] >> 2,
         ttl: fixed[8],
         protocol,
@@ -123,7 +114,12 @@ fn read_ipv6(bytes: &[u8]) -> Result<Header, Malformed> {
         return Err(Malformed::Short);
     }
     let traffic_class = (fixed[0] << 4) | (fixed[1] >> 4);
-    let (protocol, payload) = ipv6_payload(fixed[6], &bytes[40..len]);
+    let (protocol, payload): (u8, &[u8]) = match ip::inner_ipv6(&bytes[..len]) {
+        Some(inner) if inner.fragment.is_none() => (inner.protocol, &bytes[inner.at..len]),
+        // A fragment has no ports: all of a fragmented datagram go without.
+        Some(inner) => (inner.protocol, &[]),
+        None => (fixed[6], &[]),
+    };
     let mut hash = u64::from(protocol);
     for chunk in fixed[8..40].chunks_exact(8) {
         hash = mix(hash, word(chunk));
@@ -131,29 +127,12 @@ fn read_ipv6(bytes: &[u8]) -> Result<Header, Malformed> {
     Ok(Header {
         len: len as u32,
         version: 6,
-        ecn: ecn(traffic_class),
+        ecn: ip::ecn(traffic_class),
         dscp: traffic_class >> 2,
         ttl: fixed[7],
         protocol,
         flow: mix_ports(hash, protocol, payload) as u32,
     })
-}
-
-/// Goes past extension headers (RFC 8200 section 4), a few at the most; a fragment has no ports.
-fn ipv6_payload(mut next: u8, mut rest: &[u8]) -> (u8, &[u8]) {
-    for _ in 0..4 {
-        match (next, rest) {
-            // Hop-by-hop, routing, destination options.
-            (0 | 43 | 60, [following, words, ..]) => {
-                let len = (usize::from(*words) + 1) * 8;
-                let Some(behind) = rest.get(len..) else { return (next, &[]) };
-                (next, rest) = (*following, behind);
-            }
-            (44, [following, ..]) => return (*following, &[]),
-            _ => break,
-        }
-    }
-    (next, rest)
 }
 
 fn mix_ports(hash: u64, protocol: u8, payload: &[u8]) -> u64 {
@@ -178,26 +157,6 @@ pub fn link_local_multicast(datagram: &[u8]) -> bool {
     }
 }
 
-/// Sets congestion-experienced in the header of a datagram that [`read`] accepted, and the checksum with it.
-pub fn mark_congestion(datagram: &mut [u8]) {
-    match datagram {
-        // RFC 1624: the new checksum from the old one and what has changed.
-        [first, tos, rest @ ..] if *first >> 4 == 4 => {
-            let (old, new) = (*tos, *tos | 3);
-            *tos = new;
-            let Some(checksum) = rest.get_mut(8..10) else { return };
-            let mut sum = u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))
-                + u32::from(!u16::from_be_bytes([*first, old]))
-                + u32::from(u16::from_be_bytes([*first, new]));
-            sum = (sum & 0xffff) + (sum >> 16);
-            sum = (sum & 0xffff) + (sum >> 16);
-            checksum.copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        }
-        [first, second, ..] if *first >> 4 == 6 => *second |= 3 << 4,
-        _ => {}
-    }
-}
-
 /// Takes any bytes, as a fuzzer makes them, through everything that touches bytes from outside.
 ///
 /// # Panics
@@ -209,29 +168,24 @@ pub fn fuzz_read(bytes: &[u8]) {
     link_local_multicast(&bytes[..len]);
     crate::checksum::complete(&mut bytes[..len].to_vec(), &header);
     let mut marked = bytes[..len].to_vec();
-    mark_congestion(&mut marked);
+    crate::router::set_ecn(&mut marked, Ecn::Ce);
     assert_eq!(read(&marked), Ok(Header { ecn: Ecn::Ce, ..header }));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::{fold, sum};
     use proptest::prelude::*;
 
     /// A UDP datagram with a right checksum: 192.0.2.1:1000 to 192.0.2.2:2000, 8 bytes of payload.
     fn ipv4() -> Vec<u8> {
         let mut bytes = vec![0x45, 0x02, 0, 36, 0, 1, 0x40, 0, 64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
-        let sum = checksum(&bytes);
+        let sum = fold(sum(&bytes));
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
         bytes.extend([3, 232, 7, 208, 0, 16, 0, 0]);
         bytes.extend([0; 8]);
         bytes
-    }
-
-    fn checksum(header: &[u8]) -> u16 {
-        let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        !((sum & 0xffff) + (sum >> 16)) as u16
     }
 
     fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
@@ -271,19 +225,6 @@ mod tests {
             flow(&bytes)
         };
         assert_eq!(fragment(1), fragment(2));
-    }
-
-    #[test]
-    fn a_mark_keeps_the_checksum_right() {
-        for tos in [0, 1, 2, 3, 0xb8] {
-            let mut bytes = ipv4();
-            bytes[1] = tos;
-            bytes[10..12].fill(0);
-            let sum = checksum(&bytes[..20]);
-            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-            mark_congestion(&mut bytes);
-            assert_eq!((bytes[1], checksum(&bytes[..20])), (tos | 3, 0));
-        }
     }
 
     #[test]

@@ -123,9 +123,15 @@ pub fn examine() -> Vec<Finding> {
         ),
         finding(
             "nft",
-            "shells of root that reach beyond this machine (address translation)",
+            "shells that reach beyond this machine (address translation)",
             "apt install nftables",
             in_path(&["nft"]).ok_or_else(|| "not installed".to_owned()),
+        ),
+        finding(
+            "pasta",
+            "ordinary users' shells that reach beyond their own namespaces",
+            "apt install passt",
+            in_path(&["pasta"]).ok_or_else(|| "not installed".to_owned()),
         ),
         finding(
             "guest kernel",
@@ -147,7 +153,7 @@ fn present(paths: &[&str]) -> Option<String> {
 }
 
 /// The first of these programs that is in `PATH` or where administrators' programs are.
-fn in_path(names: &[&str]) -> Option<String> {
+pub(crate) fn in_path(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
     let directories: Vec<_> = std::env::split_paths(&path).chain(administrators).collect();

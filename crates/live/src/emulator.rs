@@ -19,7 +19,7 @@ use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{LagPolicy, Precedence, RealClock, Waiting, be_punctual};
+use crate::clock::{LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -96,6 +96,10 @@ pub trait World {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
     /// An endpoint's timer has fired, as in [`Hosts::handle_timeout`].
     fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>);
+    /// A link has lost the packet with this frame, which is released after the call.
+    fn handle_loss(&mut self, handle: u32) {
+        let _ = handle;
+    }
 }
 
 /// The world's access to bytes and ports.
@@ -190,6 +194,7 @@ pub struct Emulator {
     cpu_start: u64,
     /// When a packet last came in.
     active: Timestamp,
+    oversleep: Oversleep,
     /// What is known of offloads, for the audit.
     offloads: String,
     /// The precedence of the thread that runs it, from the first run on.
@@ -218,6 +223,7 @@ impl Emulator {
             ledger: Ledger::new(config.late),
             cpu_start: thread_time(),
             active: Timestamp::ZERO,
+            oversleep: Oversleep::UNKNOWN,
             offloads: String::new(),
             precedence: None,
         }
@@ -341,6 +347,7 @@ impl Emulator {
         network.run_until(horizon, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
         self.send()?;
         for handle in network.take_released() {
+            world.handle_loss(handle);
             self.gate.pool.release(handle);
         }
         Ok(horizon)
@@ -384,7 +391,7 @@ impl Emulator {
     /// Waits until `deadline` (zero for a look at `wake` only), or until something comes in or one of `wake` is readable.
     /// Returns whether that is so.
     fn wait(&mut self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
-        let Waiting { spin, linger } = self.config.waiting;
+        let Waiting { spin: most, linger } = self.config.waiting;
         // Only rings can be looked at without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
         loop {
@@ -394,6 +401,7 @@ impl Emulator {
                 return Ok(false);
             }
             let left = deadline.saturating_since(now);
+            let spin = self.oversleep.margin(most);
             if !look && rings && (left <= spin || now.saturating_since(self.active) < linger) {
                 for _ in 0..20 {
                     std::hint::spin_loop();
@@ -409,7 +417,9 @@ impl Emulator {
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
             match poll(&mut fds, Some(&sleep)) {
-                Ok(0) if !look => {}
+                Ok(0) if !look => {
+                    self.oversleep.note(self.clock.now().saturating_since(now + left.saturating_sub(spin)));
+                }
                 Ok(_) => {
                     let shown: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
                     let (ports, wake) = shown.split_at(self.ports.len());

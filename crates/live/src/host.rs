@@ -15,12 +15,15 @@ use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::netns::{NetNs, NetNsError};
 use crate::offload;
 use crate::port::PortError;
-use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
+use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac, RING};
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry, Session};
 
 /// The interface in a host's namespace.
 pub const INTERFACE: &str = "eth0";
+
+/// Frames that a host's ring holds at the least.
+const LEAST_RING: usize = 2048;
 
 /// What a host is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +162,9 @@ impl Hosts {
             let ports = self.hosts.iter().enumerate().map(|(number, (config, _))| {
                 let name = near_name(number, &config.name);
                 let port = AfPacketConfig::new(name, mac(number, 1), mac(number, 2));
-                AfPacketPort::open(&AfPacketConfig { mtu: config.mtu, ..port })
+                // Rings of many hosts share what is there: two have full ones.
+                let ring = (2 * RING / self.hosts.len()).clamp(LEAST_RING, RING);
+                AfPacketPort::open(&AfPacketConfig { mtu: config.mtu, ring, ..port })
             });
             ports.collect::<Result<Vec<_>, _>>()
         };

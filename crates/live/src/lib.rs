@@ -10,16 +10,19 @@
 //!
 //! - [`port`]: where packets come in and go out: an interface ([`port::af_packet`]) or a TUN device ([`port::tun`]).
 //! - [`pool`]: the bytes of packets under way; the network knows them by number ([`warpline_core::Frame`]).
-//! - [`datagram`]: what is read of an IP header; bytes may be anything.
+//! - [`datagram`], [`ip`]: what is read of an IP header to carry a datagram, and to take or make one; bytes may be anything.
 //! - [`clock`]: the real clock, and how to wait for an instant of it.
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
-//! - [`priority`]: the emulator's thread above all others.
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
-//! - [`router`], [`icmp`]: what routers do to datagrams, and what they and hosts say about them.
+//! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, what they and hosts say about them, fragments put together.
+//! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
+//! - [`measure`]: sockets under `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
+//! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
 //! pair from each to that one ([`netlink::Netlink::add_veth`]), a port on each pair's near end, add the ports to an
@@ -29,22 +32,31 @@
 #![cfg(target_os = "linux")]
 
 pub mod audit;
+pub mod bpf;
+pub mod calibrate;
 pub mod checksum;
 pub mod clock;
+mod crossing;
 pub mod datagram;
 pub mod doctor;
 pub mod emulator;
 pub mod host;
 pub mod icmp;
+pub mod ip;
+pub mod load;
+pub mod measure;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
 pub mod privilege;
 pub mod program;
+pub mod reassembly;
 pub mod registry;
 pub mod router;
 pub mod shell;
+mod signals;
 pub mod wire;

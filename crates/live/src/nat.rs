@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 
+use crate::doctor::in_path;
 use crate::registry::Session;
 
 /// How far packets from inside get.
@@ -22,7 +23,8 @@ pub enum Reach {
 /// # Errors
 /// If there is no `nft`, or if it refuses.
 pub fn nft(script: &str) -> io::Result<()> {
-    let mut child = Command::new("nft")
+    let program = in_path(&["nft"]).ok_or(io::ErrorKind::NotFound)?;
+    let mut child = Command::new(program)
         .args(["-f", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -38,29 +40,50 @@ pub fn nft(script: &str) -> io::Result<()> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Lets packets of `network` (an IPv4 prefix) that come in by `interface` go wherever this namespace gets, under its own
-/// address. What is changed is noted in `session`, which takes it back.
+/// A way out for packets from inside.
+#[derive(Debug)]
+pub struct Way<'a> {
+    /// Their addresses: prefixes with lengths.
+    pub networks: &'a [(IpAddr, u8)],
+    /// The interface by which they come in.
+    pub interface: &'a str,
+    /// In a namespace that is the emulator's own making: its address towards them, and the address at which the machine is found.
+    /// What they send to the one by TCP and UDP goes to the other.
+    pub machine: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// Whether the namespace is the emulator's own. Packets that fit no connection are dropped then: they would not be translated
+    /// back, and the namespace would answer with a reset (pasta of 2023 sends window updates without the ACK flag).
+    pub own: bool,
+}
+
+/// Lets packets go wherever this namespace gets, under its own address. What is changed is noted in `session`, which takes it
+/// back. IPv4 packets are forwarded from then on; for those of IPv6 see [`forward`].
 ///
 /// # Errors
 /// If there is no `nft` or the kernel has no nftables: then packets get as far as this namespace.
-pub fn masquerade(session: &mut Session, network: &str, interface: &str) -> io::Result<()> {
+pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     let table = format!("warpline_{}", session.id.replace('-', "_"));
-    let script = format!(
-        "table ip {table} {{\n\
-           chain leave {{ type nat hook postrouting priority srcnat; policy accept;\n\
-             ip saddr {network} oifname != \"{interface}\" masquerade\n\
-           }}\n\
-         }}\n"
-    );
-    nft(&script)?;
-    session.tables.push(format!("ip {table}"));
-    let setting = PathBuf::from("/proc/sys/net/ipv4/ip_forward");
-    let before = fs::read_to_string(&setting)?.trim().to_owned();
-    if before == "0" {
-        fs::write(&setting, "1")?;
-        session.settings.push((setting, before));
+    let family = if way.networks.iter().any(|(network, _)| network.is_ipv6()) { "inet" } else { "ip" };
+    let interface = way.interface;
+    let mut script =
+        format!("table {family} {table} {{\nchain leave {{ type nat hook postrouting priority srcnat;\n");
+    for (network, len) in way.networks {
+        let protocol = if network.is_ipv6() { "ip6" } else { "ip" };
+        script += &format!("{protocol} saddr {network}/{len} oifname != \"{interface}\" masquerade\n");
     }
-    Ok(())
+    script += "}\n";
+    if way.own {
+        script += "chain tidy { type filter hook input priority filter;\nct state invalid drop\n}\n";
+    }
+    if let Some((near, machine)) = way.machine {
+        script += &format!(
+            "chain enter {{ type nat hook prerouting priority dstnat;\n\
+               iifname \"{interface}\" ip daddr {near} meta l4proto {{ tcp, udp }} dnat ip to {machine}\n}}\n"
+        );
+    }
+    script += "}\n";
+    nft(&script)?;
+    session.tables.push(format!("{family} {table}"));
+    session.set("/proc/sys/net/ipv4/ip_forward".into(), "1")
 }
 
 /// Lets this namespace, which is the emulator's own making, forward packets.

@@ -6,7 +6,9 @@
 //! A frame that is released is not used again at once: whoever records packets may still want its bytes. It is when
 //! [`Pool::recycle`] is called, at the end of the emulator's turn, after the records have been taken.
 
-use crate::datagram::{self, Header};
+use warpline_core::Ecn;
+
+use crate::datagram::Header;
 
 /// Room in front of a datagram, for an Ethernet header (14 bytes) at its end.
 pub const HEADROOM: usize = 16;
@@ -125,7 +127,7 @@ impl Pool {
 
     /// Writes congestion-experienced into the datagram's IP header.
     pub fn mark_congestion(&mut self, handle: u32) {
-        datagram::mark_congestion(self.datagram_mut(handle));
+        crate::router::set_ecn(self.datagram_mut(handle), Ecn::Ce);
     }
 
     /// Says that a frame is no longer needed but for records.

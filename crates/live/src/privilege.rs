@@ -29,7 +29,8 @@ pub struct UserNsError {
 }
 
 /// Puts this process, which must have one thread only, into a user and a network namespace of its own, as the same user
-/// with all capabilities there.
+/// with all capabilities there. Programs that it starts have those for networks, though they are not root: so that ping works, and a
+/// shell in the shell.
 ///
 /// # Errors
 /// If the system forbids it.
@@ -42,7 +43,7 @@ pub fn enter_user_namespace() -> Result<(), UserNsError> {
     fs::write("/proc/self/setgroups", "deny").map_err(fail("setgroups"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).map_err(fail("gid_map"))?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).map_err(fail("uid_map"))?;
-    Ok(())
+    keep_capabilities().map_err(fail("capabilities"))
 }
 
 /// Whether this process, an ordinary user's, has its capabilities from [`enter_user_namespace`]: programs need to be given them.
@@ -51,7 +52,7 @@ pub fn in_user_namespace() -> bool {
 }
 
 /// Lets programs that this thread starts keep the capabilities for networks, though they are not root (ambient capabilities,
-/// capabilities(7)): so that ping works, and a shell in the shell.
+/// capabilities(7)).
 ///
 /// # Errors
 /// If this process does not have them.

@@ -37,6 +37,38 @@ pub struct Session {
     pub tables: Vec<String>,
     /// Files under `/proc/sys` that were changed, and what was in them.
     pub settings: Vec<(PathBuf, String)>,
+    /// Control groups, by their paths in the hierarchy of version 2.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
+}
+
+impl Session {
+    /// Gives a file under `/proc/sys` a value, and notes what it was before sessions of this namespace changed it.
+    ///
+    /// # Errors
+    /// If it cannot be read or written.
+    pub fn set(&mut self, path: PathBuf, value: &str) -> io::Result<()> {
+        let now = fs::read_to_string(&path)?.trim().to_owned();
+        if now != value {
+            fs::write(&path, value)?;
+            self.settings.push((path, now));
+        } else if let Some(before) =
+            others(self).into_iter().flat_map(|other| other.settings).find(|(other, _)| *other == path)
+        {
+            self.settings.push(before);
+        }
+        Ok(())
+    }
+}
+
+/// Sessions under way, apart from this one, that started from the same network namespace.
+fn others(session: &Session) -> Vec<Session> {
+    let files = fs::read_dir(directory()).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| serde_json::from_slice::<Session>(&fs::read(file.path()).ok()?).ok())
+        .filter(|other| other.base == session.base && other.id != session.id)
+        .filter(|other| started(other.pid) == Some(other.started))
+        .collect()
 }
 
 /// A session's file; removed with the entry.
@@ -100,6 +132,10 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        if !others(&self.session).is_empty() {
+            // They need the settings, know what they were, and the last of them takes them back.
+            self.session.settings.clear();
+        }
         undo(&self.session);
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
@@ -212,13 +248,18 @@ pub fn end_processes(session: &Session) -> Vec<String> {
 
 /// Waits for a twentieth of a second.
 #[expect(clippy::disallowed_methods, reason = "processes are waited for, not the run's clock")]
-fn pause() {
+pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(50));
 }
 
 /// Takes back what a session changed in the namespace that it started from.
 fn undo(session: &Session) -> Vec<String> {
     let mut removed = Vec::new();
+    for path in &session.cgroups {
+        if crate::nice::cgroup::remove(path).is_ok_and(|was_there| was_there) {
+            removed.push(format!("control group {path}"));
+        }
+    }
     let here = fs::metadata("/proc/thread-self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m));
     if !here.is_ok_and(|inode| inode == session.base) {
         return removed;

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_core::Ecn;
 
-use crate::checksum::{folded, sum};
+use crate::checksum::{fold, sum};
+use crate::ip::{FRAGMENT, IPV6_HEADER};
 
 /// Where a datagram comes from and where it goes.
 pub fn addresses(datagram: &[u8]) -> Option<(IpAddr, IpAddr)> {
@@ -67,64 +68,19 @@ pub fn set_ecn(datagram: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// Where the transport header of a datagram is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payload {
-    /// Protocol (IANA's number).
-    pub protocol: u8,
-    /// Offset of its first byte.
-    pub at: usize,
-    /// Whether this is a fragment of a datagram.
-    pub fragment: bool,
-    /// Whether this is a fragment other than the first, which has no transport header.
-    pub later_fragment: bool,
-}
-
-/// Finds the transport header behind IPv4 options or IPv6 extension headers (RFC 8200 section 4), a few at the most.
-pub fn payload(datagram: &[u8]) -> Option<Payload> {
-    if datagram.first()? >> 4 == 4 {
-        let at = usize::from(datagram[0] & 0xf) * 4;
-        let word = u16::from_be_bytes([*datagram.get(6)?, *datagram.get(7)?]);
-        let (fragment, later_fragment) = (word & 0x3fff != 0, word & 0x1fff != 0);
-        return (datagram.len() >= at).then_some(Payload {
-            protocol: datagram[9],
-            at,
-            fragment,
-            later_fragment,
-        });
-    }
-    let (mut next, mut at) = (*datagram.get(6)?, 40);
-    for _ in 0..4 {
-        let rest = datagram.get(at..)?;
-        match (next, rest) {
-            (0 | 43 | 60, [following, words, ..]) => {
-                at += (usize::from(*words) + 1) * 8;
-                next = *following;
-            }
-            (44, [following, _, high, low, ..]) => {
-                let later = u16::from_be_bytes([*high, *low]) & 0xfff8 != 0;
-                return Some(Payload {
-                    protocol: *following,
-                    at: at + 8,
-                    fragment: true,
-                    later_fragment: later,
-                });
-            }
-            _ => break,
-        }
-    }
-    (at <= datagram.len()).then_some(Payload { protocol: next, at, fragment: false, later_fragment: false })
-}
-
 /// Whether a router may cut the datagram: IPv4 without "don't fragment". IPv6 is cut by senders only (RFC 8200 section 5).
 pub fn may_fragment(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first >> 4 == 4)
         && datagram.get(6).is_some_and(|flags| flags & 0x40 == 0)
 }
 
-/// Cuts an IPv4 datagram into fragments of at most `mtu` bytes (RFC 791 section 3.2). Options stay with the first. None if the
-/// header alone does not fit.
-pub fn fragments(datagram: &[u8], mtu: u32) -> Option<Vec<Vec<u8>>> {
+/// Cuts a datagram into fragments of at most `mtu` bytes: an IPv4 one anywhere (RFC 791 section 3.2), an IPv6 one, which has no
+/// extension headers, where it is made (RFC 8200 section 4.5), with the identification `id`. IPv4 options stay with the first. None
+/// if the header alone does not fit.
+pub fn fragments(datagram: &[u8], mtu: u32, id: u32) -> Option<Vec<Vec<u8>>> {
+    if datagram.first()? >> 4 == 6 {
+        return fragments_ipv6(datagram, mtu, id);
+    }
     let header_len = usize::from(datagram.first()? & 0xf) * 4;
     let (header, data) = datagram.split_at_checked(header_len)?;
     let word = u16::from_be_bytes([*header.get(6)?, *header.get(7)?]);
@@ -134,11 +90,7 @@ pub fn fragments(datagram: &[u8], mtu: u32) -> Option<Vec<Vec<u8>>> {
     while at < data.len() {
         // Later fragments have the fixed header only.
         let own = if at == 0 { header_len } else { 20 };
-        let room = (mtu as usize).checked_sub(own)? & !7;
-        if room == 0 {
-            return None;
-        }
-        let end = data.len().min(at + room);
+        let end = piece(at, data.len(), mtu, own)?;
         let mut bytes = header[..own].to_vec();
         bytes.extend_from_slice(&data[at..end]);
         bytes[0] = 0x40 | (own / 4) as u8;
@@ -154,11 +106,38 @@ pub fn fragments(datagram: &[u8], mtu: u32) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
+/// Where the fragment that begins at `at` of `len` bytes ends, behind headers of `own` bytes: all but the last have whole words of
+/// eight bytes.
+fn piece(at: usize, len: usize, mtu: u32, own: usize) -> Option<usize> {
+    let room = (mtu as usize).checked_sub(own)? & !7;
+    (room > 0).then(|| len.min(at + room))
+}
+
+fn fragments_ipv6(datagram: &[u8], mtu: u32, id: u32) -> Option<Vec<Vec<u8>>> {
+    let (header, data) = datagram.split_at_checked(IPV6_HEADER)?;
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < data.len() {
+        let end = piece(at, data.len(), mtu, IPV6_HEADER + 8)?;
+        let mut bytes = header.to_vec();
+        bytes[4..6].copy_from_slice(&((8 + end - at) as u16).to_be_bytes());
+        bytes[6] = FRAGMENT;
+        let word = at as u16 | u16::from(end < data.len());
+        bytes.extend([header[6], 0]);
+        bytes.extend(word.to_be_bytes());
+        bytes.extend(id.to_be_bytes());
+        bytes.extend_from_slice(&data[at..end]);
+        all.push(bytes);
+        at = end;
+    }
+    Some(all)
+}
+
 /// Computes the checksum of an IPv4 header.
 pub(crate) fn finish_header(datagram: &mut [u8]) {
     let len = usize::from(datagram[0] & 0xf) * 4;
     datagram[10..12].fill(0);
-    let checksum = folded(sum(&datagram[..len]));
+    let checksum = fold(sum(&datagram[..len]));
     datagram[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -180,10 +159,10 @@ mod tests {
         for ttl in 0..=255 {
             let mut bytes = ipv4(60, 255 - ttl);
             set_ttl(&mut bytes, ttl);
-            assert_eq!((bytes[8], folded(sum(&bytes[..20]))), (ttl, 0));
+            assert_eq!((bytes[8], fold(sum(&bytes[..20]))), (ttl, 0));
             for ecn in [Ecn::Ce, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
                 set_ecn(&mut bytes, ecn);
-                assert_eq!((read(&bytes).unwrap().ecn, folded(sum(&bytes[..20]))), (ecn, 0));
+                assert_eq!((read(&bytes).unwrap().ecn, fold(sum(&bytes[..20]))), (ecn, 0));
             }
         }
     }
@@ -192,11 +171,11 @@ mod tests {
     fn fragments_put_together_are_the_datagram() {
         for (len, mtu) in [(1500, 600), (1500, 1500), (1501, 1500), (4000, 68), (29, 28)] {
             let whole = ipv4(len, 9);
-            let parts = fragments(&whole, mtu).unwrap();
+            let parts = fragments(&whole, mtu, 0).unwrap();
             let mut data = Vec::new();
             for (i, part) in parts.iter().enumerate() {
                 assert!(part.len() <= mtu as usize && read(part).unwrap().len as usize == part.len());
-                assert_eq!(folded(sum(&part[..20])), 0);
+                assert_eq!(fold(sum(&part[..20])), 0);
                 let word = u16::from_be_bytes([part[6], part[7]]);
                 assert_eq!(
                     (usize::from(word & 0x1fff) * 8, word & 0x2000 != 0),
@@ -207,23 +186,17 @@ mod tests {
             assert_eq!(data, whole[20..]);
         }
         // A fragment of a fragment says where it is in the whole.
-        let first = &fragments(&ipv4(1500, 9), 1000).unwrap()[1];
-        let again = fragments(first, 300).unwrap();
+        let first = &fragments(&ipv4(1500, 9), 1000, 0).unwrap()[1];
+        let again = fragments(first, 300, 0).unwrap();
         assert_eq!(u16::from_be_bytes([again[0][6], again[0][7]]) & 0x1fff, 976 / 8);
         assert_eq!(again.last().unwrap()[6] & 0x20, 0);
-        assert_eq!(fragments(&ipv4(100, 9), 27), None);
+        assert_eq!(fragments(&ipv4(100, 9), 27, 0), None);
     }
 
     #[test]
-    fn the_transport_header_is_found() {
-        let mut bytes = vec![0x60, 0, 0, 0, 0, 24, 44, 64];
-        bytes.extend([7; 32]);
-        bytes.extend([17, 0, 0, 1, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
-        let found = payload(&bytes).unwrap();
-        assert_eq!(found, Payload { protocol: 17, at: 48, fragment: true, later_fragment: false });
-        for end in 0..bytes.len() {
-            payload(&bytes[..end]);
-            addresses(&bytes[..end]);
+    fn addresses_are_found() {
+        for end in 0..40 {
+            addresses(&ipv4(40, 1)[..end]);
         }
         let addresses = addresses(&ipv4(40, 1)).unwrap();
         assert_eq!(

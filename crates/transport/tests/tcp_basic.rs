@@ -371,3 +371,43 @@ fn a_send_buffer_bounds_what_is_accepted() {
     wire.client.close();
     assert_eq!(wire.client.write(1), 0);
 }
+
+#[test]
+fn what_a_narrow_link_refuses_is_sent_again_in_pieces_and_the_window_stays() {
+    for sack in [true, false] {
+        let config = TcpConfig { sack, ..TcpConfig::default() };
+        let mut wire = Wire::plain(&config, 10);
+        // The initial window meets a link of 1000 bytes, whose router says so.
+        wire.channels[0].drop_data = (0..10).collect();
+        wire.establish();
+        wire.client.write(200_000);
+        wire.client.close();
+        wire.server.close();
+        wire.run_for(TimeDelta::from_millis(5));
+        let (window, told) = (wire.client.cwnd(), wire.now);
+        assert!(wire.client.reduce_mss(told, 960));
+        assert_eq!((wire.client.segment_payload(), wire.client.cwnd()), (948, window));
+        assert!(!wire.client.reduce_mss(told, 960) && !wire.client.reduce_mss(told, 1200), "no news");
+        assert!(wire.run_until(SEC(20), complete), "sack {sack}: {:?}", wire.client);
+        assert_eq!(wire.server.bytes_delivered(), 200_000);
+        let later: Vec<_> = wire.data_sent().into_iter().filter(|&(at, ..)| at >= told).collect();
+        assert!(later.iter().all(|&(_, _, len)| len <= 948), "{later:?}");
+        assert_eq!((later[0].0, later[0].1), (told, 1), "at once, from the first byte on");
+        assert_eq!((wire.client.stats().rtos, wire.client.stats().recoveries), (0, 0));
+    }
+}
+
+#[test]
+fn an_unreachable_peer_ends_what_is_being_opened_and_no_more() {
+    let mut wire = Wire::plain(&TcpConfig::default(), 10);
+    wire.open();
+    assert!(wire.client.on_unreachable(wire.now));
+    assert_eq!(wire.client.outcome(), Some(Outcome::Unreachable));
+    assert!(!wire.client.poll_timeout().is_set());
+    let mut wire = Wire::plain(&TcpConfig::default(), 10);
+    wire.establish();
+    assert!(!wire.client.on_unreachable(wire.now));
+    wire.client.write(10_000);
+    wire.run(SEC(5));
+    assert_eq!(wire.server.bytes_delivered(), 10_000);
+}

@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and what their help texts share.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod check;
 #[cfg(target_os = "linux")]
 mod clean;
@@ -8,7 +10,13 @@ mod compare;
 mod completions;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod load;
+#[cfg(target_os = "linux")]
+mod nice;
 mod oracle;
+#[cfg(target_os = "linux")]
+mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod report;
@@ -44,8 +52,12 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Nice(nice::Args),
     #[cfg(unix)]
     Replicate(replicate::Args),
+    #[cfg(target_os = "linux")]
+    Prefetch(prefetch::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -53,10 +65,14 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
+    #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
+    #[cfg(target_os = "linux")]
+    Load(load::Args),
 }
 
 impl Command {
@@ -69,8 +85,12 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Nice(args) => nice::execute(args),
             #[cfg(unix)]
             Command::Replicate(args) => replicate::execute(args),
+            #[cfg(target_os = "linux")]
+            Command::Prefetch(args) => prefetch::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
@@ -78,10 +98,14 @@ impl Command {
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]
+            Command::Calibrate(args) => calibrate::execute(&args),
+            #[cfg(target_os = "linux")]
             Command::Doctor(args) => doctor::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Load(args) => load::execute(&args),
         }
     }
 }

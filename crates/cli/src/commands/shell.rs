@@ -29,9 +29,10 @@ In the environment of the command:
   WARPLINE_BASE   address of the world outside: servers that listen there on all
                   addresses are reached at it (WARPLINE_BASE6: its IPv6 address)
 
-As root, the world outside is this machine, and with nft (package nftables) what
-it reaches. An ordinary user's world outside is a network namespace of its own:
-start servers there with --base. Shells can be in shells: the links add up.
+The world outside is this machine, and with nft (package nftables) what it
+reaches. For ordinary users that takes pasta, too (package passt); without it,
+and with --base, theirs is a network namespace of its own: start servers there
+with --base. Shells can be in shells: the links add up.
 
 Examples:
   warpline shell --rate 12mbit --delay 20ms --loss 1% --queue 100p -- curl http://example.org

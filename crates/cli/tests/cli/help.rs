@@ -9,6 +9,9 @@ fn help_of_every_command() {
     let commands = [
         "",
         "shell",
+        "replicate",
+        "prefetch",
+        "calibrate",
         "doctor",
         "clean",
         "run",
@@ -19,7 +22,7 @@ fn help_of_every_command() {
         "bench",
         "completions",
     ];
-    let elsewhere = if cfg!(target_os = "linux") { 0 } else { 4 };
+    let elsewhere = if cfg!(target_os = "linux") { 0 } else { 7 };
     for command in &commands[elsewhere..] {
         let arguments: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = desk.warpline(&arguments).fine().stdout;

@@ -15,7 +15,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
-fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
+pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let works = |command: &mut Command| {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod completions;
 mod docs;
 mod help;

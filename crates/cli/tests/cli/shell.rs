@@ -204,34 +204,71 @@ fn curl_fetches_from_a_web_server() {
     assert!(seconds > 0.48, "{seconds}");
 }
 
+/// Warpline as an ordinary user runs it, on a desk that such a one can read.
+fn ordinary(desk: &Desk) -> Command {
+    let program = desk.path().join("warpline");
+    if !program.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_warpline"), &program).unwrap();
+    }
+    for path in [desk.path(), &program] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+    command.arg(&program).current_dir(desk.path());
+    command
+}
+
 #[test]
 fn an_ordinary_user_has_a_world_of_its_own() {
     if !able(true, &["ping", "setpriv"]) {
         return;
     }
     let desk = Desk::new();
-    // Where an ordinary user can read it.
-    let program = desk.path().join("warpline");
-    std::fs::copy(env!("CARGO_BIN_EXE_warpline"), &program).unwrap();
-    for path in [desk.path(), &program] {
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    }
-    let program = program.display().to_string();
-    let inner = format!("{program} shell --delay 10ms -- ping -c 3 -i 0.2 $WARPLINE_BASE");
+    let inner = format!(
+        "{} shell --delay 10ms -- ping -c 3 -i 0.2 $WARPLINE_BASE",
+        desk.path().join("warpline").display()
+    );
     for (words, least) in [
         (["sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE"], 10.0),
         // A shell in it: $WARPLINE_BASE is expanded outside of that one.
         (["sh", "-c", &inner], 30.0),
     ] {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", &program]);
-        command.args(["shell", "--delay", "5ms", "--"]).args(words).current_dir(desk.path());
+        let mut command = ordinary(&desk);
+        command.args(["shell", "--delay", "5ms", "--"]).args(words);
         let output = command.output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{out}{err}");
         let rtt = shortest(&out);
         assert!((least..250.0).contains(&rtt), "{rtt}");
     }
+}
+
+#[test]
+fn an_ordinary_user_reaches_the_machine_by_pasta() {
+    if !able(true, &["curl", "setpriv", "pasta", "nft"]) {
+        return;
+    }
+    // A server on the loopback interface, which the emulated link does not reach by itself.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+    });
+    let desk = Desk::new();
+    let mut command = ordinary(&desk);
+    let fetch = format!("curl -sS -m 20 -w '|%{{time_total}}' http://$WARPLINE_BASE:{port}/");
+    let output = command.args(["shell", "--delay", "25ms", "--", "sh", "-c", &fetch]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    let (body, seconds) = out.split_once('|').unwrap();
+    assert_eq!(body, "hello");
+    // A round trip for the handshake and one for the request.
+    assert!(seconds.trim().parse::<f64>().unwrap() >= 0.1, "{seconds}");
+    answer.join().unwrap();
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// A connection that stays open, for an application that writes to it.
-    const STREAM: Exchange = Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
+    pub(super) const STREAM: Exchange =
+        Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
 
     /// `bytes` on a connection of their own.
     fn transfer(bytes: u64, request: u64, tag: u32) -> Exchange {
@@ -47,6 +48,8 @@ pub(crate) enum Action {
     Open { exchange: Exchange },
     /// Write to the connection that is open.
     Write { bytes: u64 },
+    /// Take connections of programs.
+    Listen,
 }
 
 /// Instants at a constant rate, exact in the long run.
@@ -133,6 +136,8 @@ pub(crate) enum App {
     Log { entries: Arc<[(TimeDelta, u64)]>, start: Option<Timestamp>, next: usize, request: u64 },
     /// Web sessions from distributions.
     Web(Box<Sessions>),
+    /// A service for programs.
+    Service { listening: bool },
     /// Has stopped.
     Stopped,
 }
@@ -153,7 +158,11 @@ impl App {
     pub(crate) fn poll(&mut self, now: Timestamp, stream: &mut Stream) -> Action {
         match self {
             App::Stopped => Action::Wait(Timestamp::NEVER),
-            App::Bulk { started: true } => Action::Wait(Timestamp::NEVER),
+            App::Bulk { started: true } | App::Service { listening: true } => Action::Wait(Timestamp::NEVER),
+            App::Service { listening } => {
+                *listening = true;
+                Action::Listen
+            }
             App::Bulk { started } => {
                 *started = true;
                 Action::Open { exchange: Exchange { response: None, ..Exchange::STREAM } }

@@ -127,6 +127,21 @@ impl FlowTotals {
         self.delivered_bytes += delivered;
         self.ce_marks += stats.ce_marks;
     }
+    /// Adds other sums; their distributions are kept apart.
+    pub(crate) fn merge(&mut self, other: &FlowTotals) {
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.retransmitted_packets += other.retransmitted_packets;
+        self.delivered_bytes += other.delivered_bytes;
+        self.lost_packets += other.lost_packets;
+        self.rtos += other.rtos;
+        self.recoveries += other.recoveries;
+        self.undos += other.undos;
+        self.ce_marks += other.ce_marks;
+        self.rtt.merge(&other.rtt);
+        self.rtt_min = self.rtt_min.into_iter().chain(other.rtt_min).min();
+        self.latency.merge(&other.latency);
+    }
     pub(crate) fn reset_extremes(&mut self) {
         self.rtt.reset_extremes();
         self.latency.reset_extremes();

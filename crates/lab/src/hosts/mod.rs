@@ -9,11 +9,13 @@ pub(crate) mod counters;
 pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod web;
+pub(crate) mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use warpline_core::record::TcpRecord;
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, Timestamp};
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, TimeDelta, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, Outcome, State, TcpConfig};
@@ -22,9 +24,10 @@ use app::{App, Exchange};
 use counters::FlowTotals;
 use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
+use wire::{Order, Reading, Wire, WireEndpoint};
 
 /// Makes the congestion control of one end of a connection.
-pub(crate) type MakeController = Box<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
 
 /// Everything about a flow that does not change.
 pub(crate) struct FlowSpec {
@@ -58,6 +61,8 @@ pub(crate) struct FlowSpec {
     pub(crate) record_tcp: bool,
     /// Whether the distribution of its packets' latency is kept.
     pub(crate) record_latency: bool,
+    /// Where it meets programs, if one of its ends is a live host.
+    pub(crate) wire: Option<Wire>,
 }
 
 impl std::fmt::Debug for FlowSpec {
@@ -89,6 +94,40 @@ pub(crate) struct Flow {
     open_transfers: u32,
     /// Time from a message's creation to its delivery.
     pub(crate) messages: counters::Messages,
+    /// What went wrong with a connection of it.
+    outcome: Option<&'static str>,
+    /// What its open connections with programs say.
+    reading: Reading,
+}
+
+/// The windows of a flow's connections: they add up; the oldest one's RTT stands for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    /// Congestion window, in bytes.
+    pub(crate) cwnd: Option<u64>,
+    /// Slow-start threshold, in bytes.
+    pub(crate) ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub(crate) in_flight: Option<u64>,
+    /// Smoothed RTT.
+    pub(crate) srtt: Option<TimeDelta>,
+}
+
+impl Window {
+    /// Adds that of a sender which has not sent everything yet.
+    pub(crate) fn add(&mut self, connection: &Connection<Controller>) {
+        if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
+            return;
+        }
+        *self.cwnd.get_or_insert(0) += connection.cwnd();
+        *self.in_flight.get_or_insert(0) += connection.in_flight();
+        if connection.ssthresh() != u64::MAX {
+            *self.ssthresh.get_or_insert(0) += connection.ssthresh();
+        }
+        if self.srtt.is_none() {
+            self.srtt = Some(connection.srtt()).filter(|srtt| !srtt.is_zero());
+        }
+    }
 }
 
 impl Flow {
@@ -118,6 +157,8 @@ enum Endpoint {
     App(FlowId),
     Tcp(Box<TcpEndpoint>),
     Udp(Box<UdpSink>),
+    /// This end of a connection with a program.
+    Wire(WireEndpoint),
 }
 
 /// A connection that was opened, for those who assign addresses.
@@ -138,6 +179,8 @@ pub(crate) struct World {
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<EndpointId>,
     records: Vec<TcpRecord>,
+    /// What is to be done about connections with programs.
+    orders: Vec<Order>,
 }
 
 impl World {
@@ -163,6 +206,8 @@ impl World {
             ended: None,
             open_transfers: 0,
             messages: counters::Messages::default(),
+            outcome: None,
+            reading: Reading::default(),
         });
         id
     }
@@ -266,8 +311,12 @@ impl World {
                 self.serve(now, id, port);
             }
             Event::Closed => {
-                let failed = endpoint.connection.outcome() != Some(Outcome::Complete);
+                let outcome = endpoint.connection.outcome();
+                let failed = outcome != Some(Outcome::Complete);
                 let exchange = endpoint.exchange;
+                if outcome == Some(Outcome::TimedOut) {
+                    self.flows[flow.index()].outcome = Some("timed out");
+                }
                 if failed && let Some(transfer) = exchange.transfer {
                     self.finish_transfer(now, transfer, exchange.tag, false, port);
                 }
@@ -338,8 +387,17 @@ impl World {
                     state.ended = state.ended.max(Some(now));
                 }
                 state.app.stop();
-                let live: Vec<_> = state.live.keys().copied().collect();
+                if state.spec.wire.is_some_and(|wire| wire.service.is_some()) {
+                    self.orders.push(Order::Shut { flow });
+                }
+                let live: Vec<_> = self.flows[flow.index()].live.keys().copied().collect();
                 for sender in live {
+                    if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(sender.index())
+                        && end.exchange.transfer.is_none()
+                    {
+                        end.closing = true;
+                        self.orders.push(Order::Close { endpoint: sender });
+                    }
                     // Transfers under way are finished: they close by themselves, and one whose request is still on its
                     // way must not be answered with a FIN.
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
@@ -385,18 +443,29 @@ impl World {
                         state.open_transfers += 1;
                         self.transfers.push(Transfer { flow, bytes, start: now, end: None, over: false });
                     }
-                    self.connect(now, flow, exchange, port);
+                    match self.flows[flow.index()].spec.wire {
+                        Some(_) => self.order_connection(flow, exchange),
+                        None => self.connect(now, flow, exchange, port),
+                    }
                 }
+                app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
                     let Some((&sender, &receiver)) = state.live.first_key_value() else { continue };
                     let watch = state.app.next_watch();
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index()) {
                         endpoint.watch = endpoint.watch.min(watch);
                     }
-                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index()) {
-                        endpoint.write(bytes);
+                    match self.endpoints.get_mut(sender.index()) {
+                        Some(Endpoint::Tcp(endpoint)) => {
+                            endpoint.write(bytes);
+                            self.serve(now, sender, port);
+                        }
+                        Some(Endpoint::Wire(end)) => {
+                            end.watch = end.watch.min(watch);
+                            self.orders.push(Order::Write { endpoint: sender, bytes });
+                        }
+                        _ => {}
                     }
-                    self.serve(now, sender, port);
                 }
             }
         }
@@ -419,6 +488,9 @@ impl World {
         if !stopped || flow.open_transfers > 0 {
             return None;
         }
+        if flow.spec.wire.is_some() && !flow.live.is_empty() {
+            return None;
+        }
         let mut ended = flow.ended;
         for (_, receiver) in self.connections(flow).filter(|(_, receiver)| receiver.is_stream()) {
             if receiver.finished.is_none() && !receiver.connection.is_closed() {
@@ -435,6 +507,7 @@ impl World {
     /// Everything that a flow has done so far.
     pub(crate) fn totals(&self, flow: &Flow) -> FlowTotals {
         let mut totals = flow.closed.clone();
+        totals.merge(&flow.reading.totals);
         for (sender, receiver) in self.connections(flow) {
             sender.add_to(&mut totals);
             receiver.add_to(&mut totals);
@@ -445,6 +518,20 @@ impl World {
         totals
     }
 
+    /// The windows of a flow's connections.
+    pub(crate) fn window(&self, flow: &Flow) -> Window {
+        let mut window = flow.reading.window;
+        for (sender, _) in self.connections(flow) {
+            window.add(&sender.connection);
+        }
+        window
+    }
+
+    /// What went wrong with a flow's connections, if something did.
+    pub(crate) fn outcome(&self, flow: &Flow) -> Option<&'static str> {
+        flow.outcome.or(flow.reading.unanswered.then_some("no answer"))
+    }
+
     /// Starts the measured part of the run: extremes are forgotten, as sums are by difference.
     pub(crate) fn end_warmup(&mut self) {
         self.drain_latencies();
@@ -452,7 +539,7 @@ impl World {
             match endpoint {
                 Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),
                 Endpoint::Udp(sink) => sink.reset_extremes(),
-                Endpoint::Gone | Endpoint::App(_) => {}
+                Endpoint::Gone | Endpoint::App(_) | Endpoint::Wire(_) => {}
             }
         }
         for flow in &mut self.flows {

@@ -32,6 +32,8 @@ pub struct RunData {
     pub tcp: Vec<TcpTrace>,
     /// Distributions.
     pub distributions: Vec<Distribution>,
+    /// Shares over something that is not time.
+    pub shares: Vec<Shares>,
 }
 
 /// How much a note matters.
@@ -178,4 +180,15 @@ pub struct Distribution {
     pub unit: String,
     /// Name, number of samples, and `value` and `fraction` columns, per line.
     pub lines: Vec<(String, usize, Columns)>,
+}
+
+/// Lines of a plot of shares, in percent, over something that is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Shares {
+    /// Heading.
+    pub title: String,
+    /// What the plot shows, in a sentence.
+    pub about: String,
+    /// Name, and `count` and `percent` columns, per line.
+    pub lines: Vec<(String, Columns)>,
 }

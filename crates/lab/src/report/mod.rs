@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use column::{Column, Precision};
 pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
-    RunData, Table, TcpTrace,
+    RunData, Shares, Table, TcpTrace,
 };
 pub use page::render;
 
@@ -96,7 +96,12 @@ impl ReportData {
 
 /// Writes the report of `runs` to the file `out`: whole or not at all.
 pub fn write_report(runs: &[&Path], out: &Path) -> Result<(), ReportError> {
-    let page = render(&ReportData::read(runs)?);
+    write_page(&ReportData::read(runs)?, out)
+}
+
+/// Writes the page that shows `data` to the file `out`: whole or not at all.
+pub(crate) fn write_page(data: &ReportData, out: &Path) -> Result<(), ReportError> {
+    let page = render(data);
     let failed = |source| ReportError::Write { path: out.to_owned(), source };
     let dir = match out.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

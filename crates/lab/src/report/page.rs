@@ -7,7 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::column::{Blobs, Column};
 use super::data::{
-    Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, Table, TcpTrace,
+    Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, Shares, Table,
+    TcpTrace,
 };
 
 /// The skeleton; `{{...}}` is replaced.
@@ -132,6 +133,7 @@ fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
         "link_events": run.link_events.iter().map(|link| link_json(link, blobs)).collect::<Vec<_>>(),
         "tcp": run.tcp.iter().map(|trace| tcp_json(trace, blobs)).collect::<Vec<_>>(),
         "distributions": run.distributions.iter().map(|d| distribution_json(d, blobs)).collect::<Vec<_>>(),
+        "shares": run.shares.iter().map(|shares| shares_json(shares, blobs)).collect::<Vec<_>>(),
     })
 }
 
@@ -198,6 +200,16 @@ fn distribution_json(distribution: &Distribution, blobs: &mut Blobs) -> Value {
         "unit": distribution.unit,
         "lines": distribution.lines.iter().map(|(name, samples, columns)| json!({
             "name": name, "samples": samples, "columns": columns_json(columns, blobs),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn shares_json(shares: &Shares, blobs: &mut Blobs) -> Value {
+    json!({
+        "title": shares.title,
+        "about": shares.about,
+        "lines": shares.lines.iter().map(|(name, columns)| json!({
+            "name": name, "columns": columns_json(columns, blobs),
         })).collect::<Vec<_>>(),
     })
 }

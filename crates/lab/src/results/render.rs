@@ -124,6 +124,9 @@ fn flows(summary: &Summary) -> TextTable {
     table.numbers("message latency", Unit::Millisecond, flows.iter().map(|f| f.message_latency_mean_ms));
     table.numbers("completion", Unit::Second, flows.iter().map(|f| f.completion_mean_s));
     table.numbers("time-outs", Unit::Count, unless_all_zero(flows.iter().map(|f| f.rtos).collect()));
+    if flows.iter().any(|f| f.outcome.is_some()) {
+        table.words("outcome", flows.iter().map(|f| f.outcome.clone().unwrap_or_default()));
+    }
     table.words("path", flows.iter().map(|f| format!("{} > {}", f.from, f.to)));
     table
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::results::column::table;
 
 table! {
-    /// A row per flow instance (`flows.parquet`).
+    /// A row per flow instance (`flows.parquet`), and in a live run a row for each direction of traffic between programs that carried payload.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct FlowRow: "flows" {
@@ -22,16 +22,18 @@ table! {
         from: String [""],
         /// Host at the other end.
         to: String [""],
-        /// Application: bulk, transfer, cbr, messages, web and so on.
+        /// Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among themselves.
         app: String [""],
-        /// Transport: tcp or udp.
+        /// Transport: tcp or udp; for programs also icmp, or the number of another protocol.
         transport: String [""],
-        /// Congestion control; absent for UDP.
+        /// Congestion control; absent for UDP, and where it is a real program's.
         cc: Option<String> [""],
         /// When it started.
         start_s: f64 ["s"],
         /// When its last byte was delivered, or it stopped if that is later; absent while it still runs at the end.
         end_s: Option<f64> ["s"],
+        /// What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent where nothing did.
+        outcome: Option<String> [""],
         /// Packets sent by both ends' data senders, retransmissions included.
         sent_packets: u64 ["packets"],
         /// Bytes on the wire from the IP header on, retransmissions included.

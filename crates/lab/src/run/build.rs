@@ -22,6 +22,7 @@ use super::{CustomCc, RunError};
 use crate::hosts::access_log;
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::web::Sessions;
+use crate::hosts::wire::Wire;
 use crate::hosts::{FlowSpec, MakeController, World};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
 use crate::scenario::{
@@ -304,6 +305,22 @@ fn flow_spec(
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
         record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
+        wire: wire(flow, nodes, scenario),
+    })
+}
+
+/// Where a flow meets programs, if it does.
+fn wire(flow: &ExpandedFlow, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
+    let live = |node: usize| scenario.host.iter().any(|host| host.is_live() && host.name == nodes[node]);
+    let entry = &scenario.flow[flow.entry];
+    let service = match flow.application {
+        Application::Service { app, size } => Some((app, size)),
+        _ => None,
+    };
+    (live(flow.from) || live(flow.to)).then(|| Wire {
+        port: entry.port.unwrap_or_default(),
+        ipv6: entry.ipv6,
+        service,
     })
 }
 
@@ -318,7 +335,7 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
                 if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
             )));
         };
-        return Ok(Box::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
+        return Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
     }
     let algorithm = algorithm(cc);
     let invalid = algorithm.check();
@@ -326,7 +343,7 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
         let problems: Vec<String> = invalid.iter().map(ToString::to_string).collect();
         return Err(RunError::Build(format!("flow {flow}: {}", problems.join("; "))));
     }
-    Ok(Box::new(move |config| algorithm.build(&config.cc_config())))
+    Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
 }
 
 /// The algorithm that a scenario names, with its parameters.
@@ -469,6 +486,7 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
             _ => options.small_window_burst.unwrap_or(default.small_window_burst),
         },
         // No scenario can ask for these yet; named, so that a new option is not forgotten here.
+        heartbeat: default.heartbeat,
         time_wait: default.time_wait,
         fin_timeout: default.fin_timeout,
     }
@@ -520,5 +538,6 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
             App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
         }
         Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),
+        Application::Service { .. } => App::Service { listening: false },
     })
 }

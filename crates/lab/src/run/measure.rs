@@ -2,7 +2,6 @@
 
 use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_net::{LinkStats, Network};
-use warpline_transport::tcp::State;
 
 use super::build::Capacity;
 use crate::hosts::World;
@@ -90,21 +89,11 @@ impl Meter {
                 retransmits: totals.retransmitted_packets - before.retransmitted_packets,
                 ..FlowSample::default()
             };
-            // Several connections at once: windows add up, the oldest one's RTT stands for all.
-            for (sender, _) in world.connections(flow) {
-                let connection = &sender.connection;
-                if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
-                    continue; // has sent everything
-                }
-                *sample.cwnd_bytes.get_or_insert(0) += connection.cwnd();
-                *sample.in_flight_bytes.get_or_insert(0) += connection.in_flight();
-                if connection.ssthresh() != u64::MAX {
-                    *sample.ssthresh_bytes.get_or_insert(0) += connection.ssthresh();
-                }
-                if sample.srtt_ms.is_none() {
-                    sample.srtt_ms = Some(connection.srtt()).filter(|srtt| !srtt.is_zero()).map(ms);
-                }
-            }
+            let window = world.window(flow);
+            sample.cwnd_bytes = window.cwnd;
+            sample.in_flight_bytes = window.in_flight;
+            sample.ssthresh_bytes = window.ssthresh;
+            sample.srtt_ms = window.srtt.map(ms);
             flows.push(sample);
         }
         let none = LinkStats::default();
@@ -198,6 +187,7 @@ impl Meter {
                 cc: spec.tcp.then(|| spec.cc.clone()),
                 start_s: spec.start.as_secs_f64(),
                 end_s: ended.map(Timestamp::as_secs_f64),
+                outcome: world.outcome(flow).map(str::to_owned),
                 sent_packets: totals.sent_packets - before.sent_packets,
                 sent_bytes: sent,
                 retransmitted_packets: totals.retransmitted_packets - before.retransmitted_packets,

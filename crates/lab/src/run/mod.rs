@@ -5,6 +5,7 @@
 
 pub mod addresses;
 pub(crate) mod build;
+mod course;
 pub mod links;
 mod measure;
 mod real;
@@ -14,16 +15,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use warpline_core::TimeDelta;
 use warpline_core::time::VirtualClock;
-use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::{Control, Driver};
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
 use crate::report::ReportError;
-use crate::results::{NoFrames, ResultError, RunInfo, Summary, Tables};
+use crate::results::{NoFrames, ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
-use measure::Meter;
+use course::{Course, run_info};
 pub use real::{abandon, prepare};
 use sinks::Sinks;
 
@@ -134,35 +135,22 @@ pub fn run(
         build(scenario, &options.custom_cc)?;
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
-    let duration = scenario.duration.0;
-    let end = Timestamp::ZERO + duration;
-    let warmup = Timestamp::ZERO + scenario.warmup.0;
-    let interval = scenario.sample_interval.0;
-    let mut meter = Meter::new();
+    let mut course = Course::new(scenario);
     let mut driver = Driver::new(VirtualClock::default());
-    let mut next_sample = Timestamp::ZERO + interval;
     let mut failure: Option<ResultError> = None;
     let mut stopped = false;
-    world.start(&mut network.port(Timestamp::ZERO));
-    if warmup == Timestamp::ZERO {
-        meter.end_warmup(&mut network, &mut world);
-    }
+    course.begin(&mut network, &mut world);
     loop {
-        let mut until = end;
-        if network.now() < warmup {
-            until = until.min(warmup);
-        }
-        if !sinks.is_empty() {
-            until = until.min(next_sample);
-        }
+        let until = course.next_stop(network.now(), &sinks);
         let reached = driver.run(&mut network, &mut world, until, |network, world| {
             if let Err(error) = sinks.drain(network, world, &NoFrames) {
                 failure = Some(error);
                 return Control::Stop;
             }
-            let simulated = network.now() - Timestamp::ZERO;
+            let simulated = network.now() - warpline_core::Timestamp::ZERO;
             let packet_hops = network.packet_hops();
-            observe(&Progress { simulated, duration, packet_hops, events: network.events() })
+            let (duration, events) = (course.duration, network.events());
+            observe(&Progress { simulated, duration, packet_hops, events })
         });
         if let Some(error) = failure {
             return Err(error.into());
@@ -171,37 +159,14 @@ pub fn run(
             stopped = true;
             break;
         }
-        if until == warmup {
-            meter.end_warmup(&mut network, &mut world);
-        }
-        if until == next_sample && !sinks.is_empty() {
-            next_sample += interval;
-            let (flows, links) = meter.sample(&mut network, &world);
-            sinks.each(|sink| {
-                sink.flow_samples(&flows)?;
-                sink.link_samples(&links)
-            })?;
-        }
-        if until == end {
+        if course.arrive(until, &mut network, &mut world, &mut sinks)? {
             break;
         }
     }
     sinks.drain(&mut network, &mut world, &NoFrames)?;
 
-    let (flows, transfers, link_rows) = meter.finish(&mut network, &world, &links);
-    let info = RunInfo {
-        scenario: scenario.name.clone(),
-        scenario_hash: scenario.scenario_hash(),
-        seed: scenario.seed,
-        clock: "virtual".to_owned(),
-        duration_s: duration.as_secs_f64(),
-        warmup_s: scenario.warmup.0.as_secs_f64(),
-        simulated_s: network.now().as_secs_f64(),
-        complete: !stopped,
-        stopped: stopped.then(|| "interrupted".to_owned()),
-        packet_hops: network.packet_hops(),
-        events: network.events(),
-    };
+    let (flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    let info = run_info(scenario, &mut network, "virtual", stopped.then_some("interrupted"));
     let (packet_hops, events) = (info.packet_hops, info.events);
     let summary = Summary::new(info, flows, link_rows);
     let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;

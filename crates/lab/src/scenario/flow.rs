@@ -10,6 +10,10 @@ use super::tcp::TcpOptions;
 /// Traffic from one node to another, written `[[flow]]`; `count` makes several alike.
 ///
 /// Which of the parameters apply depends on `app`; one that does not is refused.
+///
+/// Under the real clock one end may be a live host. Where that is `to`, the simulated TCP connects to a program that listens there on
+/// `port`, and sends to it. Where it is `from`, the simulated host `to` offers its programs a service on `port`: app is "discard",
+/// "echo", "source" or "http".
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -32,7 +36,14 @@ pub struct Flow {
     pub app: App,
     /// What carries it. Default: udp for cbr and onoff, tcp for the others.
     pub transport: Option<Transport>,
-    /// transfer: bytes of each transfer.
+    /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
+    #[schemars(range(min = 1, max = 65535), example = 5001)]
+    pub port: Option<u16>,
+    /// To a live host: over IPv6. Services are there for both. Default false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ipv6: bool,
+    /// transfer: bytes of each transfer; source: bytes of each connection, default as many as the program takes; http: bytes of every
+    /// path but `/bytes/N`, default none.
     #[schemars(example = &"10MB")]
     pub size: Option<Size>,
     /// transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until the end.
@@ -95,6 +106,10 @@ fn one() -> u32 {
     1
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// What a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -112,6 +127,15 @@ pub enum App {
     Onoff,
     /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
     Web,
+    /// A service for the programs on the live host `from`: takes what they send (RFC 863).
+    Discard,
+    /// A service for the programs on the live host `from`: sends back what they send (RFC 862).
+    Echo,
+    /// A service for the programs on the live host `from`: sends `size` bytes and closes, or sends until they close.
+    Source,
+    /// A service for the programs on the live host `from`: a web server, that answers `GET /bytes/N` with N bytes and any other path
+    /// with `size` bytes.
+    Http,
 }
 
 /// What carries a flow.
@@ -254,6 +278,13 @@ pub enum Application {
     AccessLog(String),
     /// Web sessions from distributions.
     Web(WebModel),
+    /// A service for programs.
+    Service {
+        /// Which: discard, echo, source or http.
+        app: App,
+        /// Bytes of a connection or page.
+        size: Option<u64>,
+    },
 }
 
 /// Web sessions with every distribution filled in.
@@ -283,13 +314,18 @@ impl App {
             App::Poisson => "poisson",
             App::Onoff => "onoff",
             App::Web => "web",
+            App::Discard => "discard",
+            App::Echo => "echo",
+            App::Source => "source",
+            App::Http => "http",
         }
     }
 
     /// The keys of [`Flow`] that apply to this app and not to all.
     pub const fn parameters(self) -> &'static [&'static str] {
         match self {
-            App::Bulk => &[],
+            App::Bulk | App::Discard | App::Echo => &[],
+            App::Source | App::Http => &["size"],
             App::Transfer => &["size", "transfers", "pause"],
             App::Cbr => &["rate", "packet_size"],
             App::Poisson => &["message_size", "message_rate"],
@@ -301,11 +337,16 @@ impl App {
     /// The keys that it cannot do without.
     pub const fn required(self) -> &'static [&'static str] {
         match self {
-            App::Bulk | App::Web => &[],
             App::Transfer => &["size"],
             App::Cbr | App::Onoff => &["rate"],
             App::Poisson => &["message_rate"],
+            _ => &[],
         }
+    }
+
+    /// Whether it is a service that a simulated host offers to programs.
+    pub const fn is_service(self) -> bool {
+        matches!(self, App::Discard | App::Echo | App::Source | App::Http)
     }
 }
 
@@ -314,7 +355,7 @@ impl Flow {
     pub fn transport(&self) -> Transport {
         self.transport.unwrap_or(match self.app {
             App::Cbr | App::Onoff => Transport::Udp,
-            App::Bulk | App::Transfer | App::Poisson | App::Web => Transport::Tcp,
+            _ => Transport::Tcp,
         })
     }
 
@@ -327,6 +368,9 @@ impl Flow {
         let rate = self.rate.unwrap_or_default().0;
         match self.app {
             App::Bulk => Application::Bulk,
+            App::Discard | App::Echo | App::Source | App::Http => {
+                Application::Service { app: self.app, size: self.size.map(|size| size.0.0) }
+            }
             App::Transfer => Application::Transfer {
                 size: size(self.size, 0),
                 transfers: Some(self.transfers.unwrap_or(1)).filter(|n| *n > 0),

@@ -113,7 +113,7 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         }
         return;
     }
-    if matches!(flow.app, App::Bulk | App::Transfer | App::Web) {
+    if matches!(flow.app, App::Bulk | App::Transfer | App::Web) || flow.app.is_service() {
         let message = format!("app = \"{}\" cannot run over UDP", flow.app.name());
         let help =
             "it relies on TCP's reliability and congestion control; cbr, onoff and poisson can use UDP";

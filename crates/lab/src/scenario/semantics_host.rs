@@ -1,11 +1,12 @@
 //! Whether hosts and their programs make sense.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::diagnostics::spelling_help;
 use super::document::Step;
 use super::expand::{Expanded, entry, key};
+use super::flow::{App, Flow, Transport};
 use super::host::{Host, Program, ProgramCommand};
 use super::semantics::Check;
 use super::{ClockMode, Expect};
@@ -157,23 +158,103 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
     }
 }
 
-/// What simulated flows end at must be simulated.
+/// Where flows meet live hosts: which end may be one, and what the flow needs then.
 fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
-    let mut told: Vec<(usize, &str)> = Vec::new();
-    for flow in &expanded.flows {
-        for (side, node) in [("from", flow.from), ("to", flow.to)] {
-            let name = &expanded.nodes[node];
-            let live = scenario.host.iter().any(|host| host.name == *name && host.is_live());
-            if live && !told.contains(&(flow.entry, side)) {
-                told.push((flow.entry, side));
-                check.error(
-                    &entry("flow", flow.entry, &[side]),
-                    format!("`{name}` is live: a [[flow]] is simulated, and in this version both its ends are"),
-                    "its traffic comes from programs ([[host.program]]); let the flow end at a model host on the same router",
-                );
-            }
+    let live = |node: usize| {
+        let name = &expanded.nodes[node];
+        scenario.host.iter().any(|host| host.name == *name && host.is_live())
+    };
+    let mut told: BTreeSet<usize> = BTreeSet::new();
+    let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
+    for spec in &expanded.flows {
+        let flow = &scenario.flow[spec.entry];
+        let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
+        let app = flow.app.name();
+        let problem = match (live(spec.from), live(spec.to)) {
+            (false, false) => simulated(flow),
+            (true, true) => Some((
+                "from",
+                format!(
+                    "both `{from}` and `{to}` are live: a [[flow]] has a simulated host at one end at least"
+                ),
+                "traffic between live hosts comes from programs ([[host.program]])",
+            )),
+            (true, false) if !flow.app.is_service() => Some((
+                "from",
+                format!("`{from}` is live: what it sends comes from its programs, not from app = \"{app}\""),
+                "app = \"discard\", \"echo\", \"source\" or \"http\" is a service of `to` that programs on `from` can use, on `port`",
+            )),
+            (false, true) if flow.app.is_service() => Some((
+                "app",
+                format!("app = \"{app}\" is a service for programs, and `{from}` has none"),
+                "let `from` be the live host whose programs use it, and `to` the simulated one",
+            )),
+            (false, true) if flow.app == App::Web => Some((
+                "app",
+                format!("app = \"web\" has both its ends simulated, and `{to}` is live"),
+                "app = \"http\" with `from` and `to` exchanged is a web server for programs; to a program go bulk, transfer, cbr, onoff and poisson",
+            )),
+            (false, true) if flow.transport() == Transport::Udp => Some((
+                if flow.transport.is_some() { "transport" } else { "app" },
+                format!("UDP does not go to live hosts in this version, and `{to}` is live"),
+                "transport = \"tcp\"; for UDP let a program send",
+            )),
+            _ => met(flow),
+        };
+        let problem = problem.or_else(|| {
+            let number = flow.port.filter(|_| live(spec.from))?;
+            let other = services.insert((spec.to, number), spec.group.clone())?;
+            Some((
+                if flow.count > 1 { "count" } else { "port" },
+                format!("port {number} of `{to}` already has the service `{other}`"),
+                "a service takes any number of connections; one is enough",
+            ))
+        });
+        if let Some((name, message, help)) = problem
+            && told.insert(spec.entry)
+        {
+            check.error(&entry("flow", spec.entry, &[name]), message, help);
         }
+    }
+}
+
+/// What is wrong with a flow, the key that it is about, and what to do.
+type Wrong = (&'static str, String, &'static str);
+
+/// A flow between simulated hosts.
+fn simulated(flow: &Flow) -> Option<Wrong> {
+    let live_only = "one end must be a live host: a [[host]] with endpoint = \"live\"";
+    if flow.app.is_service() {
+        let message =
+            format!("app = \"{}\" is a service for programs: `from` must be a live host", flow.app.name());
+        return Some(("app", message, "a [[host]] with endpoint = \"live\", or one of the other apps"));
+    }
+    let name = if flow.port.is_some() {
+        "port"
+    } else if flow.ipv6 {
+        "ipv6"
+    } else {
+        return None;
+    };
+    Some((name, format!("`{name}` is for flows that meet a program, and both ends are simulated"), live_only))
+}
+
+/// A flow with one end at a program.
+fn met(flow: &Flow) -> Option<Wrong> {
+    let service = flow.app.is_service();
+    match flow.port {
+        None if service => Some(("app", "the service needs a `port`".to_owned(), "for example port = 80")),
+        None => Some((
+            "to",
+            "a flow to a live host needs the `port` at which a program listens there".to_owned(),
+            "for example port = 5001, with [[host.program]] command = \"nc -l 5001 > /dev/null\"",
+        )),
+        Some(0) => Some(("port", "`port` cannot be 0".to_owned(), "allowed: 1 to 65535")),
+        Some(_) if service && flow.ipv6 => {
+            Some(("ipv6", "a service is there for IPv4 and IPv6".to_owned(), "leave `ipv6` out"))
+        }
+        Some(_) => None,
     }
 }
 
@@ -194,6 +275,24 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
         load(&format!(
             "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\nendpoint = \"live\"\n{keys}\n[[host.program]]\n{program}\n"
         ))
+    }
+
+    /// A flow with these keys beside the live host `a`.
+    fn meets(keys: &str) -> Result<Scenario, String> {
+        live("", &format!("command = \"true\"\n[[flow]]\n{keys}"))
+    }
+
+    #[test]
+    fn a_flow_meets_a_program_at_either_end() {
+        for keys in [
+            "from = \"b\"\nto = \"a\"\nport = 5001\nipv6 = true\ncount = 3",
+            "from = \"b\"\nto = \"a\"\nport = 5001\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"",
+            "from = \"a\"\nto = \"b\"\nport = 80\napp = \"http\"\nsize = \"1MB\"\ncc = \"reno\"",
+        ] {
+            let scenario = meets(keys).unwrap_or_else(|errors| panic!("{errors}"));
+            let again = Scenario::from_toml("test.toml", &scenario.to_toml(), &[]);
+            assert_eq!(again.map_err(|errors| errors.to_string()), Ok(scenario));
+        }
     }
 
     #[test]
@@ -262,7 +361,43 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
                 live("", &format!("{program}\nenvironment = {{ \"A=B\" = \"\" }}")),
                 ["test.toml:10:", "cannot be the name", ""],
             ),
-            (live("", &format!("{program}\n{flow}")), ["test.toml:12:", "`a` is live", "program"]),
+            (live("", &format!("{program}\n{flow}")), ["test.toml:12:", "needs the `port`", "5001"]),
+            (meets("from = \"b\"\nto = \"a\"\nport = 0"), ["test.toml:13:", "cannot be 0", "65535"]),
+            (meets("from = \"b\"\nto = \"a\"\nport = 70000"), ["test.toml:13:", "out of range", "65535"]),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"cbr\"\nrate = \"1Mbit/s\""),
+                ["test.toml:14:", "UDP does not go", "transport = \"tcp\""],
+            ),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"web\""),
+                ["test.toml:14:", "both its ends simulated", "http"],
+            ),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"http\""),
+                ["test.toml:14:", "a service for programs", "exchanged"],
+            ),
+            (meets("from = \"a\"\nto = \"b\"\nport = 9"), ["test.toml:11:", "its programs", "discard"]),
+            (meets("from = \"a\"\nto = \"b\"\napp = \"echo\""), ["test.toml:13:", "needs a `port`", "80"]),
+            (
+                meets("from = \"a\"\nto = \"b\"\napp = \"echo\"\nport = 7\nipv6 = true"),
+                ["test.toml:15:", "IPv4 and IPv6", "leave"],
+            ),
+            (
+                meets("from = \"a\"\nto = \"b\"\napp = \"echo\"\nport = 7\ncount = 2"),
+                ["test.toml:15:", "already has the service `echo`", "one is enough"],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\napp = \"echo\"\nport = 7"),
+                ["test.toml:13:", "`from` must be a live host", ""],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\nport = 7"),
+                ["test.toml:13:", "both ends are simulated", "live"],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\nipv6 = true"),
+                ["test.toml:13:", "both ends are simulated", "live"],
+            ),
         ] {
             let text = result.expect_err("it is wrong");
             for part in parts {

@@ -31,6 +31,10 @@ const BATCH: usize = 256;
 /// Datagrams sent by one system call.
 const SEND_BATCH: usize = 64;
 
+/// Frames that a receive ring holds where nothing else is said: a tenth of a second of small packets, for which the thread that reads
+/// them may be put aside on a busy machine.
+pub const RING: usize = 32_768;
+
 /// A MAC address.
 pub type Mac = [u8; 6];
 
@@ -52,7 +56,7 @@ pub struct AfPacketConfig {
 impl AfPacketConfig {
     /// A port on `interface`, behind which is `destination`.
     pub fn new(interface: impl Into<String>, source: Mac, destination: Mac) -> Self {
-        AfPacketConfig { interface: interface.into(), destination, source, ring: 8192, mtu: 1500 }
+        AfPacketConfig { interface: interface.into(), destination, source, ring: RING, mtu: 1500 }
     }
 }
 

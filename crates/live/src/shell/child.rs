@@ -1,25 +1,20 @@
-//! The command of a shell: its start in the namespace inside, its signals, its end.
+//! The command of a shell: its start in the namespace inside, and its end.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::ShellError;
 use super::address::Block;
 use crate::netns::NetNs;
-use crate::privilege;
 use crate::registry::MARK;
 
 /// The environment variable with the shell's block of addresses, for shells in it.
@@ -42,7 +37,6 @@ impl Child {
         namespace: Option<&NetNs>,
         block: &Block,
         base: [IpAddr; 2],
-        ordinary: bool,
         session: &str,
     ) -> Result<Self, ShellError> {
         let Some((program, arguments)) = words.split_first() else {
@@ -74,9 +68,6 @@ impl Child {
             if std::os::unix::process::parent_id() != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            if ordinary {
-                privilege::keep_capabilities()?;
-            }
             Ok(())
         };
         // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number
@@ -106,7 +97,8 @@ impl Child {
         self.child.wait()
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub(super) fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 
@@ -128,38 +120,5 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Signals while a command runs.
-///
-/// The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are the command's, and do nothing here. SIGTERM
-/// and SIGHUP come to us alone: they are passed on, and the second SIGTERM kills the command.
-#[derive(Debug)]
-pub(super) struct Signals {
-    term: Arc<AtomicBool>,
-    hangup: Arc<AtomicBool>,
-    asked: Cell<bool>,
-}
-
-impl Signals {
-    pub(super) fn listen() -> io::Result<Self> {
-        let nobody = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGINT, Arc::clone(&nobody))?;
-        signal_hook::flag::register(SIGQUIT, nobody)?;
-        let signals = Signals { term: Arc::default(), hangup: Arc::default(), asked: Cell::new(false) };
-        signal_hook::flag::register(SIGTERM, Arc::clone(&signals.term))?;
-        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.hangup))?;
-        Ok(signals)
-    }
-
-    /// Passes on what has come.
-    pub(super) fn forward(&self, child: &Child) {
-        if self.term.swap(false, Ordering::Relaxed) {
-            child.signal(if self.asked.replace(true) { Signal::SIGKILL } else { Signal::SIGTERM });
-        }
-        if self.hangup.swap(false, Ordering::Relaxed) {
-            child.signal(Signal::SIGHUP);
-        }
     }
 }

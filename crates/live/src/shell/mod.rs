@@ -9,11 +9,12 @@
 //! veth pairs, when the emulator does, however it does. The command is killed by the kernel when the emulator dies.
 //!
 //! As root, the outside is where the caller is. An ordinary user gets a user namespace and in it a network namespace that takes
-//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there. Either way a shell inside a shell
-//! is an ordinary case: its outside is the inside of the other.
+//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there, and, where pasta is installed, a way to
+//! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
 pub mod address;
 mod child;
+mod outward;
 mod wires;
 
 use std::ffi::OsString;
@@ -21,19 +22,22 @@ use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use warpline_core::{EndpointId, LinkId, NodeId, Packet, Streams, Timestamp};
-use warpline_net::{Control, LinkConfig, LinkStats, Network, Port, RouteId};
+use warpline_core::{LinkId, Timestamp};
+use warpline_net::{Control, LinkConfig, LinkStats};
 
 use crate::audit::Audit;
-use crate::emulator::{Emulator, EmulatorConfig, EmulatorError, Gate, World};
+use crate::crossing::Crossing;
+use crate::emulator::{Emulator, EmulatorConfig, EmulatorError};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
-use crate::port::{Arrival, PortError, PortId};
+use crate::port::PortError;
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
+use crate::signals::Signals;
 use address::Block;
-use child::{Child, Signals};
+use child::Child;
+use outward::Outward;
 
 /// What a shell is made of.
 #[derive(Clone, Debug)]
@@ -110,27 +114,6 @@ pub enum ShellError {
     },
 }
 
-/// The two directions: what comes in at one port leaves by the other.
-#[derive(Debug)]
-struct Crossing {
-    routes: [RouteId; 2],
-}
-
-impl World for Crossing {
-    #[inline]
-    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
-        let from = arrival.port.0;
-        // Endpoints are numbered as the ports they stand behind.
-        let packet = gate.packet(arrival.handle, EndpointId(1 - from));
-        port.send_at(arrival.at, self.routes[from as usize], packet);
-    }
-    #[inline]
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {
-        gate.transmit(now, packet, PortId(packet.to.0));
-    }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Gate, _: &mut Port<'_>) {}
-}
-
 /// Runs a command behind an emulated link, until it ends.
 ///
 /// Called from a process with one thread: an ordinary user's is put into namespaces of its own, for good.
@@ -141,6 +124,8 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
     let _ = registry::clean();
     let ordinary = !privilege::is_privileged();
+    // Before the namespaces are entered: it stays outside.
+    let mut outward = (ordinary && config.nat).then(Outward::prepare);
     if ordinary {
         privilege::enter_user_namespace()?;
     }
@@ -148,10 +133,13 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let parent: Option<Block> =
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
     let wires = wires::Wires::lay(parent, ordinary, config.emulator.mtu, &mut entry)?;
-    let (reach, reach_note) = wires.open_up(config.nat, ordinary, parent.is_some(), &mut entry);
+    let (reach, reach_note) = match &mut outward {
+        Some(outward) => wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry),
+        None => wires.open_up(config.nat, parent.is_some(), &mut entry),
+    };
     entry.save();
 
-    let (mut network, mut crossing) = network(&config);
+    let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
     let mut emulator = Emulator::new(config.emulator);
     for port in wires.ports()? {
         emulator.add_port(Box::new(port));
@@ -164,12 +152,12 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let mut server = match &config.base_command {
         Some(line) => {
             let words = ["sh".into(), "-c".into(), line.clone()];
-            Some(Child::start(&words, None, &wires.block, base, ordinary, &entry.session.id)?)
+            Some(Child::start(&words, None, &wires.block, base, &entry.session.id)?)
         }
         None => None,
     };
     let mut child =
-        Child::start(&config.command, Some(&wires.inside), &wires.block, base, ordinary, &entry.session.id)?;
+        Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
     emulator.restart_clock();
     let system = |what| move |source| ShellError::System { what, source };
     let ended = child.ended().map_err(system("watch the command"))?;
@@ -177,7 +165,7 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let mut status = None;
     let ran = emulator.run(&mut network, &mut crossing, Timestamp::NEVER, &wake, |turn| {
         if turn.woken {
-            signals.forward(&child);
+            signals.forward(|signal| child.signal(signal));
             status = child.poll();
         }
         if status.is_some() { Control::Stop } else { Control::Continue }
@@ -198,17 +186,4 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
         None => child.wait().map_err(|source| ShellError::System { what: "wait for the command", source })?,
     };
     Ok(ShellOutcome { status, audit, links, reach, reach_note })
-}
-
-/// The network: a link each way.
-fn network(config: &ShellConfig) -> (Network, Crossing) {
-    let streams = Streams::new(config.seed);
-    let mut network = Network::new();
-    let mut route = |link: &LinkConfig, from: u32| {
-        let link = LinkConfig { from: NodeId(from), to: NodeId(1 - from), ..link.clone() };
-        let id = network.add_link(link, &streams);
-        network.add_route(&[id])
-    };
-    let routes = [route(&config.up, 0), route(&config.down, 1)];
-    (network, Crossing { routes })
 }

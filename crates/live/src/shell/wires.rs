@@ -1,6 +1,9 @@
 //! The namespaces and interfaces of a shell.
 
-use crate::nat::{self, Reach};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::nat::{self, Reach, Way};
 use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::netns::NetNs;
 use crate::offload;
@@ -9,6 +12,7 @@ use crate::registry::Entry;
 
 use super::ShellError;
 use super::address::Block;
+use super::outward::Outward;
 
 /// The interface inside.
 const INSIDE: &str = "warp0";
@@ -19,6 +23,9 @@ const NEAR: [&str; 2] = ["inside", "outside"];
 fn mac(block: &Block, end: u8) -> Mac {
     [0x02, b'w', b'l', 0, block.number() as u8, end]
 }
+
+/// How far packets get that leave a shell, and why no further, in words.
+pub(super) type Opened = (Reach, String);
 
 /// What a shell's packets cross.
 #[derive(Debug)]
@@ -77,9 +84,9 @@ impl Wires {
             addresses(&mut netlink, INSIDE, block.inside())?;
             for gateway in block.outside() {
                 let all = if gateway.is_ipv6() {
-                    std::net::Ipv6Addr::UNSPECIFIED.into()
+                    Ipv6Addr::UNSPECIFIED.into()
                 } else {
-                    std::net::Ipv4Addr::UNSPECIFIED.into()
+                    Ipv4Addr::UNSPECIFIED.into()
                 };
                 unless_no_ipv6(gateway.is_ipv6(), netlink.add_route(all, 0, INSIDE, Some(gateway)))?;
             }
@@ -91,33 +98,53 @@ impl Wires {
         Ok(Wires { block, inside, middle, outside_name, mtu, offloads: offloads.join("; ") })
     }
 
-    /// Lets packets out of the namespace outside, as far as that is possible. Returns how far they get, and why no further.
-    pub(super) fn open_up(
-        &self,
-        nat: bool,
-        own_base: bool,
-        nested: bool,
-        entry: &mut Entry,
-    ) -> (Reach, String) {
+    /// Lets packets out of the namespace outside, the caller's, as far as that is possible. `nested`: it is the inside of another
+    /// shell.
+    pub(super) fn open_up(&self, nat: bool, nested: bool, entry: &mut Entry) -> Opened {
         if nested {
             return (Reach::World, String::new()); // as far as the shell that this one runs in gets
-        }
-        if own_base {
-            let note = "an ordinary user's shell reaches the namespace outside, not the machine's own network; start servers \
-                        there with --base, or run as root";
-            return (Reach::Base, note.to_owned());
         }
         if !nat {
             return (Reach::Base, "address translation was not asked for".to_owned());
         }
-        let network = self.block.to_string();
-        match nat::masquerade(&mut entry.session, &network, &self.outside_name) {
-            Ok(()) => (Reach::World, String::new()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                (Reach::Base, "there is no nft (package nftables) to translate addresses with".to_owned())
+        // IPv4 only: a machine that forwards IPv6 no longer listens to its router's advertisements.
+        let networks = &self.block.networks()[..1];
+        translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry)
+    }
+
+    /// The same for an ordinary user's namespace outside, which is this process's own making. `serves`: it has servers of its own,
+    /// which are meant when it is addressed, not the machine's.
+    pub(super) fn open_outward(
+        &self,
+        outward: Result<&mut Outward, &mut io::Error>,
+        serves: bool,
+        entry: &mut Entry,
+    ) -> Opened {
+        let machine = match outward {
+            Ok(outward) => outward.connect().map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err("an ordinary user's shell reaches the machine's network by pasta, which is not installed (package \
+                     passt); start servers in the namespace outside with --base, or run as root"
+                    .to_owned())
             }
-            Err(error) => (Reach::Base, format!("nft: {error}")),
-        }
+            Err(error) => Err(error.to_string()),
+        };
+        let machine = match machine {
+            Ok(machine) => machine,
+            Err(note) => return (Reach::Base, note),
+        };
+        nat::forward();
+        let near = self.block.outside().into_iter().find_map(|address| match address {
+            IpAddr::V4(address) if !serves => Some(address),
+            _ => None,
+        });
+        let way = Way {
+            networks: &self.block.networks(),
+            interface: &self.outside_name,
+            machine: near.map(|near| (near, machine)),
+            own: true,
+        };
+        translate(&way, entry)
     }
 
     /// The emulator's ports: inside, outside.
@@ -131,6 +158,16 @@ impl Wires {
             AfPacketPort::open(&config)
         };
         Ok(self.middle.within(|| Ok::<_, crate::port::PortError>([open(0, 2)?, open(1, 1)?]))??)
+    }
+}
+
+fn translate(way: &Way<'_>, entry: &mut Entry) -> Opened {
+    match nat::masquerade(&mut entry.session, way) {
+        Ok(()) => (Reach::World, String::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            (Reach::Base, "there is no nft (package nftables) to translate addresses with".to_owned())
+        }
+        Err(error) => (Reach::Base, format!("nft: {error}")),
     }
 }
 
@@ -158,7 +195,7 @@ fn claim(
     Err(ShellError::Full("all are taken"))
 }
 
-fn addresses(netlink: &mut Netlink, name: &str, both: [std::net::IpAddr; 2]) -> Result<(), NetlinkError> {
+fn addresses(netlink: &mut Netlink, name: &str, both: [IpAddr; 2]) -> Result<(), NetlinkError> {
     let [v4, v6] = both;
     netlink.add_address(name, v4, 30)?;
     unless_no_ipv6(true, netlink.add_address(name, v6, 126))
@@ -169,7 +206,7 @@ fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(),
     if is_ipv6 { Ok(()) } else { result }
 }
 
-fn describe(name: &str, result: std::io::Result<Vec<&'static str>>) -> String {
+fn describe(name: &str, result: io::Result<Vec<&'static str>>) -> String {
     match result {
         Ok(left) if left.is_empty() => format!("{name} off"),
         Ok(left) => format!("{name} off but {}", left.join(", ")),

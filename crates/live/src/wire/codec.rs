@@ -9,7 +9,8 @@
 use warpline_core::Flags;
 
 use super::WireError;
-use super::ip::{self, IpDatagram, IpHeader, TCP, fold, sum};
+use crate::checksum::{fold, sum};
+use crate::ip::{self, IpDatagram, IpHeader, TCP};
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
@@ -188,7 +189,7 @@ pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(WireSegment, &'a [u8]), WireErr
     if ip.header.protocol != TCP {
         return Err(WireError::Protocol(ip.header.protocol));
     }
-    if ip.fragment {
+    if ip.fragment.is_some() {
         return Err(WireError::Fragment);
     }
     let fixed = ip.payload.first_chunk::<HEADER>().ok_or(WireError::Short)?;
@@ -255,7 +256,7 @@ pub fn fuzz_parse(bytes: &[u8]) {
     let Ok(datagram) = ip::parse(bytes) else { return };
     assert!(datagram.bytes.len() <= bytes.len() && datagram.payload.len() < datagram.bytes.len());
     let _ = super::udp::parse(&datagram);
-    let _ = super::icmp::parse(&datagram);
+    let _ = crate::icmp::parse(&datagram);
     let Ok((segment, payload)) = parse(&datagram) else { return };
     let mut again = Vec::new();
     let written =

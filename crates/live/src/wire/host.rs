@@ -3,25 +3,28 @@
 //! Sans-I/O: after [`handle_datagram`](ModelHost::handle_datagram), [`handle_timeout`](ModelHost::handle_timeout) and the application's
 //! calls, ask [`poll_transmit`](ModelHost::poll_transmit) until it has nothing more, then [`poll_timeout`](ModelHost::poll_timeout).
 //!
-//! What it cannot do: reassemble fragments, follow a path MTU that shrinks (it sends what its own MTU allows and ignores ICMP errors, as RFC
-//! 5927 allows), resolve addresses of a link layer.
+//! It follows a path MTU that shrinks (RFC 1191, RFC 8201), and is not told when it grows again. It resolves no addresses of a link layer.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{Ecn, Flags, Stream, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
-use warpline_transport::tcp::{Connection, State};
+use warpline_transport::tcp::{Connection, State, TcpConfig};
 
 use super::codec::{self, WireSegment};
-use super::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
-use super::options::{HostConfig, HostError};
+use super::options::{HostConfig, HostError, Stack, mss_of};
 use super::payload::{PayloadSink, PayloadSource};
 use super::report::{ConnectionId, HostCounters, HostEvent, SessionReport};
 use super::service::{Service, UdpService, Worker};
 use super::session::{FourTuple, Session};
 use super::translate::{self, Incoming, Translator};
-use super::{WireError, icmp, udp};
+use super::udp;
+use crate::icmp::{self, Message, Problem};
+use crate::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
+use crate::reassembly::Reassembly;
+use crate::router;
 
 /// Answers without a connection that wait to be sent, at the most.
 const MAX_ANSWERS: usize = 256;
@@ -31,6 +34,11 @@ const MAX_EVENTS: usize = 4096;
 const ICMP_BURST: u64 = 50;
 /// Bytes counted for a connection without its payload.
 const OVERHEAD: u64 = 4096;
+/// Least MTUs that are believed: Linux's (`net.ipv4.route.min_pmtu`), and that of IPv6 (RFC 8200 section 5).
+const LEAST_MTU_V4: u32 = 552;
+const LEAST_MTU_V6: u32 = 1280;
+/// Paths whose MTU is remembered, at the most.
+const MAX_PATHS: usize = 1024;
 /// First of the ports for connections out (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 
@@ -39,7 +47,7 @@ const EPHEMERAL: u16 = 49_152;
 pub struct ModelHost {
     config: HostConfig,
     stream: Stream,
-    listeners: BTreeMap<u16, Service>,
+    listeners: BTreeMap<u16, (Service, Stack)>,
     udp: BTreeMap<u16, UdpService>,
     slots: Vec<(u32, Option<Box<Session>>)>,
     free: Vec<u32>,
@@ -55,6 +63,9 @@ pub struct ModelHost {
     /// When the next ICMP error would be sent at a steady rate.
     icmp_at: Timestamp,
     identification: u16,
+    fragments: Reassembly,
+    /// MTUs of paths that are narrower than the host's own link, by destination.
+    paths: BTreeMap<IpAddr, u32>,
 }
 
 impl ModelHost {
@@ -66,11 +77,7 @@ impl ModelHost {
         if config.addresses.is_empty() {
             return Err(HostError::NoAddress("IP"));
         }
-        for address in &config.addresses {
-            config.tcp_for(address.is_ipv6(), false).validate()?;
-            config.tcp_for(address.is_ipv6(), true).validate()?;
-        }
-        Ok(ModelHost {
+        let host = ModelHost {
             config,
             stream,
             listeners: BTreeMap::new(),
@@ -87,7 +94,21 @@ impl ModelHost {
             memory: 0,
             icmp_at: Timestamp::ZERO,
             identification: 0,
-        })
+            fragments: Reassembly::default(),
+            paths: BTreeMap::new(),
+        };
+        host.check(&host.config.tcp)?;
+        Ok(host)
+    }
+
+    /// Whether TCP's options can work here.
+    fn check(&self, tcp: &TcpConfig) -> Result<(), HostError> {
+        for address in &self.config.addresses {
+            for looks in [false, true] {
+                self.config.tcp_for(tcp, address.is_ipv6(), self.config.mtu, looks).validate()?;
+            }
+        }
+        Ok(())
     }
 
     // ---- The application's side ----
@@ -97,13 +118,27 @@ impl ModelHost {
     /// # Errors
     /// If something does already.
     pub fn listen(&mut self, port: u16, service: Service) -> Result<(), HostError> {
-        match self.listeners.insert(port, service) {
-            None => Ok(()),
-            Some(before) => {
-                self.listeners.insert(port, before);
-                Err(HostError::Taken(port))
+        self.listen_with(port, service, self.config.stack())
+    }
+
+    /// As [`listen`](Self::listen), with a TCP of its own.
+    ///
+    /// # Errors
+    /// If something listens already, or TCP's options cannot work.
+    pub fn listen_with(&mut self, port: u16, service: Service, stack: Stack) -> Result<(), HostError> {
+        self.check(&stack.tcp)?;
+        match self.listeners.entry(port) {
+            Entry::Occupied(_) => Err(HostError::Taken(port)),
+            Entry::Vacant(place) => {
+                place.insert((service, stack));
+                Ok(())
             }
         }
+    }
+
+    /// Listens no more on a TCP port; its connections go on.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
     }
 
     /// Takes UDP datagrams to a port.
@@ -111,11 +146,11 @@ impl ModelHost {
     /// # Errors
     /// If something does already.
     pub fn listen_udp(&mut self, port: u16, service: UdpService) -> Result<(), HostError> {
-        match self.udp.insert(port, service) {
-            None => Ok(()),
-            Some(before) => {
-                self.udp.insert(port, before);
-                Err(HostError::Taken(port))
+        match self.udp.entry(port) {
+            Entry::Occupied(_) => Err(HostError::Taken(port)),
+            Entry::Vacant(place) => {
+                place.insert(service);
+                Ok(())
             }
         }
     }
@@ -130,6 +165,21 @@ impl ModelHost {
         remote: SocketAddr,
         service: Service,
     ) -> Result<ConnectionId, HostError> {
+        self.connect_with(now, remote, service, &self.config.stack())
+    }
+
+    /// As [`connect`](Self::connect), with a TCP of its own.
+    ///
+    /// # Errors
+    /// As there, or if TCP's options cannot work.
+    pub fn connect_with(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        service: Service,
+        stack: &Stack,
+    ) -> Result<ConnectionId, HostError> {
+        self.check(&stack.tcp)?;
         let v6 = remote.is_ipv6();
         let mut addresses = self.config.addresses.iter().copied();
         let family = if v6 { "IPv6" } else { "IPv4" };
@@ -145,7 +195,7 @@ impl ModelHost {
             })
             .find(|tuple| !self.by_tuple.contains_key(tuple))
             .ok_or(HostError::Ports(remote))?;
-        let slot = self.add(now, tuple, service, false).ok_or(HostError::Full)?;
+        let slot = self.add(now, tuple, service, stack, false).ok_or(HostError::Full)?;
         let id = self.id(slot);
         if let Some(session) = self.session(slot) {
             session.connection.open(now);
@@ -157,6 +207,22 @@ impl ModelHost {
     /// The state machine of a connection that has not ended.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection<Controller>> {
         self.named(id).map(|session| &session.connection)
+    }
+
+    /// Where the ends of a connection are that has not ended: here, and there.
+    pub fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        self.named(id).map(|session| session.tuple.ends())
+    }
+
+    /// Does something to a connection that has not ended, which is then to send what it may. None if there is no such connection.
+    pub fn drive<R>(
+        &mut self,
+        id: ConnectionId,
+        action: impl FnOnce(&mut Connection<Controller>) -> R,
+    ) -> Option<R> {
+        let done = action(&mut self.named_mut(id)?.connection);
+        self.wake(id.slot);
+        Some(done)
     }
 
     /// What a connection that has not ended has carried.
@@ -196,6 +262,11 @@ impl ModelHost {
         self.events.pop_front()
     }
 
+    /// Largest datagram that it sends, in bytes.
+    pub fn mtu(&self) -> u32 {
+        self.config.mtu
+    }
+
     /// Counters.
     pub fn counters(&self) -> HostCounters {
         self.counters
@@ -208,43 +279,119 @@ impl ModelHost {
 
     // ---- In ----
 
-    /// A datagram has come, from the IP header on.
-    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
+    /// A datagram has come, from the IP header on. Returns the connection that it was for.
+    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) -> Option<ConnectionId> {
         self.counters.received += 1;
         let Ok(datagram) = ip::parse(bytes) else {
             self.counters.malformed += 1;
-            return;
+            return None;
         };
         let (source, destination) = (datagram.header.source, datagram.header.destination);
         let addresses = &self.config.addresses;
-        if !addresses.contains(&destination) || addresses.contains(&source) || icmp::is_no_host(source) {
+        if !addresses.contains(&destination) || addresses.contains(&source) || !icmp::is_single(source) {
             self.counters.not_ours += 1;
-            return;
+            return None;
         }
-        let read = match datagram.header.protocol {
-            TCP => codec::parse(&datagram)
-                .map(|(wire, payload)| self.on_tcp(now, &datagram.header, &wire, payload)),
-            UDP => {
-                udp::parse(&datagram).map(|(header, payload)| self.on_udp(now, &datagram, header, payload))
-            }
-            ICMP | ICMPV6 => self.on_icmp(&datagram),
-            _ => Ok(()),
-        };
-        self.counters.malformed += u64::from(read.is_err());
+        if datagram.fragment.is_none() {
+            return self.on_datagram(now, &datagram);
+        }
+        let whole = self.fragments.add(now, datagram.bytes)?;
+        self.on_datagram(now, &ip::parse(&whole).ok()?)
     }
 
-    fn on_icmp(&mut self, datagram: &IpDatagram<'_>) -> Result<(), WireError> {
-        icmp::parse(datagram)?;
-        let mut reply = Vec::new();
-        if icmp::write_echo_reply(&mut reply, datagram)? {
-            self.answer(reply);
+    /// A whole datagram for this host has come.
+    fn on_datagram(&mut self, now: Timestamp, datagram: &IpDatagram<'_>) -> Option<ConnectionId> {
+        let read = match datagram.header.protocol {
+            TCP => codec::parse(datagram)
+                .map(|(wire, payload)| self.on_tcp(now, &datagram.header, &wire, payload)),
+            UDP => udp::parse(datagram).map(|(header, payload)| {
+                self.on_udp(now, datagram, header, payload);
+                None
+            }),
+            ICMP | ICMPV6 => icmp::parse(datagram).map(|message| {
+                self.on_icmp(now, datagram, message);
+                None
+            }),
+            _ => {
+                self.complain(now, datagram, Problem::ProtocolUnreachable);
+                Ok(None)
+            }
+        };
+        self.counters.malformed += u64::from(read.is_err());
+        read.ok().flatten()
+    }
+
+    fn on_icmp(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, message: Message<'_>) {
+        match message {
+            Message::EchoRequest { .. } => {
+                let id = self.next_identification();
+                if let Some(reply) = icmp::echo_reply(datagram, id) {
+                    self.answer(reply);
+                }
+            }
+            Message::Error { problem, quoted } => self.on_error(now, problem, quoted),
+            Message::EchoReply { .. } | Message::Other { .. } => {}
         }
-        Ok(())
+    }
+
+    /// Somebody says what became of a segment of ours; it is believed if it is one that is under way (RFC 5927 section 4).
+    fn on_error(&mut self, now: Timestamp, problem: Problem, quoted: &[u8]) {
+        let Some(quoted) = ip::quoted(quoted).filter(|quoted| quoted.protocol == TCP) else { return };
+        let Some(&[a, b, c, d, e, f, g, h]) = quoted.payload.first_chunk::<8>() else { return };
+        let tuple = FourTuple {
+            local: quoted.source,
+            local_port: u16::from_be_bytes([a, b]),
+            remote: quoted.destination,
+            remote_port: u16::from_be_bytes([c, d]),
+        };
+        let Some(&slot) = self.by_tuple.get(&tuple) else { return };
+        let own = self.config.mtu;
+        let Some(session) = self.session(slot) else { return };
+        if !session.translator.is_outstanding(u32::from_be_bytes([e, f, g, h])) {
+            return;
+        }
+        match problem {
+            Problem::TooBig { mtu } => {
+                let v6 = tuple.remote.is_ipv6();
+                // Nobody's link is narrower; a router that does not say how wide its own is has at least that.
+                let mtu = mtu.max(if v6 { LEAST_MTU_V6 } else { LEAST_MTU_V4 });
+                if mtu < own {
+                    session.connection.reduce_mss(now, mss_of(mtu, v6));
+                    if self.paths.len() < MAX_PATHS || self.paths.contains_key(&tuple.remote) {
+                        self.paths.insert(tuple.remote, mtu);
+                    }
+                }
+            }
+            Problem::TimeExceeded => {}
+            Problem::NoRoute
+            | Problem::HostUnreachable
+            | Problem::ProtocolUnreachable
+            | Problem::PortUnreachable => {
+                session.connection.on_unreachable(now);
+            }
+        }
+        self.wake(slot);
+    }
+
+    /// Tells the sender of a datagram what is wrong with it, if that is not told too often.
+    fn complain(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, problem: Problem) {
+        if !self.may_tell(now) {
+            self.counters.unanswered += 1;
+            return;
+        }
+        let id = self.next_identification();
+        if let Some(told) = icmp::error(datagram.header.destination, datagram.bytes, problem, id) {
+            self.answer(told);
+        }
+    }
+
+    fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
     }
 
     fn on_udp(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, header: udp::UdpHeader, payload: &[u8]) {
         let (source, destination) = (datagram.header.source, datagram.header.destination);
-        let mut out = Vec::new();
         match self.udp.get(&header.destination_port).copied() {
             Some(service) => {
                 self.counters.udp += 1;
@@ -253,6 +400,7 @@ impl ModelHost {
                     destination_port: header.source_port,
                 };
                 let ip = IpHeader::new(destination, source, UDP);
+                let mut out = Vec::new();
                 if service == UdpService::Echo
                     && header.source_port >= 1024
                     && udp::write(&mut out, &ip, &back, payload).is_ok()
@@ -260,14 +408,7 @@ impl ModelHost {
                     self.answer(out);
                 }
             }
-            None if self.may_tell(now) => {
-                let told =
-                    icmp::write_error(&mut out, destination, datagram.bytes, icmp::Error::PortUnreachable);
-                if told == Ok(true) {
-                    self.answer(out);
-                }
-            }
-            None => self.counters.unanswered += 1,
+            None => self.complain(now, datagram, Problem::PortUnreachable),
         }
     }
 
@@ -280,7 +421,13 @@ impl ModelHost {
         may
     }
 
-    fn on_tcp(&mut self, now: Timestamp, header: &IpHeader, wire: &WireSegment, payload: &[u8]) {
+    fn on_tcp(
+        &mut self,
+        now: Timestamp,
+        header: &IpHeader,
+        wire: &WireSegment,
+        payload: &[u8],
+    ) -> Option<ConnectionId> {
         let tuple = FourTuple {
             local: header.destination,
             local_port: wire.destination_port,
@@ -304,17 +451,17 @@ impl ModelHost {
                     self.counters.resets += 1;
                     self.answer_segment(tuple, &translate::reset_with_ack(wire, payload.len()));
                 }
-                return;
+                return None;
             }
             None => match self.accept(now, tuple) {
                 Some(slot) => slot,
                 None => {
                     self.counters.syns_dropped += 1;
-                    return;
+                    return None;
                 }
             },
         };
-        let Some(session) = self.session(slot) else { return };
+        let session = self.session(slot)?;
         let ce = header.ecn == Ecn::Ce;
         match session.translator.incoming(now, wire, payload.len()) {
             Incoming::Deliver(segment) => session.handle_segment(now, &segment, payload, ce),
@@ -330,14 +477,15 @@ impl ModelHost {
             }
         }
         self.wake(slot);
+        Some(self.id(slot))
     }
 
     fn accept(&mut self, now: Timestamp, tuple: FourTuple) -> Option<u32> {
-        let service = *self.listeners.get(&tuple.local_port)?;
+        let (service, stack) = self.listeners.get(&tuple.local_port)?.clone();
         if self.half_open >= self.config.max_half_open {
             return None;
         }
-        self.add(now, tuple, service, true)
+        self.add(now, tuple, service, &stack, true)
     }
 
     /// A deadline has come. Calling this early does nothing.
@@ -400,7 +548,7 @@ impl ModelHost {
         let completed = session.half_open && session.connection.is_established();
         session.half_open &= !completed;
         let ended = session.connection.is_closed();
-        let FourTuple { local, local_port, remote, remote_port } = session.tuple;
+        let (local, remote) = session.tuple.ends();
         if deadline != before {
             self.timers.remove(&(before, slot));
             if deadline.is_set() {
@@ -409,7 +557,6 @@ impl ModelHost {
         }
         self.half_open -= usize::from(completed);
         if opened {
-            let (local, remote) = (SocketAddr::new(local, local_port), SocketAddr::new(remote, remote_port));
             self.tell(HostEvent::Opened { id, local, remote });
         }
         if ended {
@@ -438,19 +585,29 @@ impl ModelHost {
     }
 
     /// A new connection, if there is room.
-    fn add(&mut self, now: Timestamp, tuple: FourTuple, service: Service, half_open: bool) -> Option<u32> {
+    fn add(
+        &mut self,
+        now: Timestamp,
+        tuple: FourTuple,
+        service: Service,
+        stack: &Stack,
+        half_open: bool,
+    ) -> Option<u32> {
         let kept = if service.looks() { 2 * self.config.buffer } else { 0 };
         let reserved = OVERHEAD + kept;
         if self.by_tuple.len() >= self.config.max_connections || self.memory + reserved > self.config.memory {
             return None;
         }
         let v6 = tuple.local.is_ipv6();
-        let tcp = self.config.tcp_for(v6, service.looks());
-        let controller = self.config.algorithm.build(&tcp.cc_config());
+        let mtu = self.paths.get(&tuple.remote).copied().unwrap_or(self.config.mtu);
+        let tcp = self.config.tcp_for(&stack.tcp, v6, mtu, service.looks());
+        let controller = (stack.controller)(&tcp);
         let mut connection = match half_open {
             true => Connection::server(tcp, controller),
             false => Connection::client(tcp, controller),
         };
+        connection.set_recording(stack.recording);
+        connection.set_latency_log(stack.latency_log);
         let random = self.stream.next_u64();
         let translator =
             Translator::new(tuple.local_port, tuple.remote_port, v6, random as u32, (random >> 32) as u32);
@@ -494,7 +651,8 @@ impl ModelHost {
             self.ready.retain(|&other| other != slot);
         }
         self.free.push(slot);
-        self.tell(HostEvent::Closed { id, report: session.report() });
+        let report = session.report();
+        self.tell(HostEvent::Closed { id, report, connection: Box::new(session.connection) });
     }
 
     /// A connection may have something to send.
@@ -514,9 +672,16 @@ impl ModelHost {
         self.events.push_back(event);
     }
 
+    /// Sends an answer, in pieces if it is larger than the link takes.
     fn answer(&mut self, datagram: Vec<u8>) {
-        if self.answers.len() < MAX_ANSWERS {
-            self.answers.push_back(datagram);
+        let pieces = if datagram.len() > self.config.mtu as usize {
+            let id = self.next_identification();
+            router::fragments(&datagram, self.config.mtu, id.into()).unwrap_or_default()
+        } else {
+            vec![datagram]
+        };
+        if self.answers.len() + pieces.len() <= MAX_ANSWERS {
+            self.answers.extend(pieces);
         } else {
             self.counters.unanswered += 1;
         }

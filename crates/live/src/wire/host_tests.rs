@@ -9,9 +9,13 @@ use warpline_core::{Flags, Stream, Streams, TimeDelta, Timestamp};
 use warpline_transport::tcp::{Outcome, TcpConfig};
 
 use super::codec::{self, WireSegment};
-use super::ip::{self, IpHeader};
 use super::udp::{self, UdpHeader};
-use super::{HostConfig, HostCounters, HostEvent, ModelHost, Service, UdpService, icmp};
+use super::{HostConfig, HostCounters, HostEvent, ModelHost, Service, UdpService};
+use crate::checksum::{fold, sum};
+use crate::icmp;
+use crate::ip::{self, IpHeader};
+use crate::reassembly::Reassembly;
+use crate::router;
 
 fn stream(seed: u64, name: &str) -> Stream {
     Streams::new(seed).stream(name)
@@ -39,6 +43,8 @@ struct Pipe {
     jitter_ms: f64,
     /// A wrong bit somewhere.
     damage: f64,
+    /// Larger datagrams are refused by a router that says so.
+    mtu: Option<u32>,
 }
 
 /// A datagram under way: when it arrives, an order, where, and what.
@@ -73,6 +79,11 @@ impl World {
 
     fn send(&mut self, to: usize, mut bytes: Vec<u8>) {
         let pipe = self.pipe;
+        if let Some(mtu) = pipe.mtu.filter(|&mtu| bytes.len() > mtu as usize) {
+            let router = address(bytes[0] >> 4 == 6, 9);
+            let told = icmp::error(router, &bytes, icmp::Problem::TooBig { mtu }, 1);
+            return told.into_iter().for_each(|told| self.send(1 - to, told));
+        }
         for _ in 0..=u32::from(self.stream.chance(pipe.repeat)) {
             if self.stream.chance(pipe.loss) {
                 continue;
@@ -151,7 +162,7 @@ fn transfer(seed: u64, v6: bool, pipe: Pipe, bytes: u64, change: impl Fn(&mut Ho
 
 #[test]
 fn a_transfer_over_a_bad_pipe_is_complete_and_right() {
-    let pipe = Pipe { loss: 0.02, repeat: 0.02, jitter_ms: 4.0, damage: 0.01 };
+    let pipe = Pipe { loss: 0.02, repeat: 0.02, jitter_ms: 4.0, damage: 0.01, mtu: None };
     for (seed, v6) in [(1, false), (2, true), (3, false)] {
         let bytes = 700_001;
         let world = transfer(seed, v6, pipe, bytes, |_| ());
@@ -174,7 +185,7 @@ fn sequence_numbers_wrap_in_the_middle_of_a_transfer() {
         u32::MAX - (stream.next_u64() as u32) < 400_000
     };
     let seed = (0..1_000_000).find(close_to_the_wrap).unwrap();
-    let pipe = Pipe { loss: 0.02, repeat: 0.01, jitter_ms: 4.0, damage: 0.0 };
+    let pipe = Pipe { loss: 0.02, repeat: 0.01, jitter_ms: 4.0, damage: 0.0, mtu: None };
     let world = transfer(seed, false, pipe, 700_000, |_| ());
     let numbers: Vec<u32> = world
         .log
@@ -222,7 +233,7 @@ fn old_options_work_too() {
 fn an_echo_comes_back_and_a_page_is_served() {
     let (a, mut b) = (host(6, 1, |_| ()), host(6, 2, |_| ()));
     b.listen(7, Service::Echo).unwrap();
-    b.listen(80, Service::Http).unwrap();
+    b.listen(80, Service::Http { size: None }).unwrap();
     let mut world = World::new([a, b], Pipe { loss: 0.02, jitter_ms: 3.0, ..Pipe::default() }, 6);
     let remote = |port| SocketAddr::new(address(true, 2), port);
     let echoed =
@@ -297,7 +308,7 @@ fn closed_ports_answer() {
         (UdpHeader { source_port: 7, destination_port: 5000 }, &b"who"[..])
     );
     let error = ask(8).unwrap();
-    let icmp::Message::Error { error: icmp::Error::PortUnreachable, quoted } =
+    let icmp::Message::Error { problem: icmp::Problem::PortUnreachable, quoted } =
         icmp::parse(&ip::parse(&error).unwrap()).unwrap()
     else {
         panic!("{error:?}")
@@ -305,6 +316,79 @@ fn closed_ports_answer() {
     assert!(quoted.ends_with(b"who"));
     // At a bounded rate.
     assert!((0..100).filter(|_| ask(8).is_some()).count() < 60);
+}
+
+#[test]
+fn segments_get_as_small_as_the_path_asks_for() {
+    for (v6, mtu) in [(false, 1000), (true, 1300)] {
+        let pipe = Pipe { mtu: Some(mtu), jitter_ms: 1.0, ..Pipe::default() };
+        let mut world = transfer(11, v6, pipe, 300_000, |_| ());
+        let reports = [world.closed(0), world.closed(1)].concat();
+        assert_eq!(reports.len(), 4);
+        assert!(reports.iter().all(|report| report.0 == COMPLETE && report.3 == 0), "{reports:?}");
+        // The next connection knows the path.
+        world.log.clear();
+        let remote = SocketAddr::new(address(v6, 2), 9);
+        world.hosts[0].connect(world.now, remote, Service::Source { bytes: Some(100_000) }).unwrap();
+        world.run(2000);
+        assert!(world.log.iter().all(|(_, bytes)| bytes.len() <= mtu as usize));
+        assert_eq!(world.closed(0).len(), 3);
+    }
+}
+
+#[test]
+fn what_others_say_about_a_segment_is_believed_only_if_it_was_sent() {
+    let mut host = host(3, 1, |_| ());
+    let now = Timestamp::from_secs(1);
+    let id = host.connect(now, SocketAddr::new(address(false, 2), 80), Service::Discard).unwrap();
+    let mut syn = Vec::new();
+    assert!(host.poll_transmit(now, &mut syn));
+    let router = address(false, 9);
+    let mut wrong = syn.clone();
+    wrong[24] ^= 1; // its sequence number
+    for (about, ends) in [(&wrong, false), (&syn, true)] {
+        let told = icmp::error(router, about, icmp::Problem::NoRoute, 1).unwrap();
+        host.handle_datagram(now, &told);
+        assert!(!host.poll_transmit(now, &mut Vec::new()));
+        assert_eq!(host.connection(id).is_none(), ends);
+    }
+    let event = host.poll_event();
+    let Some(HostEvent::Closed { report, .. }) = event else { panic!("{event:?}") };
+    assert_eq!(report.outcome, Some(Outcome::Unreachable));
+}
+
+#[test]
+fn a_ping_in_fragments_is_answered_in_fragments() {
+    for v6 in [false, true] {
+        let (mut a, mut b) = (host(5, 1, |_| ()), host(5, 2, |_| ()));
+        // An echo request is what a's answer to one looks like, but for its type.
+        let ip = IpHeader::new(address(v6, 1), address(v6, 2), if v6 { ip::ICMPV6 } else { ip::ICMP });
+        let mut request = Vec::new();
+        ip.write(&mut request, 4000).unwrap();
+        let start = request.len();
+        request.extend([if v6 { 128 } else { 8 }, 0, 0, 0, 1, 2, 3, 4]);
+        request.resize(start + 4000, 7);
+        let pseudo = if v6 { ip.pseudo_sum(4000) } else { 0 };
+        let checksum = fold(pseudo + sum(&request[start..]));
+        request[start + 2..start + 4].copy_from_slice(&checksum.to_be_bytes());
+        for part in router::fragments(&request, 1500, 5).unwrap() {
+            b.handle_datagram(Timestamp::ZERO, &part);
+        }
+        let (mut out, mut parts, mut whole) = (Vec::new(), 0, None);
+        let mut reassembly = Reassembly::default();
+        while b.poll_transmit(Timestamp::ZERO, &mut out) {
+            assert!(out.len() <= 1500);
+            parts += 1;
+            whole = reassembly.add(Timestamp::ZERO, &out);
+        }
+        assert_eq!(parts, 3);
+        let whole = whole.unwrap();
+        let read = ip::parse(&whole).unwrap();
+        let Ok(icmp::Message::EchoReply { data, .. }) = icmp::parse(&read) else { panic!("{read:?}") };
+        assert_eq!(data.len(), 3992);
+        a.handle_datagram(Timestamp::ZERO, &whole);
+        assert_eq!(a.counters().malformed, 0);
+    }
 }
 
 fn syn(port: u16, isn: u32) -> Vec<u8> {
@@ -409,7 +493,7 @@ proptest! {
     fn no_segment_of_a_hostile_peer_panics(seed: u64) {
         let (mut a, mut b) = (host(seed, 1, |_| ()), host(seed, 2, |_| ()));
         b.listen(7, Service::Echo).unwrap();
-        b.listen(80, Service::Http).unwrap();
+        b.listen(80, Service::Http { size: None }).unwrap();
         a.listen(9, Service::Verify).unwrap();
         let mut world = World::new([a, b], Pipe { loss: 0.02, jitter_ms: 10.0, ..Pipe::default() }, seed);
         let remote = |port| SocketAddr::new(address(false, 2), port);

@@ -28,8 +28,8 @@ impl Response {
 
 /// The answer to the request whose bytes so far are `request`; none while its head is not complete.
 ///
-/// `GET /bytes/N` and `HEAD /bytes/N` are answered with N bytes, and everything else with an error.
-pub fn answer(request: &[u8]) -> Option<Response> {
+/// `GET /bytes/N` and `HEAD /bytes/N` are answered with N bytes, other paths with `size` bytes, or an error where that is none.
+pub fn answer(request: &[u8], size: Option<u64>) -> Option<Response> {
     let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") else {
         return (request.len() >= LARGEST_HEAD)
             .then(|| Response::error("431 Request Header Fields Too Large"));
@@ -48,9 +48,12 @@ pub fn answer(request: &[u8]) -> Option<Response> {
     if method != "GET" && method != "HEAD" {
         return Some(Response::error("405 Method Not Allowed"));
     }
-    let number =
-        target.strip_prefix("/bytes/").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    Some(match number.and_then(|digits| digits.parse::<u64>().ok()).filter(|&bytes| bytes <= 1 << 60) {
+    let bytes = match target.strip_prefix("/bytes/") {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
+        Some(_) => None,
+        None => size.filter(|_| target.starts_with('/')),
+    };
+    Some(match bytes.filter(|&bytes| bytes <= 1 << 60) {
         Some(bytes) => Response::new("200 OK", bytes, method == "GET"),
         None => Response::error("404 Not Found"),
     })
@@ -62,16 +65,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn status(request: &str) -> Option<String> {
-        let head = String::from_utf8(answer(request.as_bytes())?.head).unwrap();
+        let head = String::from_utf8(answer(request.as_bytes(), None)?.head).unwrap();
         Some(head.split(' ').nth(1).unwrap().to_owned())
     }
 
     #[test]
     fn bytes_are_served_and_all_else_is_refused() {
-        let whole = answer(b"GET /bytes/1234 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let whole = answer(b"GET /bytes/1234 HTTP/1.1\r\nHost: x\r\n\r\n", None).unwrap();
         assert_eq!(whole.body, 1234);
         assert!(String::from_utf8(whole.head).unwrap().contains("Content-Length: 1234\r\n"));
-        assert_eq!(answer(b"HEAD /bytes/9 HTTP/1.0\r\n\r\n").unwrap().body, 0);
+        assert_eq!(answer(b"HEAD /bytes/9 HTTP/1.0\r\n\r\n", Some(1)).unwrap().body, 0);
         for (request, expected) in [
             ("GET /bytes/5 HTTP/1.1\r\n\r\n", "200"),
             ("GET /bytes/-5 HTTP/1.1\r\n\r\n", "404"),
@@ -85,6 +88,8 @@ mod tests {
         ] {
             assert_eq!(status(request).as_deref(), Some(expected), "{request:?}");
         }
+        assert_eq!(answer(b"GET / HTTP/1.1\r\n\r\n", Some(77)).map(|response| response.body), Some(77));
+        assert_eq!(answer(b"GET /bytes/x HTTP/1.1\r\n\r\n", Some(77)).map(|response| response.body), Some(0));
         assert_eq!(status("GET /bytes/5 HTTP/1.1\r\nHost: x\r\n"), None);
         assert_eq!(status(&"x".repeat(LARGEST_HEAD)).as_deref(), Some("431"));
     }
@@ -94,7 +99,7 @@ mod tests {
         fn no_request_panics(bytes in prop::collection::vec(any::<u8>(), 0..100), end: bool) {
             let mut bytes = bytes;
             bytes.extend(if end { &b"\r\n\r\n"[..] } else { b"" });
-            prop_assert!(answer(&bytes).is_some() || !end);
+            prop_assert!(answer(&bytes, None).is_some() || !end);
         }
     }
 }

@@ -8,8 +8,8 @@
 //!   translate  <->  WireSegment  <->  codec  <->  IP datagrams
 //! ```
 //!
-//! - [`ip`], [`codec`], [`udp`], [`icmp`]: bytes to typed headers and back, checksums made and verified. The bytes that come in may
-//!   be anything.
+//! - [`codec`], [`udp`], with [`crate::ip`] and [`crate::icmp`]: bytes to typed headers and back, checksums made and verified. The bytes
+//!   that come in may be anything.
 //! - [`translate`]: one connection's numbers: initial sequence numbers, unwrapping, window scales, timestamps; and what a
 //!   connection need not see because no honest peer sends it.
 //! - [`payload`]: where payload comes from and where it goes.
@@ -21,8 +21,6 @@
 pub mod codec;
 pub mod host;
 pub mod http;
-pub mod icmp;
-pub mod ip;
 pub mod options;
 pub mod payload;
 pub mod report;
@@ -36,7 +34,7 @@ mod host_tests;
 
 pub use codec::WireSegment;
 pub use host::ModelHost;
-pub use options::{HostConfig, HostError};
+pub use options::{HostConfig, HostError, MakeController, Stack};
 pub use payload::{PayloadSink, PayloadSource};
 pub use report::{ConnectionId, HostCounters, HostEvent, SessionReport};
 pub use service::{Service, UdpService};

@@ -1,12 +1,44 @@
 //! What a simulated host is made of, and why it may be refused something.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use warpline_core::TimeDelta;
-use warpline_transport::cc::{Algorithm, CubicParams};
+use warpline_transport::cc::{Algorithm, Controller, CubicParams};
 use warpline_transport::tcp::{ConfigError, TcpConfig};
 
-use super::{codec, ip};
+use super::codec;
+use crate::ip;
+
+/// Makes the congestion control of a connection.
+pub type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+
+/// The TCP of some of a host's connections.
+#[derive(Clone)]
+pub struct Stack {
+    /// Its options; the MSS is the largest, the host's and the path's MTU may make it smaller.
+    pub tcp: TcpConfig,
+    /// Makes its congestion control.
+    pub controller: MakeController,
+    /// Whether every event is recorded, from the first segment on.
+    pub recording: bool,
+    /// Whether every segment's latency is kept.
+    pub latency_log: bool,
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stack").field("tcp", &self.tcp).finish_non_exhaustive()
+    }
+}
+
+impl Stack {
+    /// A TCP with one of the algorithms, of which nothing is recorded.
+    pub fn new(tcp: TcpConfig, algorithm: Algorithm) -> Self {
+        let controller: MakeController = Arc::new(move |tcp| algorithm.build(&tcp.cc_config()));
+        Stack { tcp, controller, recording: false, latency_log: false }
+    }
+}
 
 /// What a simulated host is made of.
 #[derive(Clone, Debug)]
@@ -15,9 +47,9 @@ pub struct HostConfig {
     pub addresses: Vec<IpAddr>,
     /// Largest datagram in bytes; the MSS follows from it.
     pub mtu: u32,
-    /// Options of its connections, but for the MSS.
+    /// Options of its connections, where they have none of their own.
     pub tcp: TcpConfig,
-    /// Congestion control of its connections.
+    /// Congestion control of those.
     pub algorithm: Algorithm,
     /// Receive buffer, and room to send back, of connections whose payload is looked at ([`super::Service::looks`]), in bytes.
     pub buffer: u64,
@@ -40,7 +72,7 @@ impl HostConfig {
         HostConfig {
             addresses,
             mtu: 1500,
-            tcp: TcpConfig { receive_buffer: 4 << 20, syn_retries: 5, ..TcpConfig::default() },
+            tcp: TcpConfig { receive_buffer: 4 << 20, syn_retries: 5, mss: 65_495, ..TcpConfig::default() },
             algorithm: Algorithm::Cubic(CubicParams::default()),
             buffer: 256 << 10,
             max_connections: 4096,
@@ -51,12 +83,22 @@ impl HostConfig {
         }
     }
 
-    /// The options of a connection over one IP version.
-    pub(super) fn tcp_for(&self, v6: bool, looks: bool) -> TcpConfig {
-        let headers = if v6 { ip::IPV6_HEADER } else { ip::IPV4_HEADER } + codec::HEADER;
-        let receive_buffer = if looks { self.buffer } else { self.tcp.receive_buffer };
-        TcpConfig { mss: self.mtu.saturating_sub(headers as u32), receive_buffer, ..self.tcp.clone() }
+    /// The TCP of connections that have none of their own.
+    pub(super) fn stack(&self) -> Stack {
+        Stack::new(self.tcp.clone(), self.algorithm)
     }
+
+    /// The options of a connection over one IP version, on a path that takes datagrams of `mtu` bytes.
+    pub(super) fn tcp_for(&self, tcp: &TcpConfig, v6: bool, mtu: u32, looks: bool) -> TcpConfig {
+        let receive_buffer = if looks { self.buffer } else { tcp.receive_buffer };
+        TcpConfig { mss: tcp.mss.min(mss_of(mtu, v6)), receive_buffer, ..tcp.clone() }
+    }
+}
+
+/// The MSS of a path that takes datagrams of `mtu` bytes.
+pub(super) fn mss_of(mtu: u32, v6: bool) -> u32 {
+    let headers = if v6 { ip::IPV6_HEADER } else { ip::IPV4_HEADER } + codec::HEADER;
+    mtu.saturating_sub(headers as u32)
 }
 
 /// Why a host cannot do something.

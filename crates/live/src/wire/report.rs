@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use warpline_transport::tcp::Outcome;
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, Outcome};
 
 /// Names a connection of a host, for as long as the host lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -13,7 +14,7 @@ pub struct ConnectionId {
 }
 
 /// What an application may want to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum HostEvent {
     /// A handshake is complete.
     Opened {
@@ -30,6 +31,8 @@ pub enum HostEvent {
         id: ConnectionId,
         /// What it has carried.
         report: SessionReport,
+        /// Its state machine as it was at the end, for what it counted and recorded.
+        connection: Box<Connection<Controller>>,
     },
 }
 

@@ -22,13 +22,18 @@ pub enum Service {
     /// Sends back what comes (RFC 862).
     Echo,
     /// Answers `GET /bytes/N` with N bytes of the [`Pattern`] and closes.
-    Http,
+    Http {
+        /// Bytes of every other path; without, there is none.
+        size: Option<u64>,
+    },
+    /// Takes everything; what is sent, and when it closes, the caller says ([`super::ModelHost::drive`]). It sends the [`Pattern`].
+    Driven,
 }
 
 impl Service {
     /// Whether it looks at what comes: then payload is kept until it does.
     pub fn looks(&self) -> bool {
-        matches!(self, Service::Verify | Service::Echo | Service::Http)
+        matches!(self, Service::Verify | Service::Echo | Service::Http { .. })
     }
 }
 
@@ -128,7 +133,8 @@ impl Worker {
                 }
                 self.closing |= connection.peer_closed() && connection.readable() == 0;
             }
-            Service::Http => self.serve(connection),
+            Service::Http { size } => self.serve(connection, size),
+            Service::Driven => return,
         }
         self.started = true;
         self.unwritten -= connection.write(self.unwritten);
@@ -144,13 +150,13 @@ impl Worker {
         self.inbox.as_mut().map_or_else(Vec::new, |inbox| inbox.read(len as usize).collect())
     }
 
-    fn serve(&mut self, connection: &mut Connection<Controller>) {
+    fn serve(&mut self, connection: &mut Connection<Controller>, size: Option<u64>) {
         let bytes = self.read(connection, u64::MAX);
         if self.closing {
             return; // Answered: nothing else is wanted.
         }
         self.request.extend(bytes);
-        if let Some(Response { head, body }) = http::answer(&self.request) {
+        if let Some(Response { head, body }) = http::answer(&self.request, size) {
             self.unwritten += head.len() as u64 + body;
             self.source = Box::new(HeadThenPattern(head));
             self.closing = true;

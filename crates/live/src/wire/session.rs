@@ -1,17 +1,17 @@
 //! One connection of a simulated host: its state machine, its numbers, its service.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{Ecn, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
 use super::codec::{self, WireSegment};
-use super::ip::{IpHeader, TCP};
 use super::payload::PayloadSink;
 use super::report::SessionReport;
 use super::service::Worker;
 use super::translate::Translator;
+use crate::ip::{IpHeader, TCP};
 
 /// Both ends of a connection: what it is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,13 @@ pub(super) struct FourTuple {
     pub(super) local_port: u16,
     pub(super) remote: IpAddr,
     pub(super) remote_port: u16,
+}
+
+impl FourTuple {
+    /// This end and the other.
+    pub(super) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (SocketAddr::new(self.local, self.local_port), SocketAddr::new(self.remote, self.remote_port))
+    }
 }
 
 /// One connection.

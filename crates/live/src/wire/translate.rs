@@ -16,7 +16,9 @@
 
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 
-use super::codec::{WireSack, WireSegment};
+use super::codec::{self, WireSack, WireSegment};
+use crate::icmp::is_single;
+use crate::ip::{IpDatagram, IpHeader, TCP};
 
 /// Largest shift of a window (RFC 7323 section 2.3: a larger one counts as this).
 const MAX_SHIFT: u8 = 14;
@@ -422,6 +424,13 @@ impl Translator {
         Incoming::Acknowledge(refusal)
     }
 
+    /// Whether a number of ours is one that was sent and is not acknowledged: what an ICMP error must quote to be believed (RFC 5927
+    /// section 4).
+    pub fn is_outstanding(&self, number: u32) -> bool {
+        let position = Self::unwrap(number, self.wire_out(self.una), self.una);
+        position >= self.una as i64 && position < self.next_out as i64
+    }
+
     /// Whether a SYN that meets this connection in TIME-WAIT begins a new one: its number, or its timestamp, is beyond all of this one
     /// (RFC 9293 section 3.10.7.4, RFC 6191).
     pub fn is_succeeded_by(&self, syn: &WireSegment) -> bool {
@@ -462,6 +471,18 @@ pub fn reset_with_ack(wire: &WireSegment, len: usize) -> WireSegment {
         flags: Flags::RST.with(Flags::ACK),
         ..reset
     }
+}
+
+/// The datagram that refuses a TCP segment where nobody listens: a reset, or none if it is one itself.
+pub fn refuse(datagram: &IpDatagram<'_>) -> Option<Vec<u8>> {
+    let (wire, payload) = codec::parse(datagram).ok()?;
+    if wire.flags.contains(Flags::RST) || !is_single(datagram.header.source) {
+        return None;
+    }
+    let back = IpHeader::new(datagram.header.destination, datagram.header.source, TCP);
+    let mut out = Vec::new();
+    codec::write(&mut out, &back, &reset_with_ack(&wire, payload.len()), 0, |_| ()).ok()?;
+    Some(out)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! UDP (RFC 768; over IPv6, RFC 8200 section 8.1).
 
 use super::WireError;
-use super::ip::{IpDatagram, IpHeader, UDP, fold, sum};
+use crate::checksum::{fold, sum};
+use crate::ip::{IpDatagram, IpHeader, UDP};
 
 /// Bytes of a UDP header.
 pub const HEADER: usize = 8;
@@ -23,7 +24,7 @@ pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(UdpHeader, &'a [u8]), WireError
     if ip.header.protocol != UDP {
         return Err(WireError::Protocol(ip.header.protocol));
     }
-    if ip.fragment {
+    if ip.fragment.is_some() {
         return Err(WireError::Fragment);
     }
     let fixed = ip.payload.first_chunk::<HEADER>().ok_or(WireError::Short)?;
@@ -67,7 +68,7 @@ pub fn write(out: &mut Vec<u8>, ip: &IpHeader, udp: &UdpHeader, payload: &[u8]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ip;
+    use crate::ip;
     use proptest::prelude::*;
 
     fn header(v6: bool) -> IpHeader {

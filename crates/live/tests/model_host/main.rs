@@ -41,7 +41,7 @@ mod tests {
     fn curl_fetches_ten_megabytes() {
         for loss in [0.0, 0.01] {
             let mut bed = bed!(lossy(loss), as_it_is);
-            bed.world.host.listen(80, Service::Http).unwrap();
+            bed.world.host.listen(80, Service::Http { size: None }).unwrap();
             let size = MEGABYTES_10.to_string();
             for host in ["192.0.2.2", "[2001:db8::2]"] {
                 let url = format!("http://{host}/bytes/{size}");
@@ -149,7 +149,7 @@ c.close()
             let path = Path { rate: Some(Rate::from_bps(50_000_000)), qdisc: marking, ..Path::default() };
             let mut bed = bed!(path, |config| config.tcp.ecn = true);
             bed.world.host.listen(9, Service::Verify).unwrap();
-            bed.world.host.listen(80, Service::Http).unwrap();
+            bed.world.host.listen(80, Service::Http { size: None }).unwrap();
             bed.write_pattern("pattern", MEGABYTES_10);
             if old {
                 for name in ["tcp_timestamps", "tcp_sack", "tcp_window_scaling"] {
@@ -222,7 +222,7 @@ with open('got', 'wb') as f:
     #[test]
     fn a_port_is_used_again_at_once() {
         let mut bed = bed!(lossy(0.0), |config| config.tcp.time_wait = TimeDelta::from_secs(60));
-        bed.world.host.listen(80, Service::Http).unwrap();
+        bed.world.host.listen(80, Service::Http { size: None }).unwrap();
         let said = bed.python(
             "
 for _ in range(5):
@@ -299,9 +299,7 @@ except ConnectionResetError: pass
         let mut aborted = false;
         let now = bed.now() + TimeDelta::from_secs(1);
         bed.run_until(|world| {
-            if let Some(warpline_live::wire::HostEvent::Opened { id, .. }) =
-                world.events[seen..].first().copied()
-            {
+            if let Some(&warpline_live::wire::HostEvent::Opened { id, .. }) = world.events[seen..].first() {
                 world.host.abort(now, id);
                 aborted = true;
             }

@@ -199,8 +199,8 @@ impl Base {
             .map_err(|error| QuicError::Setup(error.to_string()))?;
         let udp = UdpSocket::bind(address).map_err(socket)?;
         let guard = runtime.enter();
-        let endpoint = quinn::Endpoint::new(config.clone(), server, udp, Arc::new(TokioRuntime))
-            .map_err(socket)?;
+        let endpoint =
+            quinn::Endpoint::new(config.clone(), server, udp, Arc::new(TokioRuntime)).map_err(socket)?;
         drop(guard);
         Ok(Arc::new(Base { runtime: Some(runtime), endpoint, settings: *settings }))
     }
@@ -263,8 +263,8 @@ impl Client {
         // Of both families where the machine has them.
         let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
         let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
-        let base = Base::bind(both, None, &own, settings)
-            .or_else(|_| Base::bind(four, None, &own, settings))?;
+        let base =
+            Base::bind(both, None, &own, settings).or_else(|_| Base::bind(four, None, &own, settings))?;
         Ok(Client { base, config })
     }
 

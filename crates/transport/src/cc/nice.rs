@@ -138,6 +138,20 @@ impl Nice {
         self.late as f64 > self.fraction * self.window.cwnd.min(self.seen) as f64
     }
 
+    /// Judges the round that ends, and begins the next.
+    fn end_round(&mut self, ack: &AckSample) {
+        if self.congested() {
+            self.window.cwnd = self.shrunk(self.decrease);
+            self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
+            self.rule.begin_round();
+        } else {
+            // Linear decrease stops at one segment: only the detector leads below.
+            let floor = self.window.mss.max(self.floor);
+            self.rule.end_round(&mut self.window, floor, ack.cwnd_limited);
+        }
+        self.forget_round();
+    }
+
     fn forget_round(&mut self) {
         self.late = 0;
         self.seen = 0;
@@ -171,18 +185,13 @@ impl CongestionControl for Nice {
             return;
         }
         if ends {
-            if self.congested() {
-                self.window.cwnd = self.shrunk(self.decrease);
-                self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
-                self.rule.begin_round();
-            } else {
-                // Linear decrease stops at one segment: only the detector leads below.
-                let floor = self.window.mss.max(self.floor);
-                self.rule.end_round(&mut self.window, floor, ack.cwnd_limited);
-            }
-            self.forget_round();
+            self.end_round(ack);
         }
         self.detect(ack);
+        if ack.in_flight == 0 && self.seen > 0 && self.window.cwnd < u64::from(self.burst) * self.window.mss {
+            // A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away.
+            self.end_round(ack);
+        }
         if counted > 0 && self.window.in_slow_start() {
             self.slow_start.on_ack(&mut self.window, ack, counted);
         }

@@ -96,6 +96,9 @@ pub struct TcpConfig {
     pub initial_rto: TimeDelta,
     /// Clock granularity that time-outs are rounded up to; zero for none.
     pub rto_granularity: TimeDelta,
+    /// Time-outs wait for a beat of period `rto_granularity`, as in BSD's slow timer: this is the beat's phase from the run's
+    /// start. A time-out of n ticks lasts the rest of the present tick and n - 1 more. `None` counts from when it is set.
+    pub heartbeat: Option<TimeDelta>,
     /// How the variance is kept.
     pub rto_variance: RtoVariance,
     /// Retransmissions of a SYN or SYN/ACK before the connection is given up.
@@ -153,6 +156,7 @@ impl Default for TcpConfig {
             max_rto: TimeDelta::from_secs(120),
             initial_rto: TimeDelta::from_secs(1),
             rto_granularity: TimeDelta::ZERO,
+            heartbeat: None,
             rto_variance: RtoVariance::Linux,
             syn_retries: 6,
             data_retries: 15,
@@ -259,6 +263,12 @@ impl TcpConfig {
             "max_rto",
             self.max_rto.to_string(),
             "above zero and at least min_rto and initial_rto",
+        )?;
+        check(
+            self.heartbeat.is_none() || !self.rto_granularity.is_zero(),
+            "heartbeat",
+            "set".into(),
+            "only with a granularity above zero",
         )?;
         check(!self.initial_rto.is_zero(), "initial_rto", "0s".into(), "above zero")?;
         let gains = self.pacing_gain > 0.0 && self.pacing_gain_slow_start > 0.0;

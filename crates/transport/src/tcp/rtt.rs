@@ -1,12 +1,12 @@
 //! Round-trip time and the retransmission time-out (RFC 6298; Linux `net/ipv4/tcp_input.c`, `tcp_rtt_estimator`).
 
-use warpline_core::TimeDelta;
+use warpline_core::{TimeDelta, Timestamp};
 
 use super::config::{RtoVariance, TcpConfig};
 
 /// Estimator of one connection. All in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rtt {
+pub(crate) struct Rtt {
     srtt: u64,
     /// RFC 6298's RTTVAR, or Linux's smoothed maximum of the mean deviation.
     rttvar: u64,
@@ -22,10 +22,12 @@ pub(super) struct Rtt {
     min_rto: u64,
     max_rto: u64,
     granularity: u64,
+    /// Phase of the heartbeat that time-outs wait for, where there is one.
+    heartbeat: Option<u64>,
 }
 
 impl Rtt {
-    pub(super) fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
         let mut rtt = Rtt {
             srtt: 0,
             rttvar: 0,
@@ -39,6 +41,7 @@ impl Rtt {
             min_rto: config.min_rto.as_nanos(),
             max_rto: config.max_rto.as_nanos(),
             granularity: config.rto_granularity.as_nanos(),
+            heartbeat: config.heartbeat.map(TimeDelta::as_nanos),
         };
         rtt.rto = rtt.rounded(config.initial_rto.as_nanos());
         rtt
@@ -50,7 +53,7 @@ impl Rtt {
     /// acknowledgement they would leave in RTTVAR only how much neighbours differ, and a time-out close above the RTT. The
     /// others of a round trip are left out. Linux's estimator takes all.
     #[inline]
-    pub(super) fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
+    pub(crate) fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
         let r = rtt.as_nanos().max(1);
         self.backoff = 0;
         if self.srtt == 0 {
@@ -83,7 +86,7 @@ impl Rtt {
 
     /// The true path RTT, from the send time of a segment that was sent once.
     #[inline]
-    pub(super) fn note_min(&mut self, rtt: TimeDelta) {
+    pub(crate) fn note_min(&mut self, rtt: TimeDelta) {
         self.min = self.min.min(rtt.as_nanos());
     }
 
@@ -119,35 +122,51 @@ impl Rtt {
     }
 
     /// Doubles the time-out in force, up to the maximum.
-    pub(super) fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
     /// Takes back every doubling: the time-out was spurious (RFC 4015 section 3.2).
-    pub(super) fn reset_backoff(&mut self) {
+    pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
     /// Data begins after the loss of a SYN and without a sample: three seconds (RFC 6298 section 5.7).
-    pub(super) fn restart_after_syn_loss(&mut self) {
+    pub(crate) fn restart_after_syn_loss(&mut self) {
         self.backoff = 0;
         self.rto = self.rounded(self.rto.max(3_000_000_000));
     }
     /// Smoothed RTT; zero before the first sample.
     #[inline]
-    pub(super) fn srtt(&self) -> TimeDelta {
+    pub(crate) fn srtt(&self) -> TimeDelta {
         TimeDelta::from_nanos(self.srtt)
     }
     /// Smallest RTT; zero before the first sample.
     #[inline]
-    pub(super) fn min(&self) -> TimeDelta {
+    pub(crate) fn min(&self) -> TimeDelta {
         TimeDelta::from_nanos(if self.min == u64::MAX { self.srtt } else { self.min })
     }
     /// Time-out in force, with back-off.
     #[inline]
-    pub(super) fn rto(&self) -> TimeDelta {
+    pub(crate) fn rto(&self) -> TimeDelta {
         if self.backoff == 0 {
             return TimeDelta::from_nanos(self.rto);
         }
         TimeDelta::from_nanos(self.rto.saturating_mul(1 << self.backoff).min(self.max_rto))
+    }
+    /// When a time-out that is set now goes off: after [`rto`](Self::rto), or, where a heartbeat drives the timers, at the beat
+    /// that ends as many ticks, of which the present one counts as the first.
+    #[inline]
+    pub(crate) fn deadline(&self, now: Timestamp) -> Timestamp {
+        match self.heartbeat {
+            None => now + self.rto(),
+            Some(phase) => self.beat(now, phase),
+        }
+    }
+    #[cold]
+    fn beat(&self, now: Timestamp, phase: u64) -> Timestamp {
+        let tick = self.granularity.max(1);
+        let ticks = self.rto().as_nanos().div_ceil(tick).max(1);
+        let begun = (now.as_nanos() + tick - phase % tick) / tick;
+        Timestamp::from_nanos((begun + ticks).saturating_mul(tick).saturating_sub(tick - phase % tick))
     }
 }
 
@@ -215,6 +234,25 @@ mod tests {
         }
         rtt.sample(millis(100), 1, 1);
         assert_eq!(rtt.rto(), millis(300));
+    }
+
+    #[test]
+    fn a_heartbeat_takes_the_rest_of_the_present_tick_for_the_first() {
+        let mut rtt = Rtt::new(&TcpConfig {
+            rto_granularity: millis(500),
+            heartbeat: Some(millis(200)),
+            initial_rto: millis(3000),
+            rto_variance: RtoVariance::Rfc6298,
+            ..TcpConfig::default()
+        });
+        // Beats at 200, 700, 1200 ms. Six ticks from 750 ms on: the rest of the present one, and five more.
+        assert_eq!(rtt.deadline(Timestamp::from_millis(750)), Timestamp::from_millis(3700));
+        assert_eq!(rtt.deadline(Timestamp::from_millis(1199)), Timestamp::from_millis(3700));
+        assert_eq!(rtt.deadline(Timestamp::from_millis(1200)), Timestamp::from_millis(4200));
+        assert_eq!(rtt.deadline(Timestamp::from_millis(100)), Timestamp::from_millis(2700));
+        rtt.sample(millis(100), 1, 1);
+        // Two ticks.
+        assert_eq!(rtt.deadline(Timestamp::from_millis(1200)), Timestamp::from_millis(2200));
     }
 
     #[test]

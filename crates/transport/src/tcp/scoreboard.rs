@@ -399,6 +399,46 @@ impl Scoreboard {
         Some(sent)
     }
 
+    /// Cuts every segment with more than `limit` bytes of payload that is not sacked into pieces, and declares those lost: as they were,
+    /// they did not get through. Returns whether there was one.
+    pub(super) fn split(&mut self, limit: u32) -> bool {
+        let too_large = |sent: &Sent| sent.payload() > limit && sent.flags & Sent::SACKED == 0;
+        if limit == 0 || !self.segments.iter().any(too_large) {
+            return false;
+        }
+        let whole = std::mem::take(&mut self.segments);
+        for sent in whole {
+            if !too_large(&sent) {
+                self.segments.push_back(sent);
+                continue;
+            }
+            self.unmark(&sent);
+            self.lost += u64::from(sent.len);
+            let (mut seq, end) = (sent.seq, sent.end());
+            while seq < end {
+                let last = sent.payload() - (seq - sent.seq) as u32 <= limit;
+                let len = if last { (end - seq) as u32 } else { limit };
+                let fin = if last { 0 } else { Sent::FIN };
+                let flags = (sent.flags | Sent::LOST) & !(Sent::RETRANS | fin);
+                self.segments.push_back(Sent { seq, len, flags, ..sent });
+                self.lost_waiting += 1;
+                seq += u64::from(len);
+            }
+        }
+        // Positions have moved: everything that is found by them is found anew.
+        self.retransmit_cursor = self.base;
+        self.mark_cursor = self.base;
+        let sacked = self.segments.iter().rposition(|sent| sent.flags & Sent::SACKED != 0);
+        self.sacked_top = sacked.map_or(0, |index| self.base + index as u64 + 1);
+        let under_way = |(sent, position): (&Sent, u64)| {
+            (sent.flags & Sent::RETRANS != 0).then_some((position, sent.sent_at))
+        };
+        let mut again: Vec<_> = self.segments.iter().zip(self.base..).filter_map(under_way).collect();
+        again.sort_by_key(|&(position, at)| (at, position));
+        self.retransmissions = again.into();
+        true
+    }
+
     /// Forgets all loss marks: the losses were none.
     pub(super) fn clear_lost(&mut self) {
         for sent in &mut self.segments {

@@ -132,3 +132,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn segments_are_cut_and_the_counts_still_hold() {
+    let mut b = board(6);
+    b.sack(&[(1 + 2 * MSS, 1 + 3 * MSS)], |_| ());
+    b.mark_first_lost();
+    b.retransmit(0, Timestamp::from_millis(9), SendState::default(), true);
+    b.push(Sent { seq: 1 + 6 * MSS, len: 101, flags: Sent::FIN, ..Sent::default() });
+    assert!(!b.split(1000));
+    assert!(b.split(400));
+    assert_eq!((b.sacked, b.lost, b.retrans, b.lost_waiting), recount(&b));
+    // Five of three pieces, the sacked one, and the last, which is small.
+    assert_eq!((b.len(), b.lost, b.retrans), (17, 5 * MSS, 0));
+    let mut next = 1;
+    for sent in b.iter() {
+        assert_eq!(sent.seq, next);
+        next = sent.end();
+    }
+    assert!(b.split(99));
+    let last = b.iter().last().copied().unwrap();
+    assert_eq!((last.payload(), last.len, last.flags & Sent::FIN), (1, 2, Sent::FIN));
+    assert_eq!((b.sacked, b.lost, b.retrans, b.lost_waiting), recount(&b));
+}

@@ -329,7 +329,7 @@ impl<C: CongestionControl> Connection<C> {
         let patient = !(self.phase == Phase::Recovery && self.partial);
         if sent.seq == self.una && patient || !self.alarm_at.is_set() {
             self.alarm = Alarm::Retransmit;
-            self.alarm_at = now + self.rtt.rto();
+            self.alarm_at = self.rtt.deadline(now);
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
         self.record(now, event);
@@ -358,7 +358,7 @@ impl<C: CongestionControl> Connection<C> {
         self.probe_end = self.nxt;
         self.auxiliary_at = Timestamp::NEVER;
         self.alarm = Alarm::Retransmit;
-        self.alarm_at = now + self.rtt.rto();
+        self.alarm_at = self.rtt.deadline(now);
         Some(out)
     }
 

@@ -46,4 +46,6 @@ pub enum Outcome {
     Aborted,
     /// Retransmissions ran out.
     TimedOut,
+    /// The network said that the other side cannot be reached, before the connection was open.
+    Unreachable,
 }

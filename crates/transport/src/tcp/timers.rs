@@ -62,7 +62,7 @@ impl<C: CongestionControl> Connection<C> {
             Auxiliary::Reordering => self.on_reordering_timeout(now),
             Auxiliary::TailProbe if self.una < self.nxt => {
                 self.pending |= pending::TAIL_PROBE;
-                self.alarm_at = now + self.rtt.rto();
+                self.alarm_at = self.rtt.deadline(now);
             }
             Auxiliary::TailProbe => {}
         }
@@ -106,7 +106,7 @@ impl<C: CongestionControl> Connection<C> {
             self.enter_loss(now, LossTrigger::Rto);
         }
         self.rtt.back_off();
-        self.alarm_at = now + self.rtt.rto();
+        self.alarm_at = self.rtt.deadline(now);
         self.record_metrics(now);
     }
 
@@ -123,7 +123,7 @@ impl<C: CongestionControl> Connection<C> {
             return;
         }
         self.alarm = Alarm::Retransmit;
-        self.alarm_at = now + self.rtt.rto();
+        self.alarm_at = self.rtt.deadline(now);
         self.rearm_probe(now);
     }
 

@@ -1,4 +1,4 @@
-// Cumulative distributions.
+// Cumulative distributions, and shares over what is counted.
 (() => {
   "use strict";
   W.distributionPlot = (spec) => new W.Plot({
@@ -19,6 +19,19 @@
       const joined = W.joined(groups);
       if (!joined) return "No samples.";
       return { ...joined, kind: "percent", xKind: spec.unit, range: () => [0, 102] };
+    },
+  });
+
+  W.sharesPlot = (spec) => new W.Plot({
+    title: spec.title, time: false, height: 270, about: spec.about,
+    build: () => {
+      const groups = spec.lines.map((line, i) => {
+        const set = W.columns(line.columns);
+        return [Array.from(set.count), [{ name: line.name, title: line.name, values: Array.from(set.percent), ...W.seriesStyle(i), whole: true, kind: "percent" }]];
+      });
+      const joined = W.joined(groups);
+      if (!joined) return "Nothing was measured.";
+      return { ...joined, kind: "percent", xKind: "count", range: () => [0, 105] };
     },
   });
 })();

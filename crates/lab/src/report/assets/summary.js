@@ -22,6 +22,9 @@
       fact("Packet hops", given(s.packet_hops, W.human("count", s.packet_hops))),
       fact("Events", given(s.events, W.human("count", s.events))),
       fact("Scenario hash", hash === null ? null : W.el("code", { title: hash }, hash.length > 22 ? hash.slice(0, 19) + "…" : hash)),
+      fact("Cores", given(s.calibration?.cores)),
+      fact("Kernel", given(s.calibration?.kernel)),
+      fact("Load before", given(s.calibration?.load)),
       fact("Warpline", given(s.warpline)));
   };
 
@@ -51,7 +54,8 @@
         W.el("div", null, W.el("p", { class: "brand" }, "Warpline report"), W.el("h1", null, title)),
         W.themeButton()),
       ...(one ? [W.facts(s), ...W.notes(W.runs[0]), W.figures(s)].filter(Boolean) : []));
-    document.querySelector(".page-foot").append("Figures exclude the warm-up, which the plots shade. Times are seconds of the run. ",
+    if (s.calibration) document.querySelector(".page-foot").append("Sizes are those of packets on an Ethernet wire; the smallest counts from the IP header on.");
+    else document.querySelector(".page-foot").append("Figures exclude the warm-up, which the plots shade. Times are seconds of the run. ",
       "The Parquet tables beside this page hold all values.");
   };
 })();

@@ -7,14 +7,15 @@ use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_live::host::{HostConfig, Hosts};
 use warpline_net::Control;
 
+use super::models::Models;
 use super::programs::Programs;
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use crate::results::live::{AuditSummary, LatenessSummary};
-use crate::results::{LiveHost, LiveSummary, NoFrames, ResultError, RunInfo, Summary};
+use crate::results::{LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
-use crate::run::measure::Meter;
+use crate::run::course::{Course, run_info};
 use crate::run::sinks::Sinks;
 use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use crate::scenario::{Expanded, Scenario};
@@ -49,15 +50,18 @@ pub(in crate::run) fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    let Built { mut network, world, links, flow_records, link_records } =
+    let Built { mut network, world: mut simulated, links, flow_records, link_records } =
         build(scenario, &options.custom_cc)?;
     let expanded = scenario.expand();
     let live = live_hosts(scenario, &expanded);
     let plan = AddressPlan::new(scenario, &expanded);
     let nodes: Vec<u32> = live.iter().map(|(_, node)| *node).collect();
     let ways = Ways::find(&expanded, &nodes, &mut network);
+    let mut models =
+        Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
+    models.claim_services(&plan);
     let routers = Routers::new(plan, ways, nodes, expanded.nodes.len());
-    let mut world = LiveWorld { hosts: world, routers };
+    let mut world = LiveWorld { hosts: simulated, models, routers };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
     let configs: Vec<HostConfig> = live
@@ -68,10 +72,10 @@ pub(in crate::run) fn run(
         })
         .collect();
     let hosts = Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
-    let largest = configs.iter().map(|config| config.mtu).max().unwrap_or(ETHERNET_MTU);
+    let largest = configs.iter().map(|config| config.mtu).chain([ETHERNET_MTU, world.models.mtu()]).max();
     let mut emulator = Emulator::new(EmulatorConfig {
         lag: scenario.clock.max_lag.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
-        mtu: largest.max(ETHERNET_MTU),
+        mtu: largest.unwrap_or(ETHERNET_MTU),
         ..EmulatorConfig::default()
     });
     for port in hosts.ports().map_err(live_error)? {
@@ -80,39 +84,29 @@ pub(in crate::run) fn run(
     emulator.note_offloads(hosts.offloads.clone());
     let mut programs = Programs::prepare(scenario, &live, &hosts, world.routers.plan(), sinks.directory())?;
 
-    let duration = scenario.duration.0;
-    let end = Timestamp::ZERO + duration;
-    let warmup = Timestamp::ZERO + scenario.warmup.0;
-    let interval = scenario.sample_interval.0;
-    let mut meter = Meter::new();
-    let mut next_sample = Timestamp::ZERO + interval;
+    let mut course = Course::new(scenario);
     let mut told = Timestamp::ZERO;
     let mut failure: Option<ResultError> = None;
     let mut stopped: Option<&str> = None;
     let mut broken = None;
-    world.hosts.start(&mut network.port(Timestamp::ZERO));
-    if warmup == Timestamp::ZERO {
-        meter.end_warmup(&mut network, &mut world.hosts);
-    }
+    course.begin(&mut network, &mut world);
     // After the programs were made: they keep the priority that they have.
     emulator.restart_clock();
     loop {
         programs.start(network.now());
-        let mut until = end.min(network.now() + LOOK).min(programs.next_start().unwrap_or(end));
-        if network.now() < warmup {
-            until = until.min(warmup);
-        }
-        if !sinks.is_empty() {
-            until = until.min(next_sample);
-        }
+        let stop = course.next_stop(network.now(), &sinks);
+        let until = stop.min(network.now() + LOOK).min(programs.next_start().unwrap_or(stop));
         let mut changed = false;
         let wake = [programs.fd()];
         let ran = emulator.run(&mut network, &mut world, until, &wake, |turn| {
             changed |= turn.woken;
             let now = turn.network.now();
-            let LiveWorld { hosts, routers } = turn.world;
-            let frames = TurnFrames { routers, pool: turn.pool };
             let tell = now.saturating_since(told) >= TELL || now >= until;
+            let LiveWorld { hosts, models, routers } = turn.world;
+            if tell {
+                models.drain(hosts);
+            }
+            let frames = TurnFrames { routers, pool: turn.pool };
             let drained = match tell {
                 true => sinks.drain(turn.network, hosts, &frames),
                 false => sinks.drain_links(turn.network, hosts, &frames),
@@ -126,7 +120,8 @@ pub(in crate::run) fn run(
             }
             told = now;
             let (packet_hops, events) = (turn.network.packet_hops(), turn.network.events());
-            match observe(&Progress { simulated: now - Timestamp::ZERO, duration, packet_hops, events }) {
+            let simulated = now - Timestamp::ZERO;
+            match observe(&Progress { simulated, duration: course.duration, packet_hops, events }) {
                 Control::Stop => {
                     stopped = Some("interrupted");
                     Control::Stop
@@ -155,18 +150,7 @@ pub(in crate::run) fn run(
         if paused {
             continue; // a program has ended
         }
-        if until == warmup {
-            meter.end_warmup(&mut network, &mut world.hosts);
-        }
-        if until == next_sample && !sinks.is_empty() {
-            next_sample += interval;
-            let (flows, links) = meter.sample(&mut network, &world.hosts);
-            sinks.each(|sink| {
-                sink.flow_samples(&flows)?;
-                sink.link_samples(&links)
-            })?;
-        }
-        if until == end {
+        if until == stop && course.arrive(until, &mut network, &mut world, &mut sinks)? {
             break;
         }
     }
@@ -177,22 +161,12 @@ pub(in crate::run) fn run(
     programs.stop();
     let (rows, failures) = programs.judge(stopped.is_none());
     hosts.end_processes();
+    world.models.drain(&mut world.hosts);
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
 
-    let (flows, transfers, link_rows) = meter.finish(&mut network, &world.hosts, &links);
-    let info = RunInfo {
-        scenario: scenario.name.clone(),
-        scenario_hash: scenario.scenario_hash(),
-        seed: scenario.seed,
-        clock: "real".to_owned(),
-        duration_s: duration.as_secs_f64(),
-        warmup_s: scenario.warmup.0.as_secs_f64(),
-        simulated_s: network.now().as_secs_f64(),
-        complete: stopped.is_none(),
-        stopped: stopped.map(str::to_owned),
-        packet_hops: network.packet_hops(),
-        events: network.events(),
-    };
+    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    flows.extend(world.routers.traffic.finish(&expanded.nodes));
+    let info = run_info(scenario, &mut network, "real", stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);
     summary.live = Some(LiveSummary {

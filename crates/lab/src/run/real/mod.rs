@@ -7,9 +7,13 @@ mod drive;
 #[cfg(target_os = "linux")]
 mod limiter;
 #[cfg(target_os = "linux")]
+mod models;
+#[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]
 mod routers;
+#[cfg(target_os = "linux")]
+mod traffic;
 #[cfg(target_os = "linux")]
 mod ways;
 

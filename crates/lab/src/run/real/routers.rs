@@ -4,32 +4,61 @@
 //! large, or that it gets through. It is sent on the route to there, and what is to be done is done when it comes out: so the
 //! links of the way, their queues and losses, and only those, act on it.
 //!
-//! Time to live is counted down by every node on the way but the last. Routers and simulated hosts answer pings, say that
-//! no program listens (ports, protocols; TCP by a reset), and report what they cannot forward.
+//! Time to live is counted down by every node on the way but the last. Routers, and simulated hosts that meet no programs, answer
+//! pings, say that nothing listens (ports, protocols; TCP by a reset), and report what they cannot forward. Simulated hosts that do
+//! meet programs are in `models`.
+
+use std::collections::BTreeMap;
 
 use warpline_core::record::LinkRecord;
-use warpline_core::{Body, EndpointId, FlowId, Frame, Packet, Timestamp};
+use warpline_core::{Body, Ecn, EndpointId, FlowId, Frame, Packet, TimeDelta, Timestamp};
+use warpline_live::datagram::Header;
 use warpline_live::emulator::{Gate, World as EmulatorWorld};
-use warpline_live::icmp::{self, Problem, Speaker};
+use warpline_live::icmp::{self, Problem};
+use warpline_live::ip::{ICMP, ICMPV6, TCP, UDP};
 use warpline_live::pool::Pool;
 use warpline_live::port::{Arrival, PortId};
-use warpline_live::{datagram, router};
+use warpline_live::reassembly::Reassembly;
+use warpline_live::wire::translate;
+use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
 
 use super::limiter::Limiter;
+use super::models::Models;
+use super::traffic::Traffic;
 use super::ways::Ways;
 use crate::hosts::World;
-use crate::results::Frames;
+use crate::results::{FlowSample, Frames};
 use crate::run::addresses::AddressPlan;
+use crate::run::course::Measured;
 
 /// Marks the flow numbers of live packets (a hash of addresses and ports), so that none is a simulated flow's.
-const LIVE_FLOW: u32 = 1 << 31;
+pub(super) const LIVE_FLOW: u32 = 1 << 31;
 
 /// Simulated hosts and live rules in one network.
 #[derive(Debug)]
 pub(super) struct LiveWorld {
     pub(super) hosts: World,
+    pub(super) models: Models,
     pub(super) routers: Routers,
+}
+
+/// Whose packet it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Label {
+    flow: u32,
+    class: u8,
+}
+
+impl Label {
+    /// That of a datagram: a flow of the scenario, or a number made of addresses and ports.
+    fn of(models: &Models, bytes: &[u8], header: &Header) -> Label {
+        match models.owner(bytes) {
+            Some((flow, class)) => Label { flow: flow.0, class },
+            // Ordinary packets are equal to flows that have been given no class, which have the first.
+            None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
+        }
+    }
 }
 
 /// What is known of a live packet under way.
@@ -41,6 +70,7 @@ struct UnderWay {
     stop: u16,
     /// Time to live on the link that it set out on.
     ttl: u8,
+    label: Label,
 }
 
 /// The routers, and the ways between live hosts.
@@ -55,6 +85,10 @@ pub(super) struct Routers {
     /// By the number of the frame.
     under_way: Vec<UnderWay>,
     limiter: Limiter,
+    /// What is being put together, by node.
+    fragments: BTreeMap<u32, Reassembly>,
+    /// What programs send each other.
+    pub(super) traffic: Traffic,
     /// Identification of the last datagram that was made here.
     id: u16,
 }
@@ -66,25 +100,40 @@ impl Routers {
         for (port, &node) in (0u32..).zip(&hosts) {
             ports[node as usize] = Some(port);
         }
-        Routers { plan, ways, hosts, ports, under_way: Vec::new(), limiter: Limiter::default(), id: 0 }
+        Routers {
+            plan,
+            ways,
+            hosts,
+            ports,
+            under_way: Vec::new(),
+            limiter: Limiter::default(),
+            fragments: BTreeMap::new(),
+            traffic: Traffic::default(),
+            id: 0,
+        }
     }
 
-    fn speaker(&self, node: u32) -> Speaker {
-        let (v4, v6) = self.plan.of(node as usize);
-        Speaker { v4, v6 }
+    fn next_id(&mut self) -> u16 {
+        self.id = self.id.wrapping_add(1);
+        self.id
     }
 
     /// A datagram has come from a live host.
-    fn arrive(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
+    fn arrive(&mut self, arrival: &Arrival, models: &Models, gate: &mut Gate, port: &mut Port<'_>) {
         let host = arrival.port.0 as usize;
-        let destination = router::addresses(gate.pool().datagram(arrival.handle)).map(|(_, to)| to);
-        let way = match destination.map(|to| self.plan.owner(to)) {
+        let bytes = gate.pool().datagram(arrival.handle);
+        let destination = router::addresses(bytes).map(|(_, to)| self.plan.owner(to));
+        let header = gate.pool().header(arrival.handle);
+        let label = Label::of(models, bytes, &header);
+        let ends = (self.hosts[host], destination.flatten());
+        self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
+        let way = match destination {
             None => None,
             Some(None) => self.ways.nowhere(host),
             Some(Some(node)) => self.ways.there(host, node).or_else(|| self.ways.nowhere(host)),
         };
         match way {
-            Some(way) => self.set_out(Some(arrival.at), way, 0, arrival.handle, gate, port),
+            Some(way) => self.set_out(Some(arrival.at), way, 0, (arrival.handle, label), gate, port),
             None => gate.release(arrival.handle),
         }
     }
@@ -95,7 +144,7 @@ impl Routers {
         due: Option<Timestamp>,
         number: u32,
         from: usize,
-        handle: u32,
+        (handle, label): (u32, Label),
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
@@ -107,7 +156,7 @@ impl Routers {
         let expires = from + usize::from(ttl.max(1));
         let narrow = way.narrow(from, header.len).unwrap_or(usize::MAX);
         let stop = expires.min(narrow).min(way.len());
-        let under_way = UnderWay { way: number, from: from as u16, stop: stop as u16, ttl };
+        let under_way = UnderWay { way: number, from: from as u16, stop: stop as u16, ttl, label };
         if self.under_way.len() <= handle as usize {
             self.under_way.resize(handle as usize + 1, UnderWay::default());
         }
@@ -117,18 +166,26 @@ impl Routers {
             return gate.release(handle);
         };
         let mut packet = gate.packet(handle, EndpointId(way.nodes[stop]));
-        packet.flow = FlowId(packet.flow.0 | LIVE_FLOW);
-        // Ordinary packets are equal to flows that have been given no class, which have the first.
-        packet.class = packet.class.saturating_sub(1);
+        packet.flow = FlowId(label.flow);
+        packet.class = label.class;
         match due {
             Some(due) => port.send_at(due, route, packet),
             None => port.send(route, packet),
         }
     }
 
-    /// A frame has come out of the network.
-    fn handle(&mut self, now: Timestamp, packet: &Packet, handle: u32, gate: &mut Gate, port: &mut Port<'_>) {
-        let UnderWay { way: number, from, stop, ttl } = self.under_way[handle as usize];
+    /// A frame has come out of the network. Returns the node that it is for, if that is a simulated host that meets programs: then the
+    /// frame is the caller's.
+    fn handle(
+        &mut self,
+        now: Timestamp,
+        packet: &Packet,
+        handle: u32,
+        models: &Models,
+        gate: &mut Gate,
+        port: &mut Port<'_>,
+    ) -> Option<u32> {
+        let UnderWay { way: number, from, stop, ttl, label } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
         let way = self.ways.get(number);
         let node = way.nodes[stop];
@@ -144,15 +201,27 @@ impl Routers {
             } else {
                 self.squeeze(now, number, stop, (handle, left), gate, port);
             }
-            return gate.release(handle);
+            gate.release(handle);
+            return None;
         }
-        match self.ports[node as usize] {
-            Some(live) => gate.transmit(now, packet, PortId(live)),
-            None => {
-                self.answer(now, node, handle, gate, port);
-                gate.release(handle);
-            }
+        let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
+        self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn);
+        if let Some(live) = self.ports[node as usize] {
+            gate.transmit(now, packet, PortId(live));
+            return None;
         }
+        if packet.ecn == Ecn::Ce && header.ecn != Ecn::Ce {
+            gate.pool_mut().mark_congestion(handle);
+        }
+        if models.has(node) {
+            return Some(node);
+        }
+        let answer = self.answer(now, node, gate.pool().datagram(handle));
+        gate.release(handle);
+        if let Some(answer) = answer {
+            self.reply(node, &answer, gate, port);
+        }
+        None
     }
 
     /// A router has a packet that does not fit the next link, `stop`: it cuts it up, or says so.
@@ -167,20 +236,21 @@ impl Routers {
     ) {
         let way = self.ways.get(number);
         let (node, mtu) = (way.nodes[stop], way.mtu(stop));
+        let label = self.under_way[handle as usize].label;
         let datagram = gate.pool().datagram(handle);
         if !router::may_fragment(datagram) {
-            return self.complain(now, node, handle, Problem::TooBig(mtu), gate, port);
+            return self.complain(now, node, handle, Problem::TooBig { mtu }, gate, port);
         }
-        let parts = router::fragments(datagram, mtu).unwrap_or_default();
+        let parts = router::fragments(datagram, mtu, 0).unwrap_or_default();
         for mut part in parts {
             router::set_ttl(&mut part, ttl - 1);
             if let Some(handle) = keep(&part, gate.pool_mut()) {
-                self.set_out(None, number, stop, handle, gate, port);
+                self.set_out(None, number, stop, (handle, label), gate, port);
             }
         }
     }
 
-    /// A router or host says to the sender what is wrong with a packet.
+    /// A router says to the sender what is wrong with a packet.
     fn complain(
         &mut self,
         now: Timestamp,
@@ -190,46 +260,77 @@ impl Routers {
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
-        self.id = self.id.wrapping_add(1);
-        let datagram = gate.pool().datagram(handle);
-        let source = router::addresses(datagram).and_then(|(from, _)| self.plan.owner(from));
-        let Some(answer) = icmp::error(&self.speaker(node), datagram, problem, self.id) else { return };
+        if let Some(told) = self.complaint(now, node, gate.pool().datagram(handle), problem) {
+            self.reply(node, &told, gate, port);
+        }
+    }
+
+    /// What a router or host says to the sender of a datagram is wrong with it, if that is not said too often.
+    fn complaint(&mut self, now: Timestamp, node: u32, bytes: &[u8], problem: Problem) -> Option<Vec<u8>> {
+        let (source, _) = router::addresses(bytes)?;
+        let (v4, v6) = self.plan.of(node as usize);
+        let id = self.next_id();
+        let told = icmp::error(if source.is_ipv4() { v4.into() } else { v6.into() }, bytes, problem, id)?;
         // Linux does not count what path MTU discovery lives on.
-        let counted = !matches!(problem, Problem::TooBig(_));
-        if let Some(source) = source
-            && (!counted || self.limiter.allow(now, node, source))
-        {
-            self.reply(node, &answer, gate, port);
+        let counted = !matches!(problem, Problem::TooBig { .. });
+        let source = self.plan.owner(source)?;
+        (!counted || self.limiter.allow(now, node, source)).then_some(told)
+    }
+
+    /// What a router, or a simulated host that has nothing to do with programs, answers to a datagram for it.
+    fn answer(&mut self, now: Timestamp, node: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+        let datagram = ip::parse(bytes).ok()?;
+        if datagram.fragment.is_some() {
+            let whole = self.fragments.entry(node).or_default().add(now, bytes)?;
+            return self.answer(now, node, &whole);
+        }
+        match datagram.header.protocol {
+            ICMP | ICMPV6 => icmp::echo_reply(&datagram, self.next_id()),
+            TCP => translate::refuse(&datagram),
+            UDP => self.complaint(now, node, bytes, Problem::PortUnreachable),
+            _ => self.complaint(now, node, bytes, Problem::ProtocolUnreachable),
         }
     }
 
-    /// A packet is for a router or a simulated host.
-    fn answer(&mut self, now: Timestamp, node: u32, handle: u32, gate: &mut Gate, port: &mut Port<'_>) {
-        self.id = self.id.wrapping_add(1);
-        let datagram = gate.pool().datagram(handle);
-        let Some(inner) = router::payload(datagram) else { return };
-        // Nothing is put together here: what comes in fragments finds nobody.
-        if inner.fragment {
-            return;
-        }
-        let answer = match inner.protocol {
-            icmp::ICMP | icmp::ICMPV6 => icmp::echo_reply(&self.speaker(node), datagram, self.id),
-            icmp::TCP => icmp::reset(datagram, self.id),
-            icmp::UDP => return self.complain(now, node, handle, Problem::PortUnreachable, gate, port),
-            _ => return self.complain(now, node, handle, Problem::ProtocolUnreachable, gate, port),
-        };
-        if let Some(answer) = answer {
-            self.reply(node, &answer, gate, port);
-        }
-    }
-
-    /// Sends what a node has made to the live host that it is for.
+    /// Sends what a node has made to the live host that it is for, in pieces if it is larger than the first link takes.
     fn reply(&mut self, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
         let to = router::addresses(bytes).and_then(|(_, to)| self.plan.owner(to));
         let host = to.and_then(|to| self.ports[to as usize]);
         let Some(way) = host.and_then(|host| self.ways.back(node, host as usize)) else { return };
-        if let Some(handle) = keep(bytes, gate.pool_mut()) {
-            self.set_out(None, way, 0, handle, gate, port);
+        let room = self.ways.get(way).mtu(0).min(gate.pool().largest() as u32);
+        if bytes.len() <= room as usize {
+            return self.launch(way, bytes, None, gate, port);
+        }
+        let id = self.next_id();
+        for part in router::fragments(bytes, room, id.into()).unwrap_or_default() {
+            self.launch(way, &part, None, gate, port);
+        }
+    }
+
+    /// Sends bytes made here over a way. `label` is whose they are, if they are a flow's.
+    fn launch(
+        &mut self,
+        way: u32,
+        bytes: &[u8],
+        label: Option<(FlowId, u8)>,
+        gate: &mut Gate,
+        port: &mut Port<'_>,
+    ) {
+        let Some(handle) = keep(bytes, gate.pool_mut()) else { return };
+        let header = gate.pool().header(handle);
+        let label = match label {
+            Some((flow, class)) => Label { flow: flow.0, class },
+            None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
+        };
+        self.set_out(None, way, 0, (handle, label), gate, port);
+    }
+
+    /// A simulated host that meets programs sends a datagram.
+    fn send(&mut self, models: &Models, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
+        let to = router::addresses(bytes).and_then(|(_, to)| self.plan.owner(to));
+        let host = to.and_then(|to| self.ports[to as usize]);
+        if let Some(way) = host.and_then(|host| self.ways.back(node, host as usize)) {
+            self.launch(way, bytes, models.owner(bytes), gate, port);
         }
     }
 
@@ -249,21 +350,62 @@ fn keep(bytes: &[u8], pool: &mut Pool) -> Option<u32> {
     pool.insert(bytes, header)
 }
 
+impl LiveWorld {
+    /// Lets simulated hosts that meet programs do what their flows want.
+    fn settle(&mut self, now: Timestamp, gate: &mut Gate, port: &mut Port<'_>) {
+        let LiveWorld { hosts, models, routers } = self;
+        models.settle(now, hosts, port, &mut |models, node, bytes, port| {
+            routers.send(models, node, bytes, gate, port);
+        });
+    }
+}
+
+impl Measured for LiveWorld {
+    fn hosts(&mut self) -> &mut World {
+        &mut self.hosts
+    }
+    fn before_reading(&mut self) {
+        let traffic = &self.routers.traffic;
+        self.models.report(&mut self.hosts, |flow| traffic.sent(flow.0));
+    }
+    fn end_warmup(&mut self, now: Timestamp) {
+        self.models.end_warmup();
+        self.routers.traffic.end_warmup(now);
+    }
+    fn samples(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
+        self.routers.traffic.sample(now, span)
+    }
+}
+
 impl EmulatorWorld for LiveWorld {
     #[inline]
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
-        self.routers.arrive(arrival, gate, port);
+        self.routers.arrive(arrival, &self.models, gate, port);
     }
     #[inline]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>) {
-        match packet.body {
-            Body::Frame(Frame { handle }) => self.routers.handle(now, packet, handle, gate, port),
-            _ => self.hosts.handle_packet(now, packet, port),
+        let Body::Frame(Frame { handle }) = packet.body else {
+            self.hosts.handle_packet(now, packet, port);
+            return;
+        };
+        if let Some(node) = self.routers.handle(now, packet, handle, &self.models, gate, port) {
+            let bytes = gate.pool().datagram(handle);
+            self.models.handle_datagram(now, node, bytes, &mut self.hosts, port);
+            gate.release(handle);
+            self.settle(now, gate, port);
         }
     }
     #[inline]
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, _: &mut Gate, port: &mut Port<'_>) {
-        self.hosts.handle_timeout(now, endpoint, port);
+    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>) {
+        if !self.models.handle_timeout(now, endpoint) {
+            self.hosts.handle_timeout(now, endpoint, port);
+        }
+        self.settle(now, gate, port);
+    }
+    fn handle_loss(&mut self, handle: u32) {
+        if let Some(under_way) = self.routers.under_way.get(handle as usize) {
+            self.routers.traffic.on_lost(under_way.label.flow);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The headers of IPv4 (RFC 791) and IPv6 (RFC 8200), and the Internet checksum (RFC 1071).
+//! The headers of IPv4 (RFC 791) and IPv6 (RFC 8200): made, and read in full where a datagram is for somebody here. What is only
+//! carried is read by [`crate::datagram`].
 //!
 //! The bytes may be anything: [`parse`] looks at no more than it has checked to be there and never panics.
 
@@ -6,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_core::Ecn;
 
-use super::WireError;
+use crate::checksum::{fold, sum};
+use crate::wire::WireError;
 
 /// IP protocol number of ICMP for IPv4.
 pub const ICMP: u8 = 1;
@@ -23,6 +25,8 @@ pub const HOP_LIMIT: u8 = 64;
 pub const IPV6_HEADER: usize = 40;
 /// Bytes of an IPv4 header without options.
 pub const IPV4_HEADER: usize = 20;
+/// Next header of a fragment header (RFC 8200 section 4.5).
+pub(crate) const FRAGMENT: u8 = 44;
 /// Extension headers that are gone past, at the most.
 const MAX_EXTENSIONS: usize = 8;
 
@@ -43,6 +47,8 @@ pub struct IpHeader {
     pub ttl: u8,
     /// Identification of an IPv4 datagram; means nothing where it may not be fragmented (RFC 6864). Zero for IPv6.
     pub identification: u16,
+    /// Whether routers may not cut it up, as a path MTU is discovered with (RFC 1191). They never do with IPv6.
+    pub dont_fragment: bool,
 }
 
 impl IpHeader {
@@ -56,6 +62,7 @@ impl IpHeader {
             dscp: 0,
             ttl: HOP_LIMIT,
             identification: 0,
+            dont_fragment: true,
         }
     }
 
@@ -69,8 +76,7 @@ impl IpHeader {
         false
     }
 
-    /// Appends the header of a datagram with `payload_len` bytes of payload. An IPv4 datagram says that it may not be
-    /// fragmented, as a path MTU is discovered with (RFC 1191).
+    /// Appends the header of a datagram with `payload_len` bytes of payload.
     ///
     /// # Errors
     /// If the addresses are of two families, or the datagram is too long.
@@ -89,7 +95,7 @@ impl IpHeader {
                     total[1],
                     id[0],
                     id[1],
-                    0x40,
+                    if self.dont_fragment { 0x40 } else { 0 },
                     0,
                     self.ttl,
                     self.protocol,
@@ -117,7 +123,7 @@ impl IpHeader {
 
     /// The sum of the pseudo-header of TCP, UDP and ICMPv6 (RFC 9293 section 3.1, RFC 8200 section 8.1) with a transport
     /// header and payload of `len` bytes.
-    pub(super) fn pseudo_sum(&self, len: usize) -> u64 {
+    pub(crate) fn pseudo_sum(&self, len: usize) -> u64 {
         let addresses = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 sum(&source.octets()) + sum(&destination.octets())
@@ -131,6 +137,17 @@ impl IpHeader {
     }
 }
 
+/// Where a fragment belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Offset of its first byte in what is fragmented.
+    pub offset: usize,
+    /// Whether others follow.
+    pub more: bool,
+    /// What the fragments of one datagram have in common.
+    pub identification: u32,
+}
+
 /// A datagram: its header and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpDatagram<'a> {
@@ -138,8 +155,8 @@ pub struct IpDatagram<'a> {
     pub header: IpHeader,
     /// What it carries, behind options and extension headers and without padding.
     pub payload: &'a [u8],
-    /// Whether it is a fragment of a larger one.
-    pub fragment: bool,
+    /// Which part of a larger one it is, if it is a fragment.
+    pub fragment: Option<Fragment>,
     /// The datagram from the header on, without padding.
     pub bytes: &'a [u8],
 }
@@ -157,7 +174,9 @@ pub fn parse(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
     }
 }
 
-fn ecn(class: u8) -> Ecn {
+/// The ECN field of a traffic class (RFC 3168 section 5).
+#[inline]
+pub(crate) fn ecn(class: u8) -> Ecn {
     match class & 3 {
         1 => Ecn::Ect1,
         2 => Ecn::Ect0,
@@ -179,6 +198,8 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
         return Err(WireError::Checksum("IPv4"));
     }
     let octets = |at: usize| [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
+    let identification = u16::from_be_bytes([fixed[4], fixed[5]]);
+    let word = u16::from_be_bytes([fixed[6], fixed[7]]);
     Ok(IpDatagram {
         header: IpHeader {
             source: Ipv4Addr::from(octets(12)).into(),
@@ -187,11 +208,16 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
             ecn: ecn(fixed[1]),
             dscp: fixed[1] >> 2,
             ttl: fixed[8],
-            identification: u16::from_be_bytes([fixed[4], fixed[5]]),
+            identification,
+            dont_fragment: word & 0x4000 != 0,
         },
         payload,
         // More fragments, or not the first.
-        fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+        fragment: (word & 0x3fff != 0).then(|| Fragment {
+            offset: usize::from(word & 0x1fff) * 8,
+            more: word & 0x2000 != 0,
+            identification: identification.into(),
+        }),
         bytes,
     })
 }
@@ -206,58 +232,101 @@ fn parse_ipv6(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
         octets.copy_from_slice(&fixed[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    let (mut protocol, mut payload, mut fragment) = (fixed[6], &bytes[IPV6_HEADER..], false);
-    for _ in 0..MAX_EXTENSIONS {
-        let len = match protocol {
-            // Hop-by-hop options, routing, destination options (RFC 8200 sections 4.3, 4.4, 4.6).
-            0 | 43 | 60 => (usize::from(*payload.get(1).ok_or(WireError::Short)?) + 1) * 8,
-            // A fragment header; one that says "all of it" is none (RFC 6946).
-            44 => {
-                let [_, _, high, low, ..] = payload else { return Err(WireError::Short) };
-                fragment |= u16::from_be_bytes([*high, *low]) & 0xfff9 != 0;
-                8
-            }
-            _ => break,
-        };
-        protocol = payload[0];
-        payload = payload.get(len..).ok_or(WireError::Short)?;
-    }
+    let inner = inner_ipv6(bytes).ok_or(WireError::Short)?;
     Ok(IpDatagram {
         header: IpHeader {
             source: address(8),
             destination: address(24),
-            protocol,
+            protocol: inner.protocol,
             ecn: ecn(class),
             dscp: class >> 2,
             ttl: fixed[7],
             identification: 0,
+            dont_fragment: true,
         },
-        payload,
-        fragment,
+        payload: &bytes[inner.at..],
+        fragment: inner.fragment,
         bytes,
     })
 }
 
-/// The sum of 16-bit words, not yet folded. To be added to others, bytes must be even in number.
-pub(super) fn sum(bytes: &[u8]) -> u64 {
-    // Words of 32 bits: a sum of those folds to the same 16 bits (RFC 1071 section 2, parallel summation).
-    let mut words = bytes.chunks_exact(4);
-    let mut sum: u64 =
-        words.by_ref().map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]))).sum();
-    let mut pairs = words.remainder().chunks_exact(2);
-    sum += pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>();
-    if let [last] = pairs.remainder() {
-        sum += u64::from(*last) << 8;
-    }
-    sum
+/// What is behind the extension headers of an IPv6 datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inner {
+    /// Protocol (IANA's number).
+    pub(crate) protocol: u8,
+    /// Offset of its first byte.
+    pub(crate) at: usize,
+    /// Which part it is, if it is a fragment. What follows a fragment header is not looked at.
+    pub(crate) fragment: Option<Fragment>,
+    /// Offset of the byte that says that a fragment header follows.
+    pub(crate) fragment_named_at: usize,
 }
 
-/// The complement of a sum folded to 16 bits: zero if the bytes summed hold their own right checksum.
-pub(super) fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
+/// Goes past the extension headers of a datagram (RFC 8200 section 4), a few at the most. None if they are cut short.
+#[inline]
+pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
+    let mut inner =
+        Inner { protocol: *datagram.get(6)?, at: IPV6_HEADER, fragment: None, fragment_named_at: 6 };
+    for _ in 0..MAX_EXTENSIONS {
+        let rest = datagram.get(inner.at..)?;
+        match inner.protocol {
+            // Hop-by-hop options, routing, destination options (RFC 8200 sections 4.3, 4.4, 4.6).
+            0 | 43 | 60 => {
+                let [next, words, ..] = rest else { return None };
+                inner.protocol = *next;
+                inner.fragment_named_at = inner.at;
+                inner.at += (usize::from(*words) + 1) * 8;
+            }
+            FRAGMENT => {
+                let [next, _, high, low, a, b, c, d, ..] = rest else { return None };
+                let word = u16::from_be_bytes([*high, *low]);
+                inner.protocol = *next;
+                inner.at += 8;
+                // One that says "all of it" is none (RFC 6946).
+                if word & 0xfff9 != 0 {
+                    inner.fragment = Some(Fragment {
+                        offset: usize::from(word & 0xfff8),
+                        more: word & 1 != 0,
+                        identification: u32::from_be_bytes([*a, *b, *c, *d]),
+                    });
+                    break;
+                }
+            }
+            _ => break,
+        }
     }
-    !(sum as u16)
+    (inner.at <= datagram.len()).then_some(inner)
+}
+
+/// The first bytes of a datagram, as ICMP errors quote them: who sent it to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted<'a> {
+    /// Who sent it.
+    pub source: IpAddr,
+    /// Who it was for.
+    pub destination: IpAddr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// The beginning of the payload, of the first fragment if it was one.
+    pub payload: &'a [u8],
+}
+
+/// Reads the first bytes of a datagram, however few of its payload there are. None if they do not tell whose it was.
+pub fn quoted(bytes: &[u8]) -> Option<Quoted<'_>> {
+    let (source, destination) = crate::router::addresses(bytes)?;
+    let (protocol, at, later) = match source {
+        IpAddr::V4(_) => {
+            let word = u16::from_be_bytes([bytes[6], bytes[7]]);
+            (bytes[9], usize::from(bytes[0] & 0xf) * 4, word & 0x1fff != 0)
+        }
+        IpAddr::V6(_) => {
+            let inner = inner_ipv6(bytes)?;
+            (inner.protocol, inner.at, inner.fragment.is_some_and(|fragment| fragment.offset > 0))
+        }
+    };
+    let payload = bytes.get(at..).filter(|_| at >= IPV4_HEADER && !later)?;
+    Some(Quoted { source, destination, protocol, payload })
 }
 
 #[cfg(test)]
@@ -265,7 +334,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) fn addresses(v6: bool) -> (IpAddr, IpAddr) {
+    fn addresses(v6: bool) -> (IpAddr, IpAddr) {
         if v6 {
             ("2001:db8::1".parse().unwrap(), "2001:db8::2:3".parse().unwrap())
         } else {
@@ -283,17 +352,18 @@ mod tests {
     proptest! {
         #[test]
         fn headers_survive_the_round_trip(
-            v6: bool, protocol in 61u8.., ecn in 0u8..4, dscp in 0u8..64, ttl: u8, id: u16,
+            v6: bool, protocol in 61u8.., ecn in 0u8..4, dscp in 0u8..64, ttl: u8, id: u16, df: bool,
             payload in prop::collection::vec(any::<u8>(), 0..100), padding in 0usize..50,
         ) {
             let (source, destination) = addresses(v6);
-            let identification = if v6 { 0 } else { id };
-            let header = IpHeader { source, destination, protocol, ecn: super::ecn(ecn), dscp, ttl, identification };
+            let (identification, dont_fragment) = if v6 { (0, true) } else { (id, df) };
+            let header =
+                IpHeader { source, destination, protocol, ecn: super::ecn(ecn), dscp, ttl, identification, dont_fragment };
             let mut bytes = written(&header, &payload);
             let len = bytes.len();
             bytes.resize(len + padding, 0xaa);
             let read = parse(&bytes).unwrap();
-            prop_assert_eq!(read, IpDatagram { header, payload: &payload, fragment: false, bytes: &bytes[..len] });
+            prop_assert_eq!(read, IpDatagram { header, payload: &payload, fragment: None, bytes: &bytes[..len] });
             prop_assert!(parse(&bytes[..len - 1]).is_err());
         }
 
@@ -315,23 +385,17 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_rfc_1071() {
-        // The RFC's own example, section 3.
-        assert_eq!(!fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        assert_eq!(!fold(sum(&[0x01, 0x02, 0x03])), 0x0402);
-    }
-
-    #[test]
     fn extension_headers_are_gone_past_and_fragments_are_told() {
         let (source, destination) = addresses(true);
         let with = |payload: &[u8], next: u8| written(&IpHeader::new(source, destination, next), payload);
         let bytes = with(&[TCP, 0, 1, 4, 0, 0, 0, 0, 9, 9], 60);
         let read = parse(&bytes).unwrap();
-        assert_eq!((read.header.protocol, read.payload, read.fragment), (TCP, &[9, 9][..], false));
+        assert_eq!((read.header.protocol, read.payload, read.fragment), (TCP, &[9, 9][..], None));
         let bytes = with(&[UDP, 0, 0, 1, 0, 0, 0, 7, 9], 44);
-        assert!(parse(&bytes).unwrap().fragment);
+        let first = Fragment { offset: 0, more: true, identification: 7 };
+        assert_eq!(parse(&bytes).unwrap().fragment, Some(first));
         let bytes = with(&[UDP, 0, 0, 0, 0, 0, 0, 7, 9], 44);
-        assert!(!parse(&bytes).unwrap().fragment);
+        assert_eq!(parse(&bytes).unwrap().fragment, None);
         assert_eq!(parse(&with(&[TCP, 9, 1, 4], 0)), Err(WireError::Short));
     }
 

@@ -1,0 +1,94 @@
+//! `warpline calibrate`: how fast and how exact emulation is on this machine.
+
+use std::env;
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_lab::calibrate::{CalibrateError, Options, calibrate, report, tables};
+use warpline_lab::run::prepare;
+use warpline_live::calibrate::bed::BedError;
+
+use crate::bar::Steps;
+use crate::failure::{Code, Failure};
+use crate::interrupt;
+use crate::output::{self, headed};
+
+const EXAMPLES: &str = "\
+Real packets between two network namespaces, one the source and one the sink,
+over an emulated link: round trips over delays of 0 to 300 ms, what comes through
+rates of 1 to 1000 Mbit/s with a full queue, how much is lost at 0.1 to 10 %, how
+many packets a second and how much TCP go through, and how many simulated links a
+live stream bears beside it. Instants are the kernel's. Beside the tables stand
+the figures of the simulator that first did this.
+
+Root, or an ordinary user who may make user namespaces (warpline doctor tells).
+Leave the machine alone meanwhile; what other work may have changed is said first.
+
+Examples:
+  warpline calibrate
+  warpline calibrate --quick --no-report
+  warpline calibrate --json > calibration.json
+
+`make bench-live` puts other emulators beside it.";
+
+/// Measure how fast and how exact emulation is on this machine
+///
+/// Takes some five minutes, with --quick one. Prints tables, and writes a report with the curve of keeping pace.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Less of everything: an impression
+    #[arg(long)]
+    quick: bool,
+
+    /// Also measure what is carried without an emulated network: by packet sockets, TUN and veth alone
+    #[arg(long)]
+    floors: bool,
+
+    /// File for the report
+    #[arg(short, long, value_name = "FILE", default_value = "calibration.html", value_hint = ValueHint::FilePath)]
+    out: PathBuf,
+
+    /// Write no report
+    #[arg(long)]
+    no_report: bool,
+
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    // Before anything else: threads cannot be taken into a user namespace.
+    prepare().map_err(Failure::run)?;
+    let program =
+        env::current_exe().map_err(|error| Failure::run(format!("cannot find this program: {error}")))?;
+    interrupt::listen_to_discard()?;
+    if cfg!(debug_assertions) {
+        output::note("this is a build with debug assertions; its figures are not those of a release build");
+    }
+    let steps = Steps::new(args.json);
+    let options = Options { program: &program, quick: args.quick, floors: args.floors };
+    let calibrated = calibrate(&options, interrupt::flag(), &mut |share, what| steps.update(share, what));
+    steps.clear();
+    let calibration = match calibrated {
+        Ok(calibration) => calibration,
+        Err(CalibrateError::Stopped | CalibrateError::Measure(BedError::Stopped)) => {
+            return Ok(Code::Interrupted);
+        }
+        Err(error) => return Err(Failure::run(error)),
+    };
+    if !args.no_report {
+        report::write(&calibration, &args.out).map_err(Failure::output)?;
+    }
+    if args.json {
+        output::print(&format!("{:#}\n", json!(calibration)))?;
+    } else {
+        output::print(&headed(&tables::render(&calibration)))?;
+        if !args.no_report {
+            output::print(&format!("\nReport: {}\n", args.out.display()))?;
+        }
+    }
+    Ok(Code::Success)
+}

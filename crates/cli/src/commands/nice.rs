@@ -1,0 +1,365 @@
+//! `warpline nice`: a command whose TCP connections yield to everybody's.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::ExitStatusExt;
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_live::bpf::{self, Parameters, control, sockets};
+use warpline_live::nice::means::Way;
+use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
+
+use crate::failure::{Code, Failure};
+use crate::output::{self, counted, short};
+
+const EXAMPLES: &str = "\
+TCP Nice takes the bandwidth that others leave and gets out of their way within
+a round trip: for backups, mirrors, uploads, prefetching. Each connection
+watches its own delay, and halves when the queue in front of it grows, down to
+two packets every 96 round trips.
+
+Every TCP socket that the command and its children open yields, whatever they are;
+nothing about them changes. What they send does, and with --receive also what they
+download, from servers that know nothing of it. UDP (QUIC, HTTP/3) does not.
+
+It takes root's privileges and Linux 6.4 or later with BTF, as distributions have it
+(warpline doctor tells). The command then runs as root too; give it to a user again
+with sudo -u or runuser. Where TCP Nice cannot be had but the kernel has tcp-lp, that
+is used, and told; with --strict it is refused.
+
+Examples:
+  sudo warpline nice -- rsync -a photos/ backup:/photos
+  sudo warpline nice --receive -- curl -O https://example.org/image.iso
+  sudo warpline nice -- runuser -u ann -- rclone sync ~ann remote:
+  Keep it in the kernel, so that any user and any program can choose it:
+    sudo warpline nice load
+    iperf3 -c server -C nice
+  What yields now:
+    sudo warpline nice status
+
+Exit code: the command's; 128 and the signal's number if a signal ended it.";
+
+/// Run a command whose TCP connections get out of everybody's way, or put TCP Nice into the kernel
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Also hold back what the command receives, by the window that it advertises
+    #[arg(long)]
+    receive: bool,
+    /// Refuse lesser means where TCP Nice cannot be had
+    #[arg(long)]
+    strict: bool,
+    /// Show nothing while the command runs
+    #[arg(short, long)]
+    quiet: bool,
+    /// Say at the end what the connections did
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    parameters: ParameterArgs,
+    /// The command and its arguments, after --
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// What is to be done without a command.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Put TCP Nice into the kernel until it is unloaded, for any user and program; or change its parameters
+    Load {
+        #[command(flatten)]
+        parameters: ParameterArgs,
+    },
+    /// Take it out again; connections that have it keep it
+    Unload,
+    /// Say whether it is in the kernel, and which connections it governs
+    Status {
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The algorithm's parameters.
+#[derive(Debug, clap::Args)]
+struct ParameterArgs {
+    /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
+    #[arg(long, value_name = "PART")]
+    threshold: Option<f64>,
+    /// Part of a round's packets that must be late for the window to halve [default: 0.5]
+    #[arg(long, value_name = "PART")]
+    fraction: Option<f64>,
+    /// Smallest window in segments [default: 1/48]
+    #[arg(long, value_name = "SEGMENTS")]
+    floor: Option<f64>,
+}
+
+impl ParameterArgs {
+    /// The parameters, if any was given.
+    fn given(&self) -> Option<Parameters> {
+        if self.threshold.is_none() && self.fraction.is_none() && self.floor.is_none() {
+            return None;
+        }
+        let default = Parameters::default();
+        Some(Parameters {
+            threshold: self.threshold.unwrap_or(default.threshold),
+            fraction: self.fraction.unwrap_or(default.fraction),
+            floor: self.floor.unwrap_or(default.floor),
+            ..default
+        })
+    }
+}
+
+pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+    match args.action {
+        Some(Action::Load { parameters }) => load(&parameters),
+        Some(Action::Unload) => unload(),
+        Some(Action::Status { json }) => status(json),
+        None if args.command.is_empty() => Err(Failure::usage(
+            "say what to run, as in warpline nice -- rsync ..., or one of load, unload, status",
+        )),
+        None => command(args),
+    }
+}
+
+fn load(parameters: &ParameterArgs) -> Result<Code, Failure> {
+    let given = parameters.given();
+    let before = control::load(given.as_ref()).map_err(failure)?;
+    let text = match (before, given) {
+        (false, _) => {
+            "TCP Nice is in the kernel. Any program may choose it: setsockopt(TCP_CONGESTION, \"nice\").\n"
+        }
+        (true, None) => "TCP Nice was in the kernel already, and stays.\n",
+        (true, Some(_)) => {
+            "TCP Nice was in the kernel already; its parameters are changed, for all connections.\n"
+        }
+    };
+    output::print(text)?;
+    Ok(Code::Success)
+}
+
+fn unload() -> Result<Code, Failure> {
+    let there = control::unload().map_err(failure)?;
+    output::print(match (there, control::status()) {
+        (_, Some(_)) => "TCP Nice stays in the kernel as long as commands use it (warpline nice status).\n",
+        (true, None) => {
+            "TCP Nice is no longer in the kernel. Connections that have it keep it until they end.\n"
+        }
+        (false, None) => "TCP Nice was not in the kernel.\n",
+    })?;
+    Ok(Code::Success)
+}
+
+fn status(as_json: bool) -> Result<Code, Failure> {
+    if !bpf::is_built() {
+        return Err(failure(bpf::BpfError::NotBuilt));
+    }
+    let loaded = control::status();
+    let list = sockets::all().map_err(failure)?;
+    if as_json {
+        output::print(&format!("{:#}\n", json!({ "loaded": loaded, "connections": list })))?;
+        return Ok(Code::Success);
+    }
+    let mut text = match loaded {
+        None => "TCP Nice is not in the kernel.\n".to_owned(),
+        Some(loaded) => {
+            let mut text = "TCP Nice is in the kernel, ".to_owned();
+            text += if loaded.stays { "until it is unloaded" } else { "while commands use it" };
+            if let Some(p) = loaded.parameters {
+                let _ = write!(
+                    text,
+                    "; threshold {:.3}, fraction {:.3}, floor {:.4} segments",
+                    p.threshold, p.fraction, p.floor
+                );
+            }
+            text + ".\n"
+        }
+    };
+    if list.is_empty() {
+        text += "No connection in this network namespace is governed by it.\n";
+    } else {
+        text += &format!(
+            "\n{:<22} {:<22} {:<9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}\n",
+            "local", "remote", "yields", "window", "RTT ms", "base ms", "max ms", "bytes", "yielded"
+        );
+        for socket in &list {
+            text += &row(socket);
+        }
+    }
+    output::print(&text)?;
+    Ok(Code::Success)
+}
+
+fn row(socket: &Socket) -> String {
+    let (direction, window, bytes) = match socket.direction {
+        Direction::Sends => ("sending", socket.window, socket.bytes_acked),
+        Direction::Receives => ("receiving", socket.receive_window, socket.bytes_received),
+        Direction::Both if socket.bytes_received > socket.bytes_acked => {
+            ("both", socket.receive_window, socket.bytes_received)
+        }
+        Direction::Both => ("both", socket.window, socket.bytes_acked),
+    };
+    format!(
+        "{:<22} {:<22} {:<9} {:>8.2} {:>9.2} {:>9.2} {:>9.2} {:>9} {:>6.0} %\n",
+        socket.local.to_string(),
+        socket.remote.to_string(),
+        direction,
+        window,
+        socket.srtt_ms,
+        socket.base_rtt_ms,
+        socket.max_rtt_ms,
+        short(bytes as f64),
+        percent(socket.yielded_s / socket.age_s.max(1e-9)),
+    )
+}
+
+fn percent(part: f64) -> f64 {
+    part.clamp(0.0, 1.0) * 100.0
+}
+
+fn command(args: Args) -> Result<Code, Failure> {
+    let config = NiceConfig {
+        command: args.command,
+        parameters: args.parameters.given(),
+        receive: args.receive,
+        strict: args.strict,
+    };
+    let mut line = Line { shown: !args.quiet && io::stderr().is_terminal(), width: 0 };
+    let began = |way: &Way| {
+        if !matches!(way, Way::Nice { .. }) {
+            output::note(&way.to_string());
+        }
+    };
+    let outcome = run(&config, began, |reading| line.show(reading)).map_err(nice_failure)?;
+    line.clear();
+    report(&outcome, args.verbose);
+    let code = match (outcome.status.code(), outcome.status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
+        (None, None) => 1,
+    };
+    Ok(Code::Command(code))
+}
+
+/// The live line on stderr. The command's own output may come between: the line is taken back before it is written anew.
+#[derive(Debug)]
+struct Line {
+    shown: bool,
+    width: usize,
+}
+
+impl Line {
+    fn show(&mut self, reading: &Reading) {
+        if !self.shown || (reading.connections == 0 && self.width == 0) {
+            return;
+        }
+        let text = describe(reading);
+        let mut stderr = io::stderr().lock();
+        let _ = write!(stderr, "\r\x1b[K{text}");
+        let _ = stderr.flush();
+        self.width = text.len();
+    }
+
+    fn clear(&mut self) {
+        if self.width > 0 {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+            self.width = 0;
+        }
+    }
+}
+
+fn describe(reading: &Reading) -> String {
+    let mut text = "nice:".to_owned();
+    if reading.sent_rate >= reading.received_rate {
+        let _ = write!(text, " sending {}bit/s", short(reading.sent_rate));
+    } else {
+        let _ = write!(text, " receiving {}bit/s", short(reading.received_rate));
+    }
+    let _ = write!(
+        text,
+        ", {}, window {:.1} segments, stood back {:.0} % of the time",
+        counted(reading.connections, "connection"),
+        reading.window,
+        percent(reading.yielded),
+    );
+    text
+}
+
+/// What is to be told at the end: what went wrong, or, when asked, everything.
+fn report(outcome: &NiceOutcome, verbose: bool) {
+    if let Some(counts) = outcome.counts {
+        if counts.refused > 0 {
+            output::note(&format!(
+                "{} could not be put in the background",
+                counted(counts.refused as usize, "socket")
+            ));
+        }
+        if counts.unstamped > 0 {
+            output::note(&format!(
+                "{} received without yielding: TCP timestamps are off, here or at the other end",
+                counted(counts.unstamped as usize, "connection")
+            ));
+        }
+    }
+    if !verbose {
+        return;
+    }
+    let mut text = outcome.way.to_string();
+    if let Some(reading) = outcome.reading {
+        let _ = write!(
+            text,
+            "; {}B sent and {}B received as far as seen, stood back {:.0} % of the time",
+            short(reading.sent_bytes as f64),
+            short(reading.received_bytes as f64),
+            percent(reading.yielded)
+        );
+    }
+    output::note(&text);
+}
+
+fn failure(error: bpf::BpfError) -> Failure {
+    match error {
+        bpf::BpfError::Parameter { .. } => Failure::usage(error),
+        _ => Failure::run(error),
+    }
+}
+
+/// An error with the exit code that fits it: those of a shell for a command that cannot be started.
+fn nice_failure(error: NiceError) -> Failure {
+    match &error {
+        NiceError::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Failure::command(127, &error)
+        }
+        NiceError::Command { .. } => Failure::command(126, &error),
+        NiceError::Bpf(bpf::BpfError::Parameter { .. }) => Failure::usage(error),
+        _ => Failure::run(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_the_connections_do() {
+        let reading = Reading {
+            connections: 3,
+            sent_rate: 12.34e6,
+            received_rate: 1e3,
+            sent_bytes: 1,
+            received_bytes: 1,
+            window: 14.25,
+            yielded: 0.234,
+        };
+        assert_eq!(
+            describe(&reading),
+            "nice: sending 12.3 Mbit/s, 3 connections, window 14.2 segments, stood back 23 % of the time"
+        );
+        let other = Reading { connections: 1, received_rate: 2e9, ..reading };
+        assert!(describe(&other).starts_with("nice: receiving 2.00 Gbit/s, 1 connection, "));
+    }
+}

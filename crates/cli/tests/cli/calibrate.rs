@@ -1,0 +1,75 @@
+//! `warpline calibrate`: the shape of what it says. Skipped, with the reason, where namespaces may not be made.
+
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::live::turn;
+use crate::support::{Answer, Desk};
+
+#[test]
+fn a_quick_calibration_has_every_part() {
+    let Some(_turn) = turn(&[]) else { return };
+    let desk = Desk::new();
+    let answer = desk.warpline(&["calibrate", "--quick", "--json", "--out", "page.html"]).fine();
+    let said: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let rows = |pointer: &str| {
+        said.pointer(pointer).and_then(Value::as_array).unwrap_or_else(|| panic!("{pointer}: {said}"))
+    };
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {value}"));
+    // The delay is there, whatever the machine adds; never less.
+    for row in rows("/accuracy/delay") {
+        let set = 2.0 * number(&row["delay_ms"]);
+        assert!(number(&row["rtt_ms"]["min"]) >= set, "{row}");
+        assert!(number(&row["rtt_ms"]["count"]) >= 12.0, "{row}");
+    }
+    // Rates come out as they were set, to a part in a hundred on any machine.
+    for row in rows("/accuracy/rate") {
+        assert!(number(&row["error"]).abs() < 0.01, "{row}");
+    }
+    // What is lost beyond the emulated loss is told apart.
+    for row in rows("/accuracy/loss") {
+        let (sent, lost) = (number(&row["sent"]), number(&row["lost"]) - number(&row["lost_outside"]));
+        let probability = number(&row["probability"]);
+        let deviation = (sent * probability * (1.0 - probability)).sqrt();
+        assert!(sent > 1000.0 && (lost - sent * probability).abs() < 6.0 * deviation, "{row}");
+    }
+    for part in ["rtt_ms", "one_way_pps", "flooded_pps", "round_trips_ps", "stream_bps"] {
+        assert!(number(&said["capacity"][part]["median"]) > 0.0, "{part}: {said}");
+    }
+    for curve in ["/keep_pace/cbr", "/keep_pace/tcp"] {
+        let points = rows(curve);
+        assert!(number(&points[0]["links"]) > 0.0 && points[0]["kept_pace"].is_boolean(), "{said}");
+    }
+    assert!(
+        said["doubts"].as_array().unwrap().iter().any(|doubt| doubt.as_str().unwrap().contains("quickly"))
+    );
+    let page = std::fs::read_to_string(desk.path().join("page.html")).unwrap();
+    assert!(page.contains("by simulated links beside it"));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "another process is waited for")]
+fn one_that_is_stopped_writes_nothing_and_leaves_nothing() {
+    let Some(_turn) = turn(&[]) else { return };
+    let desk = Desk::new();
+    let mut command = desk.program(&["calibrate"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    let asked = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(asked.success());
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(130), ""), "{answer:?}");
+    assert_eq!(desk.names("."), ["small.toml"]);
+    let left = desk.warpline(&["clean"]).fine().stdout;
+    assert!(!left.contains("calibrate"), "{left}");
+}
+
+#[test]
+fn load_that_nobody_understands_is_refused() {
+    let answer = Desk::new().warpline(&["load", "what"]);
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert!(answer.stderr.contains("these words make no load: what"), "{answer:?}");
+}

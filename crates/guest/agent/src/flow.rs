@@ -1,0 +1,310 @@
+//! Built-in traffic. Each end of a flow is a thread that stays inside the kernel as long as it can: a long write that returns
+//! when they are on their way, a read that throws away what it gets (`MSG_TRUNC`) and returns at the connection's end. An entry into
+//! user mode costs a guest more than a packet does.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+use warpline_agent::{FlowOrder, FlowReport, Role, Sample, TcpInfo};
+
+use crate::clock::Clock;
+use crate::failure::{Doing, Failure};
+use crate::hosts::{Hosts, enter};
+use crate::tcp_info;
+
+/// Bytes that one write hands to the kernel.
+const CHUNK: usize = 256 << 10;
+/// Memory of a thread's stack; what is not used is not taken.
+const STACK: usize = 128 << 10;
+/// What a request says of itself: its own length and that of the answer, 8 bytes each.
+const HEAD: u64 = 16;
+
+/// What both the thread of a flow's end and the agent look at.
+#[derive(Debug, Default)]
+struct State {
+    /// The connection, while there is one.
+    stream: Option<TcpStream>,
+    /// Whether it is to end.
+    stopped: bool,
+    report: FlowReport,
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug)]
+struct End {
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+}
+
+/// All built-in traffic of a guest.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    ends: Vec<End>,
+    /// When each is to stop, if before the run's end.
+    stops: Vec<(u64, usize)>,
+}
+
+impl End {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connected(&self, stream: &TcpStream) -> io::Result<()> {
+        let mut state = self.lock();
+        state.report.connected = Some(self.clock.now());
+        state.stream = Some(stream.try_clone()?);
+        if state.stopped {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    /// Notes how a connection ended, while the kernel still knows.
+    fn ended(&self, result: io::Result<()>) {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        if let Some(stream) = state.stream.take() {
+            state.report.last = tcp_info::read(stream.as_raw_fd());
+        }
+        match result {
+            Ok(()) => state.report.finished = Some(now),
+            // What was told to stop has not failed.
+            Err(_) if state.stopped => {}
+            Err(error) => state.report.error = Some(error.to_string()),
+        }
+    }
+
+    fn look(&self) -> Option<TcpInfo> {
+        self.lock().stream.as_ref().map(|stream| tcp_info::read(stream.as_raw_fd()))
+    }
+}
+
+impl Flows {
+    /// Makes all ends: those that listen do so at once, the others wait for their time.
+    pub(crate) fn prepare(orders: &[FlowOrder], hosts: &Hosts, clock: Clock) -> Result<Self, Failure> {
+        let home = File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())?;
+        let mut flows = Flows { ends: Vec::new(), stops: Vec::new() };
+        for order in orders {
+            let id = order.id;
+            let namespace = hosts.namespace(order.host)?;
+            enter(namespace)?;
+            let listener = match order.role {
+                Role::Sink { port } | Role::Serve { port } => {
+                    Some(listen(port).doing(|| format!("listen on port {port} for flow {id}"))?)
+                }
+                Role::Send { .. } | Role::Request { .. } => None,
+            };
+            let report = FlowReport { id, ..FlowReport::default() };
+            let end = End { clock, state: Arc::new(Mutex::new(State { report, ..State::default() })) };
+            if let Some(stop) = order.stop {
+                flows.stops.push((stop, flows.ends.len()));
+            }
+            flows.ends.push(end.clone());
+            let order = order.clone();
+            // A thread is born into the namespace that this one is in.
+            let life = move || end.ended(live(&order, listener, &end));
+            std::thread::Builder::new()
+                .stack_size(STACK)
+                .spawn(life)
+                .doing(|| format!("start a thread for flow {id}"))?;
+        }
+        flows.stops.sort_unstable();
+        enter(&home)?;
+        Ok(flows)
+    }
+
+    /// When the next end is to stop.
+    pub(crate) fn next_stop(&self) -> Option<u64> {
+        self.stops.first().map(|&(at, _)| at)
+    }
+
+    /// Stops what is to be stopped by `now`.
+    pub(crate) fn stop(&mut self, now: u64) {
+        while let Some(&(at, index)) = self.stops.first()
+            && at <= now
+        {
+            self.stops.remove(0);
+            let mut state = self.ends[index].lock();
+            state.stopped = true;
+            if let Some(stream) = &state.stream {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+        }
+    }
+
+    /// Looks at all ends, and calls `each` for those that have a connection.
+    pub(crate) fn sample(&self, time: u64, mut each: impl FnMut(Sample)) {
+        for end in &self.ends {
+            if let Some(info) = end.look() {
+                let id = end.lock().report.id;
+                each(Sample { time, id, info });
+            }
+        }
+    }
+
+    /// The end of the warm-up: what the connections have done so far does not count.
+    pub(crate) fn warm(&self) {
+        for end in &self.ends {
+            let info = end.look();
+            let mut state = end.lock();
+            state.report.warm = info.unwrap_or(state.report.last);
+        }
+    }
+
+    /// How all went, up to now.
+    pub(crate) fn report(&self) -> Vec<FlowReport> {
+        let report = |end: &End| {
+            let info = end.look();
+            let mut state = end.lock();
+            if let Some(info) = info {
+                state.report.last = info;
+            }
+            state.report.clone()
+        };
+        self.ends.iter().map(report).collect()
+    }
+}
+
+fn listen(port: u16) -> io::Result<TcpListener> {
+    // Both families where the guest has IPv6, IPv4 where it has not.
+    TcpListener::bind((IpAddr::from([0u16; 8]), port))
+        .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))
+}
+
+/// What the thread of one end does.
+fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Result<()> {
+    match (&order.role, listener) {
+        (Role::Sink { .. }, Some(listener)) => {
+            let (stream, _) = listener.accept()?;
+            drop(listener);
+            end.connected(&stream)?;
+            drain(&stream, u64::MAX)?;
+            Ok(())
+        }
+        (Role::Serve { .. }, Some(listener)) => serve(&listener, end),
+        (Role::Send { to, port, bytes }, _) => {
+            let stream = open(order, SocketAddr::new(*to, *port), end)?;
+            send(&stream, bytes.unwrap_or(u64::MAX))?;
+            // The other end closes when it has everything.
+            stream.shutdown(Shutdown::Write)?;
+            drain(&stream, u64::MAX)?;
+            Ok(())
+        }
+        (Role::Request { to, port, request, response, count, pause }, _) => {
+            let stream = open(order, SocketAddr::new(*to, *port), end)?;
+            for _ in 0..count.unwrap_or(u64::MAX) {
+                let asked = end.clock.now();
+                if end.lock().stopped {
+                    break;
+                }
+                ask(&stream, *request, *response)?;
+                let answered = end.clock.now();
+                let mut state = end.lock();
+                state.report.answers += 1;
+                state.report.response_time += answered - asked;
+                drop(state);
+                if *pause > 0 {
+                    end.clock.sleep_until(answered + pause);
+                }
+            }
+            Ok(())
+        }
+        (Role::Sink { .. } | Role::Serve { .. }, None) => Err(io::Error::other("nothing listens")),
+    }
+}
+
+/// Connects when it is time.
+fn open(order: &FlowOrder, to: SocketAddr, end: &End) -> io::Result<TcpStream> {
+    end.clock.sleep_until(order.start);
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket: OwnedFd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, SockProtocol::Tcp)?;
+    if let Some(cc) = &order.cc {
+        setsockopt(&socket, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
+    }
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
+    let stream = TcpStream::from(socket);
+    end.connected(&stream)?;
+    Ok(stream)
+}
+
+/// Writes so many bytes of nothing.
+fn send(stream: &TcpStream, bytes: u64) -> io::Result<()> {
+    static NOTHING: [u8; CHUNK] = [0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(CHUNK as u64) as usize;
+        left -= io::Write::write(&mut &*stream, &NOTHING[..part])? as u64;
+    }
+    Ok(())
+}
+
+/// Throws away up to `bytes` bytes that come in; returns how many there were until the other end closed.
+fn drain(stream: &TcpStream, bytes: u64) -> io::Result<u64> {
+    const MOST: u64 = 1 << 30;
+    let mut taken = 0;
+    while taken < bytes {
+        let part = (bytes - taken).min(MOST) as usize;
+        // SAFETY: with MSG_TRUNC a TCP socket counts and drops what it has received, and writes nothing to the buffer
+        // (tcp(7)), so that a null pointer is fine.
+        let count = unsafe {
+            libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), part, libc::MSG_TRUNC | libc::MSG_WAITALL)
+        };
+        match Errno::result(count) {
+            Ok(0) => break,
+            Ok(count) => taken += count as u64,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(taken)
+}
+
+/// One request and its whole answer.
+fn ask(stream: &TcpStream, request: u64, response: u64) -> io::Result<()> {
+    let request = request.max(HEAD);
+    let mut head = [0; HEAD as usize];
+    head[..8].copy_from_slice(&request.to_be_bytes());
+    head[8..].copy_from_slice(&response.to_be_bytes());
+    let rest = (request - HEAD).min(CHUNK as u64) as usize;
+    // In one write: two would be two segments.
+    let mut first = head.to_vec();
+    first.resize(HEAD as usize + rest, 0);
+    io::Write::write_all(&mut &*stream, &first)?;
+    send(stream, request - first.len() as u64)?;
+    if drain(stream, response)? < response {
+        return Err(io::Error::other("the other end closed before it had answered"));
+    }
+    Ok(())
+}
+
+/// Answers requests on any number of connections.
+fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        let end = end.clone();
+        std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            let mut head = [0; HEAD as usize];
+            while io::Read::read_exact(&mut &stream, &mut head).is_ok() {
+                let number = |at: usize| {
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(&head[at..at + 8]);
+                    u64::from_be_bytes(bytes)
+                };
+                let answered = drain(&stream, number(0).saturating_sub(HEAD)).and_then(|_| send(&stream, number(8)));
+                if answered.is_err() {
+                    break;
+                }
+                end.lock().report.answers += 1;
+            }
+        })?;
+    }
+}

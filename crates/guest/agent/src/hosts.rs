@@ -1,0 +1,128 @@
+//! Hosts: network namespaces, each with an interface that is a VLAN of the guest's network device.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, setns, unshare};
+use warpline_agent::{HostOrder, Order};
+
+use crate::failure::{Doing, Failure};
+use crate::modules;
+use crate::netlink::Netlink;
+
+/// The network device.
+const DEVICE: &str = "vec0";
+/// A host's interface.
+const INTERFACE: &str = "eth0";
+/// Sizes of TCP buffers in bytes (least, first, most) as an ordinary machine has them; a guest's kernel would take them from its
+/// little memory. A host's own sysctl settings come after these.
+const BUFFERS: [(&str, &str); 2] =
+    [("net/ipv4/tcp_rmem", "4096 131072 6291456"), ("net/ipv4/tcp_wmem", "4096 16384 4194304")];
+/// Settings of the whole kernel, so that a thousand hosts are no more trouble than one: TCP's memory in pages, and neighbours.
+const GLOBAL: [(&str, &str); 4] = [
+    ("net/ipv4/tcp_mem", "4194304 4194304 4194304"),
+    ("net/ipv4/neigh/default/gc_thresh1", "65536"),
+    ("net/ipv4/neigh/default/gc_thresh2", "131072"),
+    ("net/ipv4/neigh/default/gc_thresh3", "262144"),
+];
+
+/// The hosts of a guest, as namespaces to enter.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    namespaces: Vec<File>,
+    /// Congestion control modules that have been loaded.
+    loaded: BTreeSet<String>,
+}
+
+fn set(path: &str, value: &str) -> Result<(), Failure> {
+    let file = format!("/proc/sys/{path}");
+    fs::write(&file, value).doing(|| format!("set sysctl {} to \"{value}\"", path.replace('/', ".")))
+}
+
+fn namespace() -> Result<File, Failure> {
+    File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())
+}
+
+/// Enters a namespace with this thread.
+pub(crate) fn enter(namespace: &File) -> Result<(), Failure> {
+    setns(namespace, CloneFlags::CLONE_NEWNET).doing(|| "enter a network namespace".to_owned())
+}
+
+impl Hosts {
+    /// Makes all hosts of an order. The calling thread stays in the namespace that it was in.
+    pub(crate) fn create(order: &Order) -> Result<Self, Failure> {
+        let home = namespace()?;
+        let mut hosts = Hosts { namespaces: Vec::new(), loaded: BTreeSet::new() };
+        for (path, value) in GLOBAL {
+            set(path, value)?;
+        }
+        let device = if_nametoindex(DEVICE).doing(|| format!("find the network device {DEVICE}"))?;
+        let mut outer = Netlink::open()?;
+        outer.set_up(device, false)?;
+        for host in &order.hosts {
+            unshare(CloneFlags::CLONE_NEWNET).doing(|| "make a network namespace".to_owned())?;
+            let inner = namespace()?;
+            outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
+            hosts.configure(order, host).map_err(|failure| {
+                Failure::new(format!("host {}: {failure}", host.name))
+            })?;
+            hosts.namespaces.push(inner);
+        }
+        enter(&home)?;
+        for cc in order.flows.iter().filter_map(|flow| flow.cc.as_deref()) {
+            hosts.load_congestion(order, cc)?;
+        }
+        Ok(hosts)
+    }
+
+    /// Sets up the host whose namespace this thread is in.
+    fn configure(&mut self, order: &Order, host: &HostOrder) -> Result<(), Failure> {
+        let mut netlink = Netlink::open()?;
+        for (path, value) in BUFFERS {
+            set(path, value)?;
+        }
+        netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
+        let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
+        if host.v6.is_some() {
+            // Nothing is sent that no program has asked for.
+            set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
+            set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
+        }
+        netlink.set_up(index, false)?;
+        netlink.add_address(index, IpAddr::V4(host.v4))?;
+        netlink.add_default_route(index, IpAddr::V4(host.v4))?;
+        if let Some(v6) = host.v6 {
+            netlink.add_address(index, IpAddr::V6(v6))?;
+            netlink.add_default_route(index, IpAddr::V6(v6))?;
+        }
+        if let Some(cc) = &host.cc {
+            self.load_congestion(order, cc)?;
+            set("net/ipv4/tcp_congestion_control", cc)?;
+        }
+        for (name, value) in &host.sysctl {
+            // A dot separates, except within an interface's name, for which sysctl(8) takes slashes.
+            let path = if name.contains('/') { name.clone() } else { name.replace('.', "/") };
+            set(&path, value)?;
+        }
+        Ok(())
+    }
+
+    fn load_congestion(&mut self, order: &Order, name: &str) -> Result<(), Failure> {
+        if self.loaded.contains(name) {
+            return Ok(());
+        }
+        if let Some(module) = order.congestion.iter().find(|module| module.name == name) {
+            modules::load(&module.path)?;
+        }
+        self.loaded.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// The namespace of a host.
+    pub(crate) fn namespace(&self, host: u32) -> Result<&File, Failure> {
+        self.namespaces.get(host as usize).ok_or_else(|| Failure::new(format!("there is no host number {host}")))
+    }
+}

@@ -1,0 +1,292 @@
+//! What a guest is told to do, and what it answers: files in a directory that the guest and the machine share.
+//!
+//! The agent (this package's program) is the guest's first process. It reads the [`Order`], sets up hosts, says that it is
+//! ready, waits until the guest's clock shows [`Order::start`], and then starts flows and programs, each at its time. At the end of
+//! the run it writes a [`Report`] and powers the guest off. All times are nanoseconds; those of an order are counted from the
+//! run's start unless stated otherwise.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// Name of the order's file in the guest's directory.
+pub const ORDER: &str = "order.json";
+/// Name of the directory, below the guest's, that the guest may write to.
+pub const SHARE: &str = "share";
+/// Name of the file in the share that says that all hosts are set up.
+pub const READY: &str = "ready";
+/// Name of the report's file in the share.
+pub const REPORT: &str = "report.json";
+/// Name of the file in the share that says why the guest could not be set up.
+pub const FAILURE: &str = "failure";
+/// Name of the file in the share that samples are appended to, one [`Sample`] as JSON in a line.
+pub const SAMPLES: &str = "samples.jsonl";
+
+/// All that a guest is to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The guest's directory on the machine, seen from there.
+    pub directory: String,
+    /// What `CLOCK_MONOTONIC` of the guest shows when the run starts.
+    pub start: u64,
+    /// When the run ends.
+    pub end: u64,
+    /// When counting of what is to be reported begins.
+    pub warmup: u64,
+    /// How often flows are sampled; 0 for never.
+    pub interval: u64,
+    /// Kernel modules to load first, in this order, as paths on the machine.
+    pub modules: Vec<String>,
+    /// Modules of congestion controls that are not built in, as paths: loaded when a host or flow names one.
+    pub congestion: Vec<CongestionModule>,
+    /// Hosts, each a network namespace.
+    pub hosts: Vec<HostOrder>,
+    /// Built-in traffic.
+    pub flows: Vec<FlowOrder>,
+    /// Programs.
+    pub programs: Vec<ProgramOrder>,
+    /// Whether the console is a terminal with a shell on the first host; the guest ends when the shell does.
+    pub console: Option<ConsoleOrder>,
+}
+
+/// A congestion control in a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CongestionModule {
+    /// Its name, as `TCP_CONGESTION` takes it.
+    pub name: String,
+    /// The module's file.
+    pub path: String,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostOrder {
+    /// Its name.
+    pub name: String,
+    /// Its VLAN on the guest's one network device.
+    pub vlan: u16,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its IPv4 address.
+    pub v4: Ipv4Addr,
+    /// Its IPv6 address, if it has one.
+    pub v6: Option<Ipv6Addr>,
+    /// MTU of its interface in bytes.
+    pub mtu: u32,
+    /// Congestion control of its connections; the kernel's default (cubic) if none.
+    pub cc: Option<String>,
+    /// sysctl settings: dotted names and values.
+    pub sysctl: Vec<(String, String)>,
+}
+
+/// One end of a built-in flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowOrder {
+    /// Number that its report carries.
+    pub id: u32,
+    /// Number of the host.
+    pub host: u32,
+    /// What it does.
+    pub role: Role,
+    /// When it begins. A listening end is ready before the run starts.
+    pub start: u64,
+    /// When it stops; the end of the run if none.
+    pub stop: Option<u64>,
+    /// Congestion control; the host's if none.
+    pub cc: Option<String>,
+}
+
+/// What one end of a flow does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Connects and sends, so many bytes or without end.
+    Send {
+        /// The other end.
+        to: IpAddr,
+        /// Its port.
+        port: u16,
+        /// How many bytes, none for as many as go.
+        bytes: Option<u64>,
+    },
+    /// Accepts one connection and throws away what comes.
+    Sink {
+        /// Where it listens.
+        port: u16,
+    },
+    /// Connects and asks: sends a request, waits for the whole answer, and again.
+    Request {
+        /// The other end.
+        to: IpAddr,
+        /// Its port.
+        port: u16,
+        /// Bytes of a request, at least 16.
+        request: u64,
+        /// Bytes of an answer.
+        response: u64,
+        /// How many times, none for as often as it goes.
+        count: Option<u64>,
+        /// Pause between an answer and the next request.
+        pause: u64,
+    },
+    /// Accepts connections and answers requests.
+    Serve {
+        /// Where it listens.
+        port: u16,
+    },
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramOrder {
+    /// Number of the host.
+    pub host: u32,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// Its directory.
+    pub directory: String,
+    /// When it is started.
+    pub start: u64,
+    /// The signal that ends it at the end of the run.
+    pub stop: i32,
+    /// Files to bring back, as paths in the guest (relative ones from `directory`).
+    pub collect: Vec<String>,
+    /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`.
+    pub output: String,
+}
+
+/// A shell, or one program, on the guest's console.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleOrder {
+    /// Number of the host.
+    pub host: u32,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// Its directory.
+    pub directory: String,
+    /// Rows and columns of the terminal, if it is one.
+    pub size: Option<(u16, u16)>,
+}
+
+/// How a run went, as the guest saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Built-in flows, in the order's order.
+    pub flows: Vec<FlowReport>,
+    /// Programs, in the order's order.
+    pub programs: Vec<ProgramReport>,
+    /// How the console's program ended.
+    pub console: Option<Ending>,
+    /// Bytes of memory that all hosts together took when they were set up.
+    pub hosts_memory: u64,
+    /// Memory that was free at the end, in bytes.
+    pub free_memory: u64,
+}
+
+/// How one end of a flow went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// Its number.
+    pub id: u32,
+    /// When the connection was there.
+    pub connected: Option<u64>,
+    /// When the last byte had been sent and acknowledged, or received; none if it was still going on.
+    pub finished: Option<u64>,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// Requests answered.
+    pub answers: u64,
+    /// Sum of their response times in nanoseconds.
+    pub response_time: u64,
+    /// The kernel's view at the end of the warm-up.
+    pub warm: TcpInfo,
+    /// The kernel's view at the end.
+    pub last: TcpInfo,
+}
+
+/// What the kernel says of a connection (`TCP_INFO`, tcp(7) and linux/tcp.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpInfo {
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow start threshold in segments.
+    pub ssthresh: u32,
+    /// Smoothed round-trip time in microseconds.
+    pub rtt: u32,
+    /// Its variation in microseconds.
+    pub rttvar: u32,
+    /// Smallest round-trip time in microseconds.
+    pub min_rtt: u32,
+    /// Retransmission timeout in microseconds.
+    pub rto: u32,
+    /// Sender's segment size in bytes.
+    pub mss: u32,
+    /// Segments unacknowledged.
+    pub unacked: u32,
+    /// Segments retransmitted so far.
+    pub retransmits: u32,
+    /// Payload bytes acknowledged by the other side.
+    pub acked: u64,
+    /// Payload bytes received in order.
+    pub received: u64,
+    /// Segments sent.
+    pub segments_out: u32,
+    /// Segments received.
+    pub segments_in: u32,
+    /// Segments with payload sent.
+    pub data_out: u32,
+    /// Bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Time in microseconds in which the receive window limited the sender.
+    pub window_limited: u64,
+    /// D-SACKs received: what was sent again for nothing.
+    pub dsacks: u32,
+    /// Segments acknowledged with a mark of congestion.
+    pub marked: u32,
+}
+
+/// One look at one end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When.
+    pub time: u64,
+    /// The flow's number.
+    pub id: u32,
+    /// The kernel's view.
+    pub info: TcpInfo,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// With this exit code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It could not be started.
+    NotStarted(String),
+    /// It ran to the end of the run, and was stopped.
+    Stopped,
+}
+
+/// How a program went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramReport {
+    /// How it ended.
+    pub ending: Ending,
+    /// When it was started.
+    pub started: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// Names, in the share, of the files that were brought back.
+    pub files: Vec<String>,
+    /// Files that could not be brought back, and why.
+    pub missing: Vec<String>,
+}

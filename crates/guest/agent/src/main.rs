@@ -1,0 +1,43 @@
+//! The first process of a guest: sets hosts up, runs what it is told at the times it is told, reports, and powers off.
+//!
+//! It is one thread that waits for the next thing to do or for a program to end, and one thread for each end of a built-in flow,
+//! which sleeps inside the kernel as long as it can. See the library for what goes in and out.
+
+#[cfg(target_os = "linux")]
+mod clock;
+#[cfg(target_os = "linux")]
+mod console;
+#[cfg(target_os = "linux")]
+mod failure;
+#[cfg(target_os = "linux")]
+mod flow;
+#[cfg(target_os = "linux")]
+mod hosts;
+#[cfg(target_os = "linux")]
+mod modules;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
+mod programs;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod tcp_info;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    // Outside a guest it would mount things over the machine's own and switch it off.
+    if std::process::id() != 1 || !mounts::is_guest() {
+        #[allow(clippy::print_stderr, reason = "this is all that it has to say, to whoever started it by hand")]
+        {
+            eprintln!("error: this is the first process of Warpline's guests; it does nothing elsewhere");
+        }
+        std::process::exit(2);
+    }
+    run::run();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

@@ -1,0 +1,184 @@
+//! Programs on the guest's hosts.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use warpline_agent::{Ending, ProgramOrder, ProgramReport};
+
+use crate::clock::{self, Clock};
+use crate::failure::{Doing, Failure};
+use crate::hosts::Hosts;
+use crate::mounts::SHARED;
+
+/// Capabilities that no program in a guest has: with these it could reach through to the machine's files, or take the kernel away
+/// under the others (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, MKNOD).
+const WITHHELD: [libc::c_ulong; 5] = [16, 17, 21, 22, 27];
+/// How long a program has to end after it was told to, in nanoseconds.
+const GRACE: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+struct Program {
+    order: ProgramOrder,
+    pid: Option<Pid>,
+    report: ProgramReport,
+}
+
+/// All programs of a guest.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    all: Vec<Program>,
+    clock: Clock,
+}
+
+/// A command in a host's namespace, without the capabilities that are withheld.
+pub(crate) fn command(
+    words: &[String],
+    environment: &[(String, String)],
+    directory: &str,
+    hosts: &Hosts,
+    host: u32,
+) -> Result<Command, Failure> {
+    let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("a program without a name"))?;
+    let namespace = hosts.namespace(host)?.try_clone().doing(|| "duplicate a descriptor".to_owned())?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(environment.iter().cloned()).current_dir(directory);
+    // SAFETY: the closure makes system calls, and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            clock::set_slack(clock::USUAL);
+            setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+            for capability in WITHHELD {
+                // SAFETY: no pointers are passed.
+                Errno::result(libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0))?;
+            }
+            Ok(())
+        });
+    }
+    Ok(command)
+}
+
+impl Programs {
+    /// The programs of an order, none of which has been started.
+    pub(crate) fn new(orders: &[ProgramOrder], clock: Clock) -> Self {
+        let report = ProgramReport {
+            ending: Ending::NotStarted("the run ended before its time had come".to_owned()),
+            started: None,
+            ended: None,
+            files: Vec::new(),
+            missing: Vec::new(),
+        };
+        let program = |order: &ProgramOrder| Program { order: order.clone(), pid: None, report: report.clone() };
+        Programs { all: orders.iter().map(program).collect(), clock }
+    }
+
+    /// When the next one is to be started.
+    pub(crate) fn next_start(&self) -> Option<u64> {
+        let waiting = self.all.iter().filter(|program| program.report.started.is_none());
+        waiting.map(|program| program.order.start).min()
+    }
+
+    /// Starts those whose time has come.
+    pub(crate) fn start(&mut self, now: u64, hosts: &Hosts) {
+        for program in &mut self.all {
+            if program.report.started.is_some() || program.order.start > now {
+                continue;
+            }
+            program.report.started = Some(now);
+            match spawn(&program.order, hosts) {
+                Ok(pid) => {
+                    program.pid = Some(pid);
+                    program.report.ending = Ending::Stopped;
+                }
+                Err(failure) => {
+                    program.report.ended = Some(now);
+                    program.report.ending = Ending::NotStarted(failure.to_string());
+                }
+            }
+        }
+    }
+
+    /// Notes that a process has ended. Whether it was one of the programs.
+    pub(crate) fn reaped(&mut self, pid: Pid, ending: Ending, stopping: bool) -> bool {
+        let Some(program) = self.all.iter_mut().find(|program| program.pid == Some(pid)) else { return false };
+        program.pid = None;
+        program.report.ended = Some(self.clock.now());
+        if !stopping {
+            program.report.ending = ending;
+        }
+        true
+    }
+
+    /// Tells those that still run to stop, waits, and kills those that do not.
+    pub(crate) fn stop(&mut self) {
+        for program in &self.all {
+            if let (Some(pid), Ok(signal)) = (program.pid, Signal::try_from(program.order.stop)) {
+                let _ = killpg(pid, signal);
+            }
+        }
+        let patience = self.clock.now() + GRACE;
+        while self.all.iter().any(|program| program.pid.is_some()) && self.clock.now() < patience {
+            while let Some((pid, ending)) = reap() {
+                self.reaped(pid, ending, true);
+            }
+            self.clock.sleep_until(self.clock.now() + GRACE / 100);
+        }
+        for program in &self.all {
+            if let Some(pid) = program.pid {
+                let _ = killpg(pid, Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// Brings files back and says how all went.
+    pub(crate) fn report(mut self) -> Vec<ProgramReport> {
+        for program in &mut self.all {
+            for (number, file) in program.order.collect.iter().enumerate() {
+                let from = Path::new(&program.order.directory).join(file);
+                match bring_back(&program.order.output, number, &from) {
+                    Ok(name) => program.report.files.push(name),
+                    Err(failure) => program.report.missing.push(failure.to_string()),
+                }
+            }
+        }
+        self.all.into_iter().map(|program| program.report).collect()
+    }
+}
+
+fn bring_back(output: &str, number: usize, from: &Path) -> Result<String, Failure> {
+    let doing = || format!("bring {} back", from.display());
+    let own = from.file_name().ok_or_else(|| Failure::new(format!("{} names no file", from.display())))?;
+    let name = format!("{output}.file{number}.{}", own.to_string_lossy());
+    fs::copy(from, Path::new(SHARED).join(&name)).doing(doing)?;
+    Ok(name)
+}
+
+fn spawn(order: &ProgramOrder, hosts: &Hosts) -> Result<Pid, Failure> {
+    let mut command = command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
+    let output = |kind: &str| {
+        let path = PathBuf::from(SHARED).join(format!("{}.{kind}", order.output));
+        File::create(&path).doing(|| format!("make {}", path.display()))
+    };
+    command.stdin(Stdio::null()).stdout(output("stdout")?).stderr(output("stderr")?).process_group(0);
+    let child = command.spawn().doing(|| format!("start {}", order.words[0]))?;
+    Ok(Pid::from_raw(child.id() as i32))
+}
+
+/// Collects one process that has ended: the first process of a system inherits all orphans.
+pub(crate) fn reap() -> Option<(Pid, Ending)> {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) => return Some((pid, Ending::Exited(code))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => return Some((pid, Ending::Signalled(signal as i32))),
+            Ok(WaitStatus::StillAlive) | Err(_) => return None,
+            Ok(_) => {}
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A guest's life, from its first process's point of view.
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use nix::mount::umount;
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sync};
+use warpline_agent::{FAILURE, Order, READY, REPORT, Report, SAMPLES};
+
+use crate::clock::{self, Clock};
+use crate::console;
+use crate::failure::{Doing, Failure};
+use crate::flow::Flows;
+use crate::hosts::Hosts;
+use crate::modules;
+use crate::mounts::{self, SHARED};
+use crate::programs::{Programs, reap};
+
+/// Open files of the agent, of which every host and flow takes some.
+const FILES: u64 = 65_536;
+
+/// Lives.
+pub(crate) fn run() {
+    let code = match live() {
+        Ok(()) => 0,
+        Err(failure) => {
+            let _ = fs::write(Path::new(SHARED).join(FAILURE), failure.to_string());
+            let _ = writeln!(std::io::stderr(), "warpline: {failure}");
+            1
+        }
+    };
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    sync();
+    let _ = umount(SHARED);
+    // What the kernel's process is to exit with.
+    let _ = fs::write("/proc/exitcode", code.to_string());
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+}
+
+fn write(name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let path = Path::new(SHARED).join(name);
+    fs::write(&path, bytes).doing(|| format!("write {}", path.display()))
+}
+
+/// Bytes of memory that the kernel calls available.
+fn free_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+fn live() -> Result<(), Failure> {
+    let order = mounts::read_order()?;
+    let overlay = order.modules.iter().find(|path| path.ends_with("/overlay.ko"));
+    mounts::set_up(&order, overlay.map(String::as_str))?;
+    if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
+        let _ = dup2_stdout(&terminal);
+        let _ = dup2_stderr(&terminal);
+        debug_assert!(terminal.as_raw_fd() >= 0);
+    }
+    for module in order.modules.iter().filter(|path| Some(*path) != overlay) {
+        modules::load(module)?;
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).doing(|| "raise the limit of open files".to_owned())?;
+    // A connection that has gone is an error of the flow, not the end of the guest; the end of a program is waited for.
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { sigaction(Signal::SIGPIPE, &ignore) }.doing(|| "ignore SIGPIPE".to_owned())?;
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    children.thread_block().doing(|| "block SIGCHLD".to_owned())?;
+
+    let free = free_memory();
+    clock::set_slack(clock::PUNCTUAL);
+    let clock = Clock::new(order.start);
+    let hosts = Hosts::create(&order)?;
+    let hosts_memory = free.saturating_sub(free_memory());
+    let flows = Flows::prepare(&order.flows, &hosts, clock)?;
+    if clock.until(0) == 0 {
+        return Err(Failure::new(format!(
+            "{} hosts and {} flows could not be set up before the run was to start",
+            order.hosts.len(),
+            order.flows.len()
+        )));
+    }
+    write(READY, b"")?;
+    sync();
+    clock.sleep_until(0);
+    let mut report = perform(&order, clock, &hosts, flows, &children)?;
+    report.hosts_memory = hosts_memory;
+    report.free_memory = free_memory();
+    let json = serde_json::to_vec(&report).doing(|| "write the report".to_owned())?;
+    write(REPORT, &json)
+}
+
+/// From the run's start to its end.
+fn perform(
+    order: &Order,
+    clock: Clock,
+    hosts: &Hosts,
+    mut flows: Flows,
+    children: &SigSet,
+) -> Result<Report, Failure> {
+    let mut programs = Programs::new(&order.programs, clock);
+    let mut shell = match &order.console {
+        Some(console) => Some(console::start(console, hosts)?),
+        None => None,
+    };
+    let mut report = Report::default();
+    let mut samples = Vec::new();
+    let mut next_sample = if order.interval > 0 { order.interval } else { u64::MAX };
+    let mut warm = order.warmup == 0;
+    loop {
+        let now = clock.now();
+        while let Some((pid, ending)) = reap() {
+            if shell == Some(pid) {
+                report.console = Some(ending);
+                shell = None;
+            } else {
+                programs.reaped(pid, ending, false);
+            }
+        }
+        if order.console.is_some() && shell.is_none() {
+            break;
+        }
+        if !warm && now >= order.warmup {
+            warm = true;
+            flows.warm();
+        }
+        if now >= next_sample {
+            flows.sample(next_sample, |sample| {
+                // Numbers in a vector: neither fails.
+                let _ = serde_json::to_writer(&mut samples, &sample);
+                samples.push(b'\n');
+            });
+            next_sample += order.interval;
+        }
+        if now >= order.end {
+            break;
+        }
+        flows.stop(now);
+        programs.start(now, hosts);
+        let next = [
+            Some(order.end),
+            Some(next_sample),
+            (!warm).then_some(order.warmup),
+            flows.next_stop(),
+            programs.next_start(),
+        ];
+        wait(clock, next.into_iter().flatten().min().unwrap_or(order.end), children);
+    }
+    report.flows = flows.report();
+    programs.stop();
+    report.programs = programs.report();
+    if order.interval > 0 {
+        write(SAMPLES, &samples)?;
+    }
+    Ok(report)
+}
+
+/// Waits until `at`, or until a process ends.
+fn wait(clock: Clock, at: u64, children: &SigSet) {
+    let span = clock.until(at);
+    let span = nix::libc::timespec {
+        tv_sec: (span / 1_000_000_000) as i64,
+        tv_nsec: (span % 1_000_000_000) as i64,
+    };
+    // SAFETY: both pointers are to values that live through the call; no information about the signal is asked for.
+    unsafe { nix::libc::sigtimedwait(children.as_ref(), std::ptr::null_mut(), &raw const span) };
+}

@@ -1,0 +1,105 @@
+//! A guest's directory on the machine: what it boots from and where it writes. In memory, private, and gone with the guest.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::embedded;
+use crate::error::{Doing, GuestError};
+
+/// Where guests' memory and directories are: a file system in memory, as every Linux machine has.
+pub(crate) const MEMORY: &str = "/dev/shm";
+const PREFIX: &str = "warpline-guest-";
+/// The shim's file.
+pub(crate) const CLOCKSHIM: &str = "clockshim.so";
+/// The agent's file.
+pub(crate) const AGENT: &str = "agent";
+/// What the guest's console says.
+pub(crate) const CONSOLE: &str = "console";
+
+/// Removed, with all that is in it, when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes one with what every guest needs, after removing those of processes that are no more.
+    pub(crate) fn create() -> Result<Self, GuestError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        sweep(Path::new(MEMORY));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Names of one length: not even the length of a path differs from run to run.
+        let path = Path::new(MEMORY).join(format!("{PREFIX}{:010}-{number:06}", std::process::id()));
+        let doing = || format!("make the guest's directory {}", path.display());
+        DirBuilder::new().mode(0o700).create(&path).doing(doing)?;
+        let directory = Directory { path: path.clone() };
+        fs::write(path.join(CLOCKSHIM), embedded::CLOCKSHIM).doing(doing)?;
+        fs::write(path.join(AGENT), embedded::AGENT).doing(doing)?;
+        fs::set_permissions(path.join(AGENT), fs::Permissions::from_mode(0o700)).doing(doing)?;
+        fs::create_dir(path.join(warpline_agent::SHARE)).doing(doing)?;
+        Ok(directory)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file in the share.
+    pub(crate) fn shared(&self, name: &str) -> PathBuf {
+        self.path.join(warpline_agent::SHARE).join(name)
+    }
+
+    /// The last lines of the console, without colours and the like.
+    pub(crate) fn console_tail(&self) -> String {
+        const LINES: usize = 30;
+        let bytes = fs::read(self.path.join(CONSOLE)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(LINES)..];
+        last.iter().map(|line| format!("  {}", line.replace(|c: char| c.is_control(), ""))).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what killed processes have left. Returns how many directories there were.
+fn sweep(memory: &Path) -> usize {
+    let alive = |name: &str| {
+        let pid = name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok()?;
+        Some(Path::new("/proc").join(pid.to_string()).exists())
+    };
+    let remove = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let dead = alive(entry.file_name().to_str()?)?.eq(&false);
+        (dead && fs::remove_dir_all(entry.path()).is_ok()).then_some(())
+    };
+    fs::read_dir(memory).map_or(0, |entries| entries.filter_map(remove).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_dead_processes_are_removed_and_no_others() {
+        let memory = tempfile::tempdir().unwrap();
+        let own = format!("{PREFIX}{:010}-000001", std::process::id());
+        // Numbers of processes are below 2^22.
+        let names = [own.as_str(), "warpline-guest-4999999999-000000", "warpline-guest-0004999999-000000", "other-4999999-0"];
+        for name in names {
+            fs::create_dir(memory.path().join(name)).unwrap();
+        }
+        assert_eq!(sweep(memory.path()), 1);
+        let mut left: Vec<_> = fs::read_dir(memory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["other-4999999-0", &own, "warpline-guest-4999999999-000000"]);
+    }
+}

@@ -1,0 +1,29 @@
+//! Guests: unmodified Linux kernels, and unmodified programs on them, in a time that we own.
+//!
+//! A guest is a User-Mode Linux kernel ([`kernel`]) that runs as an ordinary process ([`machine`]) with a library between it and the C
+//! library (`native/clockshim`) that gives it its clock, its timers, its entropy and its network device. Its time is *dilated*: the
+//! machine's clock at a fraction of its speed ([`dilation`]); or it goes in *lock-step* with a simulator ([`lockstep`]): it moves
+//! only where the simulator lets it, from the first instruction of the boot on, and the same seed gives the same bytes.
+//!
+//! In one guest there are any number of hosts, each a network namespace behind a VLAN of the guest's one network device ([`frame`]).
+//! An agent sets them up and runs what it is told ([`warpline_agent`]).
+//!
+//! Linux on x86-64 only; elsewhere this crate is empty.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod directory;
+pub mod dilation;
+mod embedded;
+pub mod error;
+pub mod frame;
+pub mod kernel;
+pub mod lockstep;
+pub mod machine;
+mod page;
+mod ring;
+
+pub use error::GuestError;
+pub use kernel::Kernel;
+pub use lockstep::{HostId, LockStep, Simulator};
+pub use machine::{Console, Machine, MachineConfig};
+pub use warpline_agent as order;

@@ -1,0 +1,469 @@
+//! Lock-step: guests and a simulator take turns, and time moves only where nobody can be surprised.
+//!
+//! A guest whose turn it is goes on by itself up to its *horizon*: the earliest instant at which something could reach it that it
+//! does not know of. Then, or when it has nothing to do before, it hands over and says when it wants to be woken. When all have
+//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when the simulator has an event. What
+//! is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests that have a
+//! frame or a timer due run, all at once. So the order of everything depends on the run's time only, and the same seed gives the same
+//! bytes and stamps, however busy the machine is and however many cores it has.
+//!
+//! A guest's kernel takes none of its time, and each entry into user mode a microsecond.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::thread::futex;
+use warpline_core::{TimeDelta, Timestamp};
+
+use crate::dilation::host_now;
+use crate::error::GuestError;
+use crate::frame::{header, parse};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, MachineConfig, SPIN, START};
+use crate::page::{NEVER, REASON_IDLE, TURN_DRIVER, TURN_GUEST};
+
+/// Number of a host among all guests: in the order of guests and of hosts in their orders.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostId(pub u32);
+
+/// What moves the guests' frames.
+pub trait Simulator {
+    /// When its next event is, if it has any.
+    fn next_event(&mut self) -> Option<Timestamp>;
+    /// Handles all events up to and including `until`, which becomes its present.
+    fn run_until(&mut self, until: Timestamp);
+    /// A host has sent an IP datagram, at its present.
+    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]);
+    /// Hands out the datagrams that have come to a host at its present, in their order.
+    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
+}
+
+/// How patient the driver is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Seconds of the machine's time that a guest may take for one turn without doing anything that can be seen.
+    pub silence: u64,
+    /// How often, in all, a program that computes for a second without a system call is pushed on before the run is given up.
+    pub pushes: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { silence: 30, pushes: 30 }
+    }
+}
+
+/// Why a run returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The time it was told has come.
+    Reached,
+    /// The observer asked to stop.
+    Stopped,
+}
+
+#[derive(Debug)]
+struct Guest {
+    machine: Machine,
+    /// The first of its hosts.
+    first: u32,
+    /// VLANs of its hosts.
+    vlans: Vec<u16>,
+    /// Hosts by VLAN.
+    by_vlan: Vec<Option<HostId>>,
+    /// It has the turn.
+    running: bool,
+    /// It has powered off.
+    off: bool,
+    /// When it wants to be woken, on its own clock.
+    wake: u64,
+    /// Frames that its ring had no room for.
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    /// Something has arrived for it.
+    due: bool,
+}
+
+/// Guests that go in lock-step with a simulator.
+#[derive(Debug)]
+pub struct LockStep {
+    guests: Vec<Guest>,
+    /// Guest of each host.
+    homes: Vec<u32>,
+    /// No effect of what a host sends comes to any host earlier.
+    lookahead: TimeDelta,
+    patience: Patience,
+    pushes: u32,
+    /// Frames that were no IP datagrams, or of no host.
+    ignored: u64,
+}
+
+/// A second, and what a program that computes is pushed on by, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+const PUSH: u64 = 10_000_000;
+
+fn to_guest(at: Timestamp) -> u64 {
+    START.saturating_add(at.as_nanos())
+}
+
+impl LockStep {
+    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that a host
+    /// sends takes to have an effect on any host: the shortest delay of a link. Larger is faster; too large is wrong.
+    ///
+    /// # Errors
+    /// If one cannot be booted or set up.
+    pub fn boot(kernel: &Kernel, configs: &[MachineConfig], lookahead: TimeDelta) -> Result<Self, GuestError> {
+        let mut lockstep = LockStep {
+            guests: Vec::new(),
+            homes: Vec::new(),
+            lookahead,
+            patience: Patience::default(),
+            pushes: 0,
+            ignored: 0,
+        };
+        for config in configs {
+            let machine = Machine::boot(kernel, config)?;
+            let first = lockstep.homes.len() as u32;
+            let vlans: Vec<u16> = config.order.hosts.iter().map(|host| host.vlan).collect();
+            let mut by_vlan = vec![None; 4096];
+            for (number, vlan) in vlans.iter().enumerate() {
+                by_vlan[usize::from(*vlan)] = Some(HostId(first + number as u32));
+                lockstep.homes.push(lockstep.guests.len() as u32);
+            }
+            lockstep.guests.push(Guest {
+                machine,
+                first,
+                vlans,
+                by_vlan,
+                running: true,
+                off: false,
+                wake: 0,
+                waiting: VecDeque::new(),
+                due: false,
+            });
+        }
+        for index in 0..lockstep.guests.len() {
+            lockstep.bring_to_start(index)?;
+        }
+        Ok(lockstep)
+    }
+
+    /// How patient to be with guests.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
+    fn bring_to_start(&mut self, index: usize) -> Result<(), GuestError> {
+        loop {
+            self.wait(index)?;
+            let guest = &mut self.guests[index];
+            if guest.off {
+                return Err(guest.machine.post_mortem());
+            }
+            drain(guest)?;
+            if guest.machine.is_ready() && guest.wake >= START {
+                return Ok(());
+            }
+            if guest.wake >= START {
+                return Err(guest.machine.post_mortem());
+            }
+            // Its ring was full.
+            self.give_turn(index, self.guests[index].wake, START);
+        }
+    }
+
+    /// Whether the run so far depends on the run's seed alone: no program had to be pushed by the machine's clock.
+    pub fn is_reproducible(&self) -> bool {
+        self.pushes == 0
+    }
+
+    /// How often a program was pushed on.
+    pub fn pushes(&self) -> u32 {
+        self.pushes
+    }
+
+    /// Frames that were no IP datagrams, or of no host.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The guests.
+    pub fn machines(&mut self) -> impl Iterator<Item = &mut Machine> {
+        self.guests.iter_mut().map(|guest| &mut guest.machine)
+    }
+
+    /// Runs until `until`. The observer is called now and then, and can stop the run.
+    ///
+    /// # Errors
+    /// If a guest dies, hangs, or waits for nothing.
+    pub fn run<S: Simulator>(
+        &mut self,
+        simulator: &mut S,
+        until: Timestamp,
+        mut observe: impl FnMut(&mut S, Timestamp) -> bool,
+    ) -> Result<Ended, GuestError> {
+        /// Turns between two looks at the observer.
+        const BATCH: u32 = 1000;
+        let mut turns = 0;
+        loop {
+            self.collect()?;
+            // A guest that nothing can reach may have come to its end ahead of time.
+            let over = self.guests.iter().all(|guest| guest.off);
+            let at = match self.next(simulator) {
+                Some(at) => at,
+                None if over => Timestamp::NEVER,
+                None => return Err(self.deadlock(until)),
+            };
+            if at > until {
+                simulator.run_until(until);
+                observe(simulator, until);
+                return Ok(Ended::Reached);
+            }
+            self.advance(simulator, at)?;
+            self.dispatch(simulator, at);
+            turns += 1;
+            if turns == BATCH {
+                turns = 0;
+                if !observe(simulator, at) {
+                    return Ok(Ended::Stopped);
+                }
+            }
+        }
+    }
+
+    /// Lets the guests end by themselves, after the last run: nothing that they send arrives any more. Their reports can be read then.
+    ///
+    /// # Errors
+    /// If one does not.
+    pub fn finish(&mut self, until: Timestamp) -> Result<(), GuestError> {
+        /// Time of their own that they have for it.
+        const LIMIT: u64 = 60 * SECOND;
+        let limit = to_guest(until) + LIMIT;
+        for index in 0..self.guests.len() {
+            loop {
+                self.wait(index)?;
+                let guest = &mut self.guests[index];
+                if guest.off {
+                    break;
+                }
+                drain(guest)?;
+                if guest.wake >= limit {
+                    let console = guest.machine.console_tail();
+                    let name = guest.machine.name().to_owned();
+                    return Err(GuestError::Hung { name, seconds: LIMIT / SECOND, console });
+                }
+                self.guests[index].machine.page.lookahead.store(NEVER, Ordering::Relaxed);
+                self.give_turn(index, self.guests[index].wake, limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all guests that have the turn.
+    fn collect(&mut self) -> Result<(), GuestError> {
+        for index in 0..self.guests.len() {
+            self.wait(index)?;
+        }
+        Ok(())
+    }
+
+    /// When something happens next, if ever.
+    fn next<S: Simulator>(&self, simulator: &mut S) -> Option<Timestamp> {
+        let guests = self.guests.iter().filter(|guest| !guest.off);
+        let sent = guests.clone().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
+        let wakes = guests.map(|guest| guest.wake);
+        let own = wakes.chain(sent).min().filter(|at| *at != NEVER);
+        let own = own.map(|at| Timestamp::from_nanos(at.saturating_sub(START)));
+        [own, simulator.next_event()].into_iter().flatten().min()
+    }
+
+    /// Does what is due at `at`, but for the guests' own part.
+    fn advance<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) -> Result<(), GuestError> {
+        simulator.run_until(at);
+        let limit = to_guest(at);
+        for guest in &mut self.guests {
+            let ring = &guest.machine.page.transmit;
+            while let Some((time, frame)) = ring.first().map_err(|_| corrupt(&guest.machine))? {
+                if time > limit {
+                    break;
+                }
+                let from = parse(frame).and_then(|(vlan, datagram)| {
+                    Some((guest.by_vlan[usize::from(vlan)]?, datagram))
+                });
+                match from {
+                    Some((host, datagram)) => simulator.handle_datagram(host, datagram),
+                    None => self.ignored += 1,
+                }
+                ring.release(frame.len());
+            }
+        }
+        // What takes no time.
+        simulator.run_until(at);
+        Ok(())
+    }
+
+    /// Hands over what has arrived, and gives the turn to the guests that have something to do.
+    fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+        let now = to_guest(at);
+        let (guests, homes) = (&mut self.guests, &self.homes);
+        simulator.poll_transmit(&mut |host, datagram| {
+            let Some(guest) = homes.get(host.0 as usize).and_then(|home| guests.get_mut(*home as usize)) else { return };
+            if guest.off {
+                return;
+            }
+            guest.due = true;
+            let header = header(guest.vlans[(host.0 - guest.first) as usize], datagram);
+            if !guest.waiting.is_empty() || !guest.machine.page.receive.push(now, &[&header, datagram]) {
+                guest.waiting.push_back((now, [&header[..], datagram].concat()));
+            }
+        });
+        // Nothing reaches anyone before the next event, or before what a guest does next has had its effect.
+        let event = simulator.next_event().map_or(NEVER, to_guest);
+        let busy = |guest: &Guest| !guest.off && (guest.due || guest.wake <= now);
+        let acts = |guest: &Guest| if guest.off { NEVER } else if busy(guest) { now } else { guest.wake };
+        let mut earliest = [NEVER; 2];
+        for guest in &self.guests {
+            let at = acts(guest);
+            if at < earliest[0] {
+                earliest = [at, earliest[0]];
+            } else if at < earliest[1] {
+                earliest[1] = at;
+            }
+        }
+        for index in 0..self.guests.len() {
+            let guest = &self.guests[index];
+            if !busy(guest) {
+                continue;
+            }
+            let others = if acts(guest) == earliest[0] { earliest[1] } else { earliest[0] };
+            let horizon = event.min(others.saturating_add(self.lookahead.as_nanos()));
+            self.guests[index].machine.page.lookahead.store(self.lookahead.as_nanos(), Ordering::Relaxed);
+            self.give_turn(index, now, horizon);
+        }
+    }
+
+    /// Gives a guest the turn.
+    fn give_turn(&mut self, index: usize, now: u64, horizon: u64) {
+        let guest = &mut self.guests[index];
+        let page = &guest.machine.page;
+        while let Some((time, frame)) = guest.waiting.front() {
+            if !page.receive.push(*time, &[frame]) {
+                break;
+            }
+            guest.waiting.pop_front();
+        }
+        if page.now.load(Ordering::Relaxed) < now {
+            page.now.store(now, Ordering::Relaxed);
+        }
+        page.horizon.store(horizon, Ordering::Relaxed);
+        page.turn.store(TURN_GUEST, Ordering::SeqCst);
+        let _ = futex::wake(&page.turn, futex::Flags::empty(), 1);
+        guest.running = true;
+        guest.due = false;
+    }
+
+    /// Waits for a guest to give its turn away, if it has it.
+    fn wait(&mut self, index: usize) -> Result<(), GuestError> {
+        let guest = &mut self.guests[index];
+        if !guest.running {
+            return Ok(());
+        }
+        let mut looks = if guest.machine.page.spin.load(Ordering::Relaxed) > 0 { SPIN } else { 0 };
+        while guest.machine.page.turn.load(Ordering::Acquire) != TURN_DRIVER && looks > 0 {
+            looks -= 1;
+            std::hint::spin_loop();
+        }
+        if guest.machine.page.turn.load(Ordering::Acquire) != TURN_DRIVER {
+            self.wait_long(index)?;
+        }
+        let guest = &mut self.guests[index];
+        guest.running = false;
+        let page = &guest.machine.page;
+        guest.wake = if guest.off {
+            NEVER
+        } else if page.reason.load(Ordering::Relaxed) == REASON_IDLE {
+            page.timer.load(Ordering::Relaxed)
+        } else {
+            page.now.load(Ordering::Relaxed)
+        };
+        Ok(())
+    }
+
+    /// The same where it takes longer: asleep, with a look now and then at whether the guest still lives and moves.
+    #[cold]
+    fn wait_long(&mut self, index: usize) -> Result<(), GuestError> {
+        let look = futex::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let mut seen = (host_now(), u64::MAX);
+        loop {
+            let guest = &mut self.guests[index];
+            let page = &guest.machine.page;
+            let _ = futex::wait(&page.turn, futex::Flags::empty(), TURN_GUEST, Some(&look));
+            if page.turn.load(Ordering::Acquire) == TURN_DRIVER {
+                return Ok(());
+            }
+            let entries = page.entries.load(Ordering::Relaxed);
+            if !guest.machine.is_alive() {
+                guest.off = true;
+                let ended_well = guest.machine.shared(warpline_agent::REPORT).exists();
+                return if ended_well { Ok(()) } else { Err(guest.machine.post_mortem()) };
+            }
+            let now = host_now();
+            if entries != seen.1 {
+                seen = (now, entries);
+                continue;
+            }
+            let user = guest.machine.page.user.load(Ordering::Relaxed);
+            let still = now - seen.0;
+            if user > 0 && still >= SECOND {
+                self.push(index, user)?;
+                seen.0 = now;
+            } else if still >= self.patience.silence * SECOND {
+                let machine = &guest.machine;
+                let (name, console) = (machine.name().to_owned(), machine.console_tail());
+                return Err(GuestError::Hung { name, seconds: self.patience.silence, console });
+            }
+        }
+    }
+
+    /// Interrupts a program that computes, and lets time pass for it.
+    fn push(&mut self, index: usize, user: i32) -> Result<(), GuestError> {
+        self.pushes += 1;
+        let machine = &self.guests[index].machine;
+        let page = &machine.page;
+        if self.pushes > self.patience.pushes {
+            let at = page.now.load(Ordering::Relaxed).saturating_sub(START) as f64 / 1e9;
+            let seconds = u64::from(self.patience.pushes);
+            let (name, console) = (machine.name().to_owned(), machine.console_tail());
+            return Err(GuestError::Spins { name, seconds, at, console });
+        }
+        page.push.fetch_add(PUSH, Ordering::Relaxed);
+        // The kernel takes it for its timer's interrupt.
+        let _ = kill(Pid::from_raw(user), Signal::SIGALRM);
+        Ok(())
+    }
+
+    fn deadlock(&self, until: Timestamp) -> GuestError {
+        let all: Vec<String> = self.guests.iter().map(|guest| guest.machine.console_tail()).collect();
+        let last = self.guests.iter().map(|guest| guest.machine.page.now.load(Ordering::Relaxed)).max();
+        let at = last.unwrap_or(0).saturating_sub(START).min(until.as_nanos()) as f64 / 1e9;
+        GuestError::Deadlock { at, console: all.join("\n").trim_matches('\n').to_owned() }
+    }
+}
+
+fn corrupt(machine: &Machine) -> GuestError {
+    GuestError::Died {
+        name: machine.name().to_owned(),
+        how: "has written nonsense into the memory that it shares with us".to_owned(),
+        console: machine.console_tail(),
+    }
+}
+
+/// Throws away what a guest has sent.
+fn drain(guest: &mut Guest) -> Result<(), GuestError> {
+    let ring = &guest.machine.page.transmit;
+    while let Some((_, frame)) = ring.first().map_err(|_| corrupt(&guest.machine))? {
+        ring.release(frame.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! A guest as a process: booted, watched, ended.
+//!
+//! The machine's file system is its root, read-only, its memory a file in `/dev/shm`. Nothing of it outlives this process: the kernel
+//! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+
+use nix::libc;
+use nix::sys::personality::{self, Persona};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use nix::unistd::Pid;
+use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
+
+use crate::dilation;
+use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
+use crate::error::{Doing, GuestError};
+use crate::frame::{HEADER, VLANS};
+use crate::kernel::Kernel;
+use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page};
+
+/// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
+pub const START: u64 = 100_000_000_000;
+/// What a guest's `CLOCK_REALTIME` shows when the run starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
+pub const EPOCH: u64 = 1_767_225_600_000_000_000;
+/// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
+/// never let time move; goodput does not depend on it.
+const COST: u64 = 1000;
+/// Descriptors in the kernel's process. Always the same: they are in its boot line, from which it seeds its random numbers.
+const NIC: i32 = 200;
+const PAGE: i32 = 201;
+/// Looks at the turn before sleeping, of some 40 ns each.
+pub(crate) const SPIN: u32 = 1000;
+/// Least memory of a guest that boots.
+const LEAST_MEMORY: u64 = 64 << 20;
+
+/// Where a guest's console is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Console {
+    /// In a file, of which the last lines are shown when something goes wrong.
+    #[default]
+    File,
+    /// At this process's terminal.
+    Terminal,
+}
+
+/// How a guest's time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// With a simulator; see [`crate::lockstep`].
+    LockStep,
+    /// With the machine's clock; see [`crate::dilation`].
+    Dilated,
+}
+
+/// What a guest is.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// Its name, for messages.
+    pub name: String,
+    /// Its memory in bytes. What is not used is not taken from the machine.
+    pub memory: u64,
+    /// Seed of its entropy in lock-step.
+    pub seed: u64,
+    /// How its time goes.
+    pub timing: Timing,
+    /// Where its console is.
+    pub console: Console,
+    /// What it is to do. Directory, start and modules are filled in when it boots.
+    pub order: Order,
+}
+
+/// A guest that has been booted.
+#[derive(Debug)]
+pub struct Machine {
+    name: String,
+    child: Child,
+    ended: Option<ExitStatus>,
+    pub(crate) page: Page,
+    nic: OwnedFd,
+    directory: Directory,
+}
+
+impl MachineConfig {
+    fn check(&self) -> Result<(), GuestError> {
+        let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
+        if self.memory < LEAST_MEMORY {
+            let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
+            return refuse(format!("{memory} MB are too little memory; it needs {least} MB"));
+        }
+        if let Some(host) = self.order.hosts.iter().find(|host| !VLANS.contains(&host.vlan)) {
+            return refuse(format!("host {} has VLAN {}; 1 to 4094 are possible", host.name, host.vlan));
+        }
+        Ok(())
+    }
+
+    /// The order with what only is known now.
+    fn complete(&self, kernel: &Kernel, directory: &Directory) -> Order {
+        let mut order = self.order.clone();
+        order.directory = directory.path().to_string_lossy().into_owned();
+        order.start = START;
+        let mut names = vec!["overlay", "8021q"];
+        if order.hosts.iter().any(|host| host.v6.is_some()) {
+            names.push("ipv6");
+        }
+        order.modules = names.into_iter().flat_map(|name| kernel.module(name)).collect();
+        let controls = kernel.congestion_controls().into_iter();
+        order.congestion = controls
+            .filter_map(|(name, path)| {
+                Some(CongestionModule { name, path: path?.to_string_lossy().into_owned() })
+            })
+            .collect();
+        order
+    }
+
+    fn boot_line(&self) -> Vec<String> {
+        let mtu = self.order.hosts.iter().map(|host| host.mtu).max().unwrap_or(1500) as usize + HEADER - 14;
+        let console = match self.console {
+            Console::File => "con0=null,fd:1",
+            Console::Terminal => "con0=fd:0,fd:1",
+        };
+        let words = [
+            &format!("mem={}M", self.memory >> 20),
+            "rootfstype=hostfs",
+            "ro",
+            // The kernel's directory, by a path that is the same in every run.
+            &format!("init=/proc/self/cwd/{AGENT}"),
+            // It would be mounted over the machine's /dev, where that directory is.
+            "devtmpfs.mount=0",
+            "con=null",
+            console,
+            "quiet",
+            // Waits for a clock that stands still, or looks at the machine.
+            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init",
+            "lpj=50000000",
+            "umid=guest",
+            &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+}
+
+impl Machine {
+    /// Boots a guest and returns at once; it is ready when [`crate::LockStep::boot`] or [`Machine::wait_ready`] says so.
+    ///
+    /// # Errors
+    /// If its configuration makes no sense, or the system does not give what it needs.
+    pub fn boot(kernel: &Kernel, config: &MachineConfig) -> Result<Self, GuestError> {
+        config.check()?;
+        let directory = Directory::create()?;
+        let order = config.complete(kernel, &directory);
+        let json = serde_json::to_vec(&order).map_err(std::io::Error::other);
+        let json = json.doing(|| "write a guest's order".to_owned())?;
+        fs::write(directory.path().join(ORDER), json).doing(|| "write a guest's order".to_owned())?;
+
+        let page = Page::create()?;
+        prepare_page(&page, config);
+        let doing = || "make a guest's network device".to_owned();
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (nic, far) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).doing(doing)?;
+        for end in [&nic, &far] {
+            // More than the usual limit where that is granted: a burst must not be lost between us and the guest.
+            if setsockopt(end, sockopt::SndBufForce, &BUFFER).is_err() {
+                setsockopt(end, sockopt::SndBuf, &BUFFER).doing(doing)?;
+            }
+        }
+        rustix::io::ioctl_fionbio(&nic, true).doing(doing)?;
+        let child = spawn(kernel, config, &directory, &far, &page)?;
+        Ok(Machine { name: config.name.clone(), child, ended: None, page, nic, directory })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its network device, for dilated time: a socket that keeps the bounds of frames. Does not block.
+    pub fn nic(&self) -> BorrowedFd<'_> {
+        self.nic.as_fd()
+    }
+
+    /// The kernel's process on the machine.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A file in the directory that it writes to.
+    pub fn shared(&self, name: &str) -> std::path::PathBuf {
+        self.directory.shared(name)
+    }
+
+    /// The last that it said on its console.
+    pub fn console_tail(&self) -> String {
+        self.directory.console_tail()
+    }
+
+    /// Whether its hosts are set up.
+    pub fn is_ready(&self) -> bool {
+        self.shared(READY).exists()
+    }
+
+    /// Entries into user mode, turns given away, frames sent and received so far; for lock-step.
+    pub fn statistics(&self) -> Statistics {
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            entries: read(&self.page.entries),
+            handovers: read(&self.page.handovers),
+            sent: read(&self.page.sent),
+            received: read(&self.page.received),
+        }
+    }
+
+    /// Whether its kernel still runs.
+    pub fn is_alive(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        self.ended.is_none()
+    }
+
+    /// What happened to a guest that is not alive, or to one that was to be set up and is not.
+    pub fn post_mortem(&mut self) -> GuestError {
+        let name = self.name.clone();
+        if let Ok(reason) = fs::read_to_string(self.shared(FAILURE)) {
+            return GuestError::SetUp { name, reason };
+        }
+        let how = match self.ended {
+            None => "has stopped working".to_owned(),
+            Some(status) => match (status.code(), status.signal()) {
+                // A panic ends in abort(), of which the kernel's own handler makes an exit code.
+                (Some(134), _) | (None, Some(libc::SIGABRT)) => "panicked".to_owned(),
+                (Some(code), _) => format!("ended with exit code {code}"),
+                (None, Some(signal)) => format!("was killed by signal {signal}"),
+                (None, None) => "ended".to_owned(),
+            },
+        };
+        GuestError::Died { name, how, console: self.console_tail() }
+    }
+
+    /// What it reported at its end.
+    ///
+    /// # Errors
+    /// If it did not come to that.
+    pub fn report(&mut self) -> Result<Report, GuestError> {
+        let bytes = match fs::read(self.shared(REPORT)) {
+            Ok(bytes) => bytes,
+            Err(_) => return Err(self.post_mortem()),
+        };
+        let report = serde_json::from_slice(&bytes).map_err(std::io::Error::other);
+        report.doing(|| format!("understand the report of guest {}", self.name))
+    }
+
+    /// Sends the kernel's process a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+    }
+}
+
+/// What a guest has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Entries into user mode.
+    pub entries: u64,
+    /// Turns given away.
+    pub handovers: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames received.
+    pub received: u64,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Bytes of the network device's socket buffers.
+const BUFFER: usize = 8 << 20;
+
+fn prepare_page(page: &Page, config: &MachineConfig) {
+    let relaxed = Ordering::Relaxed;
+    page.seed.store(config.seed, relaxed);
+    page.epoch.store(EPOCH - START, relaxed);
+    page.cost.store(COST, relaxed);
+    page.nic.store(NIC, relaxed);
+    match config.timing {
+        Timing::LockStep => {
+            page.mode.store(MODE_LOCKSTEP, relaxed);
+            let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
+            page.spin.store(if alone { 0 } else { SPIN }, relaxed);
+            // Up to the run's start it goes by itself, and nothing is answered.
+            page.horizon.store(START, relaxed);
+            page.lookahead.store(NEVER, relaxed);
+        }
+        Timing::Dilated => {
+            page.mode.store(MODE_DILATED, relaxed);
+            // It boots as fast as it can.
+            dilation::write_segment(page, dilation::host_now(), 0, dilation::Tdf::REAL);
+        }
+    }
+}
+
+fn spawn(
+    kernel: &Kernel,
+    config: &MachineConfig,
+    directory: &Directory,
+    nic: &OwnedFd,
+    page: &Page,
+) -> Result<Child, GuestError> {
+    let doing = || format!("start {}", kernel.path.display());
+    let path = directory.path();
+    let mut command = Command::new(&kernel.path);
+    command.args(config.boot_line()).current_dir(path).env_clear();
+    command.env("LD_PRELOAD", path.join(CLOCKSHIM)).env("WARPLINE_CLOCKSHIM", PAGE.to_string());
+    // Its own files: unique, though its name is always the same.
+    command.env("HOME", path).env("TMPDIR", MEMORY);
+    if config.console == Console::File {
+        let console = File::create(path.join(CONSOLE)).doing(doing)?;
+        let again = console.try_clone().doing(doing)?;
+        command.stdin(Stdio::null()).stdout(console).stderr(again).process_group(0);
+    } else {
+        command.stderr(Stdio::null());
+        if let Ok(term) = std::env::var("TERM") {
+            command.env("TERM", term);
+        }
+    }
+    let (nic, page) = (nic.as_raw_fd(), page.fd().as_raw_fd());
+    let parent = std::process::id();
+    // SAFETY: between fork and exec the closure only makes system calls.
+    unsafe {
+        command.pre_exec(move || {
+            // SAFETY: both descriptors are open here, and numbers that high belong to nobody.
+            for (from, to) in [(nic, NIC), (page, PAGE)] {
+                nix::errno::Errno::result(libc::dup2(from, to))?;
+            }
+            personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE)?;
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // We may have ended before that was set.
+            if nix::unistd::getppid().as_raw() as u32 != parent {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        });
+    }
+    command.spawn().doing(doing)
+}

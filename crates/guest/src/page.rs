@@ -1,0 +1,172 @@
+//! The page that a guest's kernel shares with us; `native/clockshim/page.h` says what each field means.
+
+use std::cell::UnsafeCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::error::{Doing, GuestError};
+
+const MAGIC: u64 = 0x3165_6e69_6c70_7277;
+const VERSION: u32 = 1;
+/// Bytes of each ring.
+pub(crate) const RING: usize = 4 << 20;
+pub(crate) const MODE_DILATED: u32 = 1;
+pub(crate) const MODE_LOCKSTEP: u32 = 2;
+pub(crate) const TURN_GUEST: u32 = 0;
+pub(crate) const TURN_DRIVER: u32 = 1;
+pub(crate) const REASON_IDLE: u32 = 1;
+/// No instant.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Frames in one direction.
+#[repr(C, align(4096))]
+pub(crate) struct Ring {
+    pub(crate) head: AtomicU32,
+    pub(crate) tail: AtomicU32,
+    padding: [u8; 56],
+    pub(crate) data: UnsafeCell<[u8; RING]>,
+}
+
+/// The layout of `struct page`.
+#[repr(C)]
+pub(crate) struct Layout {
+    magic: AtomicU64,
+    version: AtomicU32,
+    pub(crate) mode: AtomicU32,
+    pub(crate) seed: AtomicU64,
+    pub(crate) epoch: AtomicU64,
+    pub(crate) cost: AtomicU64,
+    pub(crate) nic: AtomicI32,
+    pub(crate) spin: AtomicU32,
+    pub(crate) sequence: AtomicU32,
+    unused: AtomicU32,
+    pub(crate) segment: [AtomicU64; 3],
+    pub(crate) turn: AtomicU32,
+    pub(crate) reason: AtomicU32,
+    pub(crate) now: AtomicU64,
+    pub(crate) timer: AtomicU64,
+    pub(crate) horizon: AtomicU64,
+    pub(crate) lookahead: AtomicU64,
+    pub(crate) entries: AtomicU64,
+    pub(crate) push: AtomicU64,
+    pub(crate) user: AtomicI32,
+    pub(crate) started: AtomicU32,
+    pub(crate) handovers: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) received: AtomicU64,
+    pub(crate) xstate_skipped: AtomicU64,
+    pub(crate) transmit: Ring,
+    pub(crate) receive: Ring,
+}
+
+/// The page, mapped.
+#[derive(Debug)]
+pub(crate) struct Page {
+    fd: OwnedFd,
+    memory: NonNull<Layout>,
+}
+
+// SAFETY: the memory is the page's own until it is dropped, and all of it is atomic but the rings' data, which ring.rs touches only
+// while it is this side's turn.
+unsafe impl Send for Page {}
+
+impl Page {
+    /// A new page, all zero but for what says that it is one.
+    pub(crate) fn create() -> Result<Self, GuestError> {
+        let doing = || "make memory to share with a guest".to_owned();
+        let fd = memfd_create("warpline-guest", MemfdFlags::CLOEXEC).doing(doing)?;
+        let length = size_of::<Layout>();
+        ftruncate(&fd, length as u64).doing(doing)?;
+        // SAFETY: a new mapping of a file as long as the layout; nothing else is at its address.
+        let memory = unsafe {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &fd, 0)
+        };
+        let memory = memory.doing(doing)?.cast::<Layout>();
+        let memory = NonNull::new(memory)
+            .ok_or(rustix::io::Errno::NOMEM)
+            .doing(doing)?;
+        let page = Page { fd, memory };
+        page.magic.store(MAGIC, Ordering::Relaxed);
+        page.version.store(VERSION, Ordering::Relaxed);
+        Ok(page)
+    }
+
+    /// What the guest maps.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl std::ops::Deref for Page {
+    type Target = Layout;
+    fn deref(&self) -> &Layout {
+        // SAFETY: mapped as long as this lives, aligned by mmap, and any bytes are a Layout.
+        unsafe { self.memory.as_ref() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `create` made, which nothing refers to any more.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), size_of::<Layout>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_layout_is_that_of_the_shim() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("clockshim.so");
+        std::fs::write(&file, crate::embedded::CLOCKSHIM).unwrap();
+        let file = CString::new(file.to_str().unwrap()).unwrap();
+        // SAFETY: the library's constructor does nothing without the variable that names a page, and the symbol is an array of
+        // as many numbers as are read. It stays loaded, with local symbols.
+        let offsets = unsafe {
+            let library = nix::libc::dlopen(file.as_ptr(), nix::libc::RTLD_NOW | nix::libc::RTLD_LOCAL);
+            assert!(!library.is_null());
+            let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
+            assert!(!symbol.is_null());
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 27)
+        };
+        let own = [
+            offset_of!(Layout, magic),
+            offset_of!(Layout, version),
+            offset_of!(Layout, mode),
+            offset_of!(Layout, seed),
+            offset_of!(Layout, epoch),
+            offset_of!(Layout, cost),
+            offset_of!(Layout, nic),
+            offset_of!(Layout, spin),
+            offset_of!(Layout, sequence),
+            offset_of!(Layout, segment),
+            offset_of!(Layout, turn),
+            offset_of!(Layout, reason),
+            offset_of!(Layout, now),
+            offset_of!(Layout, timer),
+            offset_of!(Layout, horizon),
+            offset_of!(Layout, lookahead),
+            offset_of!(Layout, entries),
+            offset_of!(Layout, push),
+            offset_of!(Layout, user),
+            offset_of!(Layout, started),
+            offset_of!(Layout, handovers),
+            offset_of!(Layout, sent),
+            offset_of!(Layout, received),
+            offset_of!(Layout, xstate_skipped),
+            offset_of!(Layout, transmit),
+            offset_of!(Layout, receive),
+            size_of::<Layout>(),
+        ];
+        assert_eq!(offsets, own.map(|offset| offset as u32));
+    }
+}

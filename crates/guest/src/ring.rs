@@ -1,0 +1,161 @@
+//! Our side of the rings of frames in the page; `native/clockshim/ring.h` has the guest's.
+//!
+//! Only the guest or we work on them, never both at once: whoever has the turn. What the guest has written is not believed: a
+//! length beyond the ring ends the guest, not us.
+
+use std::sync::atomic::Ordering;
+
+use crate::page::{RING, Ring};
+
+/// Length (4 bytes), unused (4), time (8).
+const HEAD: usize = 16;
+const SKIP: u32 = u32::MAX;
+/// Largest frame.
+pub(crate) const FRAME_MAX: usize = 65_600;
+
+fn room(length: usize) -> usize {
+    (HEAD + length).next_multiple_of(16)
+}
+
+/// What is wrong with a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrupt;
+
+impl Ring {
+    /// The bytes at a place in the ring.
+    fn bytes(&self, at: usize, length: usize) -> *mut u8 {
+        debug_assert!(at + length <= RING);
+        self.data.get().cast::<u8>().wrapping_add(at)
+    }
+
+    fn read_head(&self, position: u32) -> (u32, u64) {
+        let at = position as usize % RING;
+        let mut head = [0u8; HEAD];
+        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; the guest does not run.
+        unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, HEAD), head.as_mut_ptr(), HEAD) };
+        let [a, b, c, d, _, _, _, _, time @ ..] = head;
+        (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(time))
+    }
+
+    /// The time of the oldest frame and its bytes. To be called while the guest does not run, and the bytes not to be kept beyond that.
+    ///
+    /// # Errors
+    /// If what is in the ring cannot be.
+    pub(crate) fn first(&self) -> Result<Option<(u64, &[u8])>, Corrupt> {
+        let head = self.head.load(Ordering::Acquire);
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        loop {
+            if head == tail {
+                return Ok(None);
+            }
+            if !tail.is_multiple_of(16) || head.wrapping_sub(tail) as usize > RING {
+                return Err(Corrupt);
+            }
+            let (length, time) = self.read_head(tail);
+            let at = tail as usize % RING;
+            if length == SKIP {
+                tail = tail.wrapping_add((RING - at) as u32);
+                self.tail.store(tail, Ordering::Release);
+                continue;
+            }
+            let length = length as usize;
+            if length > FRAME_MAX || at + room(length) > RING {
+                return Err(Corrupt);
+            }
+            // SAFETY: within the ring, as was just checked; the guest does not run.
+            let frame = unsafe { std::slice::from_raw_parts(self.bytes(at + HEAD, length), length) };
+            return Ok(Some((time, frame)));
+        }
+    }
+
+    /// Gives the room of the oldest frame, which is `length` bytes long, back.
+    pub(crate) fn release(&self, length: usize) {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.tail.store(tail.wrapping_add(room(length) as u32), Ordering::Release);
+    }
+
+    /// Puts a frame in that is made of several parts. False if there is no room. To be called while the guest does not run.
+    pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> bool {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut head = self.head.load(Ordering::Relaxed);
+        let used = head.wrapping_sub(self.tail.load(Ordering::Acquire)) as usize;
+        let rest = RING - head as usize % RING;
+        let skip = if rest < room(length) { rest } else { 0 };
+        if length > FRAME_MAX || used + skip + room(length) > RING {
+            return false;
+        }
+        if skip > 0 {
+            self.write(head as usize % RING, &SKIP.to_ne_bytes());
+            head = head.wrapping_add(skip as u32);
+        }
+        let mut at = head as usize % RING;
+        let mut record = [0u8; HEAD];
+        record[..4].copy_from_slice(&(length as u32).to_ne_bytes());
+        record[8..].copy_from_slice(&time.to_ne_bytes());
+        self.write(at, &record);
+        at += HEAD;
+        for part in parts {
+            self.write(at, part);
+            at += part.len();
+        }
+        self.head.store(head.wrapping_add(room(length) as u32), Ordering::Release);
+        true
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: the caller has made sure of the room; the guest does not run, and nobody else has a reference to this part of the ring.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(at, bytes.len()), bytes.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Page;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        #[test]
+        fn frames_come_out_as_they_went_in(
+            start in 0u32..4,
+            steps in prop::collection::vec((any::<bool>(), 0usize..=FRAME_MAX), 1..2000),
+        ) {
+            let page = Page::create().unwrap();
+            let ring = &page.receive;
+            // Positions go past 2^32 as well.
+            let position = start.wrapping_sub(1).wrapping_mul(RING as u32);
+            ring.head.store(position, Ordering::Relaxed);
+            ring.tail.store(position, Ordering::Relaxed);
+            let mut expected = std::collections::VecDeque::new();
+            let payload: Vec<u8> = (0..=FRAME_MAX).map(|n| n as u8).collect();
+            for (number, (put, length)) in steps.into_iter().enumerate() {
+                if put && ring.push(number as u64, &[&payload[..length / 2], &payload[length / 2..length]]) {
+                    expected.push_back((number as u64, length));
+                } else if let Some((time, length)) = expected.pop_front() {
+                    let (found, frame) = ring.first().unwrap().unwrap();
+                    prop_assert_eq!((found, frame), (time, &payload[..length]));
+                    ring.release(length);
+                } else {
+                    prop_assert_eq!(ring.first(), Ok(None));
+                }
+            }
+        }
+
+        #[test]
+        fn what_a_guest_may_have_written_is_not_believed(
+            head in any::<u32>(), tail in any::<u32>(), bytes in prop::collection::vec(any::<u8>(), 64),
+        ) {
+            let page = Page::create().unwrap();
+            let ring = &page.transmit;
+            ring.head.store(head, Ordering::Relaxed);
+            ring.tail.store(tail, Ordering::Relaxed);
+            let at = (tail as usize % RING).min(RING - 64);
+            ring.write(at, &bytes);
+            // It ends, with a frame within the ring or none.
+            if let Ok(Some((_, frame))) = ring.first() {
+                prop_assert!(frame.len() <= FRAME_MAX);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A bed for guests: hosts in a star or in pairs, around links of Warpline's own network.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+
+use warpline_core::{
+    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
+};
+use warpline_guest::machine::Timing;
+use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
+use warpline_guest::{Console, HostId, Kernel, MachineConfig, Simulator};
+use warpline_net::qdisc::QdiscConfig;
+use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteId};
+
+/// The guest kernel, or a word on why the test is left out.
+pub(crate) fn kernel() -> Option<Kernel> {
+    match Kernel::find() {
+        Ok(kernel) => Some(kernel),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+pub(crate) fn address(host: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + host)
+}
+
+pub(crate) fn host(number: u32, vlan: u16) -> HostOrder {
+    HostOrder {
+        name: format!("h{number}"),
+        vlan,
+        mac: warpline_guest::frame::mac(vlan),
+        v4: address(number),
+        v6: None,
+        mtu: 1500,
+        cc: None,
+        sysctl: Vec::new(),
+    }
+}
+
+pub(crate) fn seconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// A guest with the hosts `first..first + count` that runs for `duration` seconds.
+pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> MachineConfig {
+    MachineConfig {
+        name: name.to_owned(),
+        memory: 256 << 20,
+        seed: 1,
+        timing: Timing::LockStep,
+        console: Console::File,
+        order: Order {
+            end: seconds(duration),
+            hosts: (0..count).map(|n| host(first + n, 1 + n as u16)).collect(),
+            ..Order::default()
+        },
+    }
+}
+
+/// Adds both ends of a flow of the first guest's hosts, or of two guests'.
+pub(crate) fn bulk(id: u32, from: u32, to: u32, to_address: u32, bytes: Option<u64>) -> [FlowOrder; 2] {
+    let port = 5001 + id as u16;
+    let end = |host, role| FlowOrder { id, host, role, start: 0, stop: None, cc: None };
+    let to_address = IpAddr::V4(address(to_address));
+    [end(to, Role::Sink { port }), end(from, Role::Send { to: to_address, port, bytes })]
+}
+
+pub(crate) fn program(host: u32, words: &[&str], output: &str) -> ProgramOrder {
+    ProgramOrder {
+        host,
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        environment: vec![("PATH".to_owned(), "/usr/sbin:/usr/bin:/sbin:/bin".to_owned())],
+        directory: "/".to_owned(),
+        start: 0,
+        stop: 15,
+        collect: Vec::new(),
+        output: output.to_owned(),
+    }
+}
+
+/// A link of the bed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) rate: u64,
+    pub(crate) delay: TimeDelta,
+    pub(crate) queue: u64,
+}
+
+impl Path {
+    pub(crate) fn new(rate: u64, delay_ms: u64, queue: u64) -> Self {
+        Path { rate, delay: TimeDelta::from_millis(delay_ms), queue }
+    }
+}
+
+/// Pairs of hosts (0 and 1, 2 and 3, ...), each around a link of its own; and a digest of every byte and stamp.
+pub(crate) struct Bed {
+    network: Network,
+    ends: Ends,
+    routes: Vec<RouteId>,
+    pub(crate) digest: u64,
+    pub(crate) datagrams: u64,
+}
+
+struct Ends {
+    frames: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    arrived: VecDeque<(u32, u32)>,
+}
+
+impl Hosts for Ends {
+    fn handle_packet(&mut self, _: Timestamp, packet: &Packet, _: &mut Port<'_>) {
+        if let Body::Frame(Frame { handle }) = packet.body {
+            self.arrived.push_back((packet.to.0, handle));
+        }
+    }
+    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Port<'_>) {}
+}
+
+impl Bed {
+    pub(crate) fn new(hosts: u32, path: Path) -> Self {
+        let mut network = Network::new();
+        let streams = Streams::new(1);
+        let routes = (0..hosts)
+            .map(|from| {
+                let link = network.add_link(
+                    LinkConfig {
+                        rate: RateConfig::Constant(Rate::from_bps(path.rate)),
+                        delay: path.delay,
+                        qdisc: QdiscConfig::DropTail { limit: warpline_net::qdisc::Limit::bytes(path.queue) },
+                        ..LinkConfig::new(format!("{from}"), NodeId(from), NodeId(from ^ 1))
+                    },
+                    &streams,
+                );
+                network.add_route(&[link])
+            })
+            .collect();
+        let ends = Ends { frames: Vec::new(), free: Vec::new(), arrived: VecDeque::new() };
+        Bed { network, ends, routes, digest: 0xcbf2_9ce4_8422_2325, datagrams: 0 }
+    }
+
+    fn note(&mut self, word: u64) {
+        self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(17);
+    }
+}
+
+impl Simulator for Bed {
+    fn next_event(&mut self) -> Option<Timestamp> {
+        self.network.next_event()
+    }
+
+    fn run_until(&mut self, until: Timestamp) {
+        self.network.run_until(until, &mut self.ends, u64::MAX);
+        for handle in self.network.take_released() {
+            self.ends.free.push(handle);
+        }
+    }
+
+    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
+        let now = self.network.now();
+        self.datagrams += 1;
+        self.note(now.as_nanos() ^ u64::from(from.0) << 56);
+        for chunk in datagram.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.note(u64::from_ne_bytes(word));
+        }
+        let handle = self.ends.free.pop().unwrap_or_else(|| {
+            self.ends.frames.push(Vec::new());
+            self.ends.frames.len() as u32 - 1
+        });
+        let frame = &mut self.ends.frames[handle as usize];
+        frame.clear();
+        frame.extend_from_slice(datagram);
+        let packet = Packet {
+            flow: FlowId(from.0),
+            to: EndpointId(from.0 ^ 1),
+            size: datagram.len() as u32,
+            ecn: Ecn::NotEct,
+            class: 0,
+            id: 0,
+            body: Body::Frame(Frame { handle }),
+        };
+        self.network.port(now).send(self.routes[from.0 as usize], packet);
+    }
+
+    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
+        while let Some((to, handle)) = self.ends.arrived.pop_front() {
+            deliver(HostId(to), &self.ends.frames[handle as usize]);
+            self.ends.free.push(handle);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Guests in lock-step with a network.
+
+use warpline_core::Timestamp;
+use warpline_guest::lockstep::Ended;
+use warpline_guest::order::{Ending, Report};
+use warpline_guest::{LockStep, MachineConfig};
+
+use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
+
+/// Runs guests to their end; the reports, the network, and the guests.
+fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
+    let kernel = kernel()?;
+    let hosts = configs.iter().map(|config| config.order.hosts.len() as u32).sum();
+    let mut bed = Bed::new(hosts, path);
+    let mut lockstep = LockStep::boot(&kernel, configs, path.delay).unwrap();
+    let end = Timestamp::from_nanos(configs[0].order.end);
+    assert_eq!(lockstep.run(&mut bed, end, |_, _| true).unwrap(), Ended::Reached);
+    lockstep.finish(end).unwrap();
+    let reports = lockstep.machines().map(|machine| machine.report().unwrap()).collect();
+    Some((reports, bed, lockstep))
+}
+
+#[test]
+fn linux_fills_a_link_and_recovers_from_what_its_queue_drops() {
+    let mut config = guest("g", 0, 2, 10.0);
+    config.order.flows = bulk(0, 0, 1, 1, None).to_vec();
+    config.order.interval = seconds(1.0);
+    let path = Path::new(20_000_000, 10, 50_000);
+    let Some((reports, bed, lockstep)) = run(&[config], path) else { return };
+    let [sink, source] = &reports[0].flows[..] else { panic!("{:?}", reports[0].flows) };
+    // 20 Mbit/s, of which 1448 of 1500 bytes are payload, less the start.
+    let goodput = sink.last.received as f64 * 8.0 / 10.0;
+    assert!((18.0e6..19.4e6).contains(&goodput), "{goodput} {source:?}");
+    assert!(source.last.retransmits > 0 && source.error.is_none() && sink.error.is_none(), "{source:?}");
+    // A round trip, two serialisations of 60 bytes, and some microseconds of the program's own.
+    let connected = source.connected.unwrap();
+    assert!((20_048_000..20_060_000).contains(&connected), "{connected}");
+    assert!(bed.datagrams > 20_000 && lockstep.is_reproducible());
+}
+
+#[test]
+fn programs_run_and_what_they_say_comes_back() {
+    let mut config = guest("g", 0, 2, 30.0);
+    let mut ping = program(0, &["ping", "-c", "3", "-i", "0.5", "10.0.0.2"], "0");
+    ping.start = seconds(1.0);
+    let line = "echo to stderr >&2; date +%Y-%m-%dT%H:%M:%S; sleep 3.5; date +%Y-%m-%dT%H:%M:%S; echo file > /tmp/x.csv; exit 7";
+    let mut dated = program(1, &["sh", "-c", line], "1");
+    dated.collect = vec!["/tmp/x.csv".to_owned(), "missing".to_owned()];
+    let server = program(1, &["sleep", "1000"], "2");
+    let wrong = program(1, &["/no/such/program"], "3");
+    config.order.programs = vec![ping, dated, server, wrong];
+    let Some((reports, _, mut lockstep)) = run(&[config], Path::new(1_000_000, 25, 100_000)) else { return };
+    let [ping, dated, server, wrong] = &reports[0].programs[..] else { panic!() };
+    let machine = lockstep.machines().next().unwrap();
+    let read = |name: &str| std::fs::read_to_string(machine.shared(name)).unwrap();
+    assert_eq!(ping.ending, Ending::Exited(0), "{} {}", read("0.stdout"), read("0.stderr"));
+    assert!(read("0.stdout").contains("rtt min/avg/max/mdev = 51."), "{}", read("0.stdout"));
+    assert_eq!(dated.ending, Ending::Exited(7));
+    assert_eq!(read("1.stdout"), "2026-01-01T00:00:00\n2026-01-01T00:00:03\n");
+    assert_eq!(read("1.stderr"), "to stderr\n");
+    assert_eq!(read(&dated.files[0]), "file\n");
+    assert!(dated.missing[0].contains("missing"), "{:?}", dated.missing);
+    assert!(!std::path::Path::new("/tmp/x.csv").exists(), "what a guest writes stays in the guest");
+    assert_eq!((&server.ending, server.ended.is_some()), (&Ending::Stopped, true));
+    assert!(matches!(&wrong.ending, Ending::NotStarted(why) if why.contains("/no/such/program")));
+}
+#[test]
+fn guests_of_their_own_meet_on_a_link() {
+    let mut configs = [guest("left", 0, 1, 5.0), guest("right", 0, 1, 5.0)];
+    configs[1].order.hosts = vec![host(1, 4094)];
+    let [sink, source] = bulk(0, 0, 0, 1, Some(2_000_000));
+    configs[0].order.flows = vec![source];
+    configs[1].order.flows = vec![sink];
+    let Some((reports, _, _)) = run(&configs, Path::new(10_000_000, 10, 1_000_000)) else { return };
+    let (source, sink) = (&reports[0].flows[0], &reports[1].flows[0]);
+    assert_eq!(sink.last.received, 2_000_000);
+    // 1382 segments at 10 Mbit/s take 1.66 s, the handshake and slow start some round trips more.
+    let finished = sink.finished.unwrap() as f64 / 1e9;
+    assert!((1.66..1.95).contains(&finished), "{finished}");
+    assert!(source.finished.unwrap() > sink.finished.unwrap() && source.error.is_none());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
+    let configs = |seed: u64| {
+        let mut configs = vec![guest("a", 0, 2, 3.0), guest("b", 2, 2, 3.0)];
+        for (index, config) in configs.iter_mut().enumerate() {
+            let first = 2 * index as u32;
+            config.seed = seed;
+            config.order.flows = bulk(first, 0, 1, first + 1, None).to_vec();
+            config.order.programs = vec![
+                program(0, &["ping", "-c", "20", "-i", "0.1", &format!("10.0.0.{}", first + 2)], "ping"),
+                program(1, &["sh", "-c", "head -c 16 /dev/urandom | od -x; date +%s.%N"], "random"),
+            ];
+        }
+        configs
+    };
+    let outcome = |seed: u64| {
+        let (_, bed, mut lockstep) = run(&configs(seed), Path::new(10_000_000, 5, 20_000))?;
+        assert!(lockstep.is_reproducible());
+        let said: Vec<String> = lockstep
+            .machines()
+            .flat_map(|machine| ["ping.stdout", "random.stdout"].map(|name| machine.shared(name)))
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect();
+        Some((bed.digest, bed.datagrams, said))
+    };
+    let Some(quiet) = outcome(1) else { return };
+    assert!(quiet.1 > 5000, "{}", quiet.1);
+    // All cores busy with something else.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let busy = std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+        }
+        let busy = outcome(1);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        busy
+    });
+    assert_eq!(Some(&quiet), busy.as_ref());
+    let other = outcome(2).unwrap();
+    assert_ne!((quiet.0, &quiet.2[1]), (other.0, &other.2[1]), "another seed, other initial sequence numbers");
+}
+
+#[test]
+fn hundreds_of_hosts_live_in_one_kernel() {
+    const HOSTS: u32 = 200;
+    let mut config = guest("many", 0, HOSTS, 2.0);
+    config.memory = 512 << 20;
+    let flows = (0..HOSTS / 2).flat_map(|n| bulk(n, 2 * n, 2 * n + 1, 2 * n + 1, None));
+    config.order.flows = flows.collect();
+    let Some((reports, _, _)) = run(&[config], Path::new(1_000_000, 10, 20_000)) else { return };
+    for sink in reports[0].flows.iter().step_by(2) {
+        let goodput = sink.last.received as f64 * 8.0 / 2.0;
+        assert!((0.85e6..0.97e6).contains(&goodput), "{goodput} {sink:?}");
+    }
+    let each = reports[0].hosts_memory / u64::from(HOSTS);
+    assert!(each < 400_000, "{each} bytes a host");
+}
+
+#[test]
+fn every_congestion_control_of_the_package_can_be_had() {
+    let Some(kernel) = kernel() else { return };
+    let controls = kernel.congestion_controls();
+    let names: Vec<&str> = controls.iter().map(|(name, _)| name.as_str()).collect();
+    for known in ["reno", "cubic", "bbr", "bic", "dctcp", "vegas", "westwood"] {
+        assert!(names.contains(&known), "{names:?}");
+    }
+    let hosts = 2 * names.len() as u32;
+    let mut config = guest("g", 0, hosts, 4.0);
+    for (number, name) in names.iter().enumerate() {
+        let number = number as u32;
+        let mut ends = bulk(number, 2 * number, 2 * number + 1, 2 * number + 1, Some(300_000));
+        // By socket or by host.
+        if number % 2 == 0 {
+            ends[1].cc = Some((*name).to_owned());
+        } else {
+            config.order.hosts[2 * number as usize].cc = Some((*name).to_owned());
+        }
+        config.order.flows.extend(ends);
+        let sysctl = ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
+        config.order.programs.push(program(2 * number, &sysctl, name));
+    }
+    let Some((reports, _, mut lockstep)) = run(&[config], Path::new(2_000_000, 10, 30_000)) else { return };
+    let machine = lockstep.machines().next().unwrap();
+    for (number, name) in names.iter().enumerate() {
+        let [sink, source] = &reports[0].flows[2 * number..2 * number + 2] else { panic!() };
+        assert_eq!((sink.last.received, &source.error), (300_000, &None), "{name}");
+        if number % 2 == 1 {
+            let said = std::fs::read_to_string(machine.shared(&format!("{name}.stdout"))).unwrap();
+            assert_eq!(said.trim(), *name);
+        }
+    }
+}
+
+#[test]
+fn requests_are_answered() {
+    use std::net::IpAddr;
+    use warpline_guest::order::{FlowOrder, Role};
+    let mut config = guest("g", 0, 2, 5.0);
+    let end = |host, role| FlowOrder { id: 0, host, role, start: 0, stop: None, cc: None };
+    let to = IpAddr::V4(crate::bed::address(1));
+    let (port, request, response) = (80, 200, 10_000);
+    let ask = Role::Request { to, port, request, response, count: Some(10), pause: seconds(0.1) };
+    config.order.flows = vec![end(1, Role::Serve { port }), end(0, ask)];
+    let Some((reports, _, _)) = run(&[config], Path::new(10_000_000, 10, 100_000)) else { return };
+    let [server, client] = &reports[0].flows[..] else { panic!() };
+    assert_eq!((server.answers, client.answers), (10, 10));
+    // A round trip and 7 segments at 10 Mbit/s, within the first window.
+    let mean = client.response_time as f64 / 10.0 / 1e6;
+    assert!((28.0..30.0).contains(&mean), "{mean} ms");
+}

@@ -1,0 +1,174 @@
+//! Guests that misbehave: what is reported, that no run hangs, and that nothing is left behind.
+
+use std::path::Path as File;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_guest::lockstep::Patience;
+use warpline_guest::machine::Timing;
+use warpline_guest::{GuestError, LockStep, Machine, MachineConfig};
+
+use crate::bed::{Bed, Path, guest, kernel, program};
+
+fn run(config: &MachineConfig, patience: Patience) -> Option<GuestError> {
+    let kernel = kernel()?;
+    let path = Path::new(1_000_000, 10, 10_000);
+    let mut bed = Bed::new(config.order.hosts.len() as u32, path);
+    let configs = std::slice::from_ref(config);
+    let mut lockstep = match LockStep::boot(&kernel, configs, path.delay) {
+        Ok(lockstep) => lockstep,
+        Err(error) => return Some(error),
+    };
+    lockstep.set_patience(patience);
+    let end = Timestamp::from_nanos(config.order.end);
+    Some(lockstep.run(&mut bed, end, |_, _| true).and_then(|_| lockstep.finish(end)).unwrap_err())
+}
+
+/// Whether a process is there and is no zombie that somebody else has to collect.
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
+}
+
+/// Processes whose parent, or parent's parent and so on, is `pid`.
+fn descendants(pid: u32) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let all: Vec<u32> = all.collect();
+    let descends = |mut one: u32| {
+        while let Some(above) = parent(one).filter(|above| *above > 1) {
+            if above == pid {
+                return true;
+            }
+            one = above;
+        }
+        false
+    };
+    all.into_iter().filter(|one| descends(*one)).collect()
+}
+
+fn wait_gone(pids: &[u32]) {
+    for _ in 0..500 {
+        if !pids.iter().any(|pid| lives(*pid)) {
+            return;
+        }
+        let _ = rustix::event::poll(&mut [], Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
+    }
+    panic!("still there: {:?}", pids.iter().filter(|pid| lives(**pid)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_program_that_computes_without_end_is_reported() {
+    let mut config = guest("g", 0, 2, 10.0);
+    config.order.programs = vec![program(0, &["sh", "-c", "while :; do :; done"], "0")];
+    let Some(error) = run(&config, Patience { silence: 20, pushes: 2 }) else { return };
+    let text = error.to_string();
+    assert!(matches!(error, GuestError::Spins { .. }) && text.contains("guest g: a program computes"), "{text}");
+}
+
+#[test]
+fn a_kernel_that_panics_is_reported_with_what_it_said() {
+    let mut config = guest("g", 0, 2, 10.0);
+    // A process of the guest's has no right to it; its memory is too little for so many hosts.
+    config.memory = 64 << 20;
+    config.order.hosts = (0..2000).map(|n| crate::bed::host(n, 1 + n as u16)).collect();
+    let Some(error) = run(&config, Patience::default()) else { return };
+    let text = error.to_string();
+    assert!(matches!(error, GuestError::Died { .. } | GuestError::SetUp { .. }), "{text}");
+    assert!(text.contains("memory"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_set_up_is_said_by_the_guest() {
+    let mut config = guest("g", 0, 1, 1.0);
+    config.order.hosts[0].sysctl = vec![("net.ipv4.no_such_thing".to_owned(), "1".to_owned())];
+    let Some(error) = run(&config, Patience::default()) else { return };
+    let text = error.to_string();
+    assert!(text.starts_with("guest g: host h0: cannot set sysctl net.ipv4.no_such_thing"), "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_started() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 1, 1.0);
+    config.memory = 1 << 20;
+    assert!(Machine::boot(&kernel, &config).unwrap_err().to_string().contains("1 MB are too little memory"));
+    config.memory = 1 << 28;
+    config.order.hosts[0].vlan = 4095;
+    assert!(Machine::boot(&kernel, &config).unwrap_err().to_string().contains("VLAN 4095; 1 to 4094"));
+}
+
+#[test]
+fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 2, 100.0);
+    config.order.programs = vec![program(0, &["sleep", "1000"], "0")];
+    let path = Path::new(1_000_000, 10, 10_000);
+    let mut bed = Bed::new(2, path);
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
+    lockstep.run(&mut bed, Timestamp::from_secs(1), |_, _| true).unwrap();
+    let machine = lockstep.machines().next().unwrap();
+    let (pid, share) = (machine.pid(), machine.shared(""));
+    let processes = descendants(pid);
+    assert!(processes.len() > 2, "{processes:?}");
+    kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
+    let error = lockstep.run(&mut bed, Timestamp::from_secs(99), |_, _| true);
+    let error = error.map(drop).and_then(|()| lockstep.finish(Timestamp::from_secs(99))).unwrap_err();
+    assert!(error.to_string().contains("was killed by signal 9"), "{error}");
+    wait_gone(&processes);
+    drop(lockstep);
+    assert!(!File::new(&share).exists());
+}
+
+/// The driver's part of the test below, in a process of its own.
+#[test]
+fn a_driver_that_is_killed_leaves_no_process() {
+    const PART: &str = "WARPLINE_TEST_DRIVER";
+    let Some(kernel) = kernel() else { return };
+    if std::env::var_os(PART).is_some() {
+        let mut config = guest("g", 0, 2, 1e6);
+        config.timing = Timing::Dilated;
+        config.order.programs = vec![program(0, &["sleep", "1000"], "0")];
+        let mut machine = Machine::boot(&kernel, &config).unwrap();
+        machine.wait_ready(60).unwrap();
+        let processes = descendants(machine.pid());
+        println!("ready {} {}", machine.pid(), processes.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
+        machine.wait_end(600);
+        return;
+    }
+    let name = "trouble::a_driver_that_is_killed_leaves_no_process";
+    let mut driver = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(PART, "1")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(driver.stdout.take().unwrap()));
+    let line = lines.find_map(|line| line.ok().filter(|line| line.contains("ready "))).unwrap();
+    let numbers = line.split("ready ").nth(1).unwrap();
+    let pids: Vec<u32> = numbers.split(' ').filter_map(|word| word.trim().parse().ok()).collect();
+    assert!(pids.len() > 2 && pids.iter().all(|pid| lives(*pid)), "{line}");
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    wait_gone(&pids);
+    let _ = TimeDelta::ZERO;
+}
+
+#[test]
+fn guests_that_wait_for_nothing_are_a_deadlock() {
+    // A guest's own kernel always has some timer; one that has ended before the run has not.
+    let mut config = guest("g", 0, 2, 10.0);
+    config.order.end = crate::bed::seconds(1.0);
+    let Some(kernel) = kernel() else { return };
+    let path = Path::new(1_000_000, 10, 10_000);
+    let mut bed = Bed::new(2, path);
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
+    // It ends by itself, with a report: nothing is wrong with that.
+    lockstep.run(&mut bed, Timestamp::from_secs(10), |_, _| true).unwrap();
+    lockstep.finish(Timestamp::from_secs(10)).unwrap();
+    assert!(lockstep.machines().next().unwrap().report().is_ok());
+}

@@ -1,0 +1,228 @@
+//! Flows that meet a real program at one end.
+//!
+//! Their applications run here as those of all flows; their connections, which have one end only, are carried by somebody else
+//! (`run::real`), who takes [`Order`]s, and tells what has happened to each and, before every reading, what all have done.
+
+use warpline_core::{EndpointId, FlowId, Timestamp};
+use warpline_net::Port;
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, Outcome};
+
+use super::app::{App, Exchange};
+use super::counters::FlowTotals;
+use super::{Endpoint, Opened, Window, World};
+use crate::scenario::App as Service;
+
+/// Where a flow meets programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire {
+    /// The program's TCP port, or that of the service.
+    pub(crate) port: u16,
+    /// Whether to connect over IPv6.
+    pub(crate) ipv6: bool,
+    /// The service that programs use, and its bytes; none where the flow connects to a program.
+    pub(crate) service: Option<(Service, Option<u64>)>,
+}
+
+/// What is to be done about a flow's connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// Connect.
+    Open { flow: FlowId, endpoint: EndpointId, exchange: Exchange },
+    /// Send so many bytes more.
+    Write { endpoint: EndpointId, bytes: u64 },
+    /// Send no more, and close.
+    Close { endpoint: EndpointId },
+    /// Take connections of programs.
+    Listen { flow: FlowId },
+    /// Take none any more.
+    Shut { flow: FlowId },
+}
+
+/// This end of a connection.
+#[derive(Debug)]
+pub(crate) struct WireEndpoint {
+    pub(super) flow: FlowId,
+    pub(super) exchange: Exchange,
+    /// The application wants to know when so many bytes have been acknowledged.
+    pub(super) watch: u64,
+    /// Its end was ordered.
+    pub(super) closing: bool,
+}
+
+/// What the open connections of a flow say of themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) totals: FlowTotals,
+    pub(crate) window: Window,
+    /// Whether a connection was asked for and has had no answer.
+    pub(crate) unanswered: bool,
+}
+
+impl Reading {
+    /// Adds what a connection has done. `sends` is whether this end sends the flow's data.
+    pub(crate) fn add(&mut self, connection: &Connection<Controller>, sends: bool) {
+        self.totals.add_wire(connection, sends);
+        if sends {
+            self.window.add(connection);
+        }
+    }
+}
+
+impl FlowTotals {
+    /// Adds what a connection has counted whose other end is a program's: delivered is what that has acknowledged.
+    pub(crate) fn add_wire(&mut self, connection: &Connection<Controller>, sends: bool) {
+        if sends {
+            self.add_sender(connection.stats());
+            self.delivered_bytes += connection.bytes_acked();
+        } else {
+            self.add_receiver(connection.stats(), connection.bytes_delivered());
+        }
+    }
+}
+
+impl Wire {
+    /// Whether this end sends the flow's data.
+    pub(crate) fn sends(&self) -> bool {
+        !matches!(self.service, Some((Service::Discard, _)))
+    }
+}
+
+impl World {
+    /// What is to be done, in this order.
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// An endpoint for somebody else's timer.
+    pub(crate) fn add_timer(&mut self) -> EndpointId {
+        self.add_endpoint(Endpoint::Gone)
+    }
+
+    /// A connection of a flow with a program has begun: one that a program has opened, or one that is to be.
+    fn add_wire(&mut self, flow: FlowId, exchange: Exchange) -> EndpointId {
+        let end = WireEndpoint { flow, exchange, watch: u64::MAX, closing: false };
+        let own = self.add_endpoint(Endpoint::Wire(end));
+        let program = self.add_endpoint(Endpoint::Gone);
+        let state = &mut self.flows[flow.index()];
+        let spec = &state.spec;
+        let (opener, other) = match spec.wire.is_some_and(|wire| wire.service.is_some()) {
+            true => ((program, spec.from.0), (own, spec.to.0)),
+            false => ((own, spec.from.0), (program, spec.to.0)),
+        };
+        state.live.insert(own, program);
+        self.opened.push(Opened { flow, opener, other });
+        own
+    }
+
+    /// A program has opened a connection to a service.
+    pub(crate) fn accept(&mut self, flow: FlowId) -> EndpointId {
+        self.add_wire(flow, Exchange::STREAM)
+    }
+
+    /// Asks for a connection to a flow's program.
+    pub(super) fn order_connection(&mut self, flow: FlowId, exchange: Exchange) {
+        let endpoint = self.add_wire(flow, exchange);
+        if let (Some(bytes), Endpoint::Wire(end)) = (exchange.response, &mut self.endpoints[endpoint.index()])
+            && exchange.transfer.is_some()
+        {
+            end.watch = bytes;
+        }
+        self.orders.push(Order::Open { flow, endpoint, exchange });
+    }
+
+    /// The program has acknowledged `acked` bytes on a connection; `left` is whether it has closed its side.
+    pub(crate) fn on_progress(
+        &mut self,
+        now: Timestamp,
+        endpoint: EndpointId,
+        acked: u64,
+        left: bool,
+        port: &mut Port<'_>,
+    ) {
+        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        let (flow, exchange) = (end.flow, end.exchange);
+        if acked >= end.watch {
+            let state = &mut self.flows[flow.index()];
+            end.watch = state.app.on_delivered(now, acked, &mut state.messages);
+            if let Some(transfer) = exchange.transfer {
+                self.finish_transfer(now, transfer, exchange.tag, true, port);
+            }
+        }
+        let service = self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some());
+        if left && !service && exchange.transfer.is_none() {
+            // It wants no more: a program that reads does not close before its writer.
+            if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index())
+                && !std::mem::replace(&mut end.closing, true)
+            {
+                self.orders.push(Order::Close { endpoint });
+                self.give_up(now, flow, "closed by the program");
+            }
+        }
+    }
+
+    /// A connection has ended, or could not be begun (`connection` is none then). `established` is whether it ever was open.
+    pub(crate) fn on_wire_closed(
+        &mut self,
+        now: Timestamp,
+        endpoint: EndpointId,
+        connection: Option<&mut Connection<Controller>>,
+        established: bool,
+        port: &mut Port<'_>,
+    ) {
+        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        let (flow, exchange) = (end.flow, end.exchange);
+        let outcome = connection.as_ref().map(|connection| connection.outcome());
+        if let Some(connection) = connection {
+            self.drain_wire(endpoint, connection);
+            let state = &mut self.flows[flow.index()];
+            let sends = state.spec.wire.is_some_and(|wire| wire.sends());
+            state.closed.add_wire(connection, sends);
+        }
+        self.endpoints[endpoint.index()] = Endpoint::Gone;
+        let state = &mut self.flows[flow.index()];
+        state.live.remove(&endpoint);
+        state.ended = state.ended.max(Some(now));
+        let failure = match outcome {
+            None => Some("no port left"),
+            Some(Some(Outcome::Complete)) => None,
+            Some(Some(Outcome::Reset)) if established => Some("reset"),
+            Some(Some(Outcome::Reset)) => Some("refused"),
+            Some(Some(Outcome::TimedOut)) => Some("timed out"),
+            Some(Some(Outcome::Unreachable)) => Some("unreachable"),
+            Some(Some(Outcome::Aborted) | None) => Some("aborted"),
+        };
+        if let Some(failure) = failure {
+            match exchange.transfer.is_none() && state.spec.wire.is_some_and(|wire| wire.service.is_none()) {
+                true => self.give_up(now, flow, failure),
+                false => state.outcome = Some(failure),
+            }
+        }
+        if let Some(transfer) = exchange.transfer {
+            self.finish_transfer(now, transfer, exchange.tag, false, port);
+        }
+    }
+
+    /// The one connection of a flow is over before its time: so is the flow.
+    fn give_up(&mut self, now: Timestamp, flow: FlowId, why: &'static str) {
+        let state = &mut self.flows[flow.index()];
+        state.outcome.get_or_insert(why);
+        state.ended = state.ended.max(Some(now));
+        state.app = App::Stopped;
+    }
+
+    /// Moves the records and latencies of a connection here.
+    pub(crate) fn drain_wire(&mut self, endpoint: EndpointId, connection: &mut Connection<Controller>) {
+        let Some(Endpoint::Wire(end)) = self.endpoints.get(endpoint.index()) else { return };
+        let flow = end.flow;
+        let totals = &mut self.flows[flow.index()].closed;
+        connection.drain_latencies().for_each(|latency| totals.latencies.record(latency));
+        let record = |(time, event)| warpline_core::record::TcpRecord { time, flow, endpoint, event };
+        self.records.extend(connection.drain_records().map(record));
+    }
+
+    /// What a flow's open connections say now; to be told before every reading of [`World::totals`] and [`World::window`].
+    pub(crate) fn set_reading(&mut self, flow: FlowId, reading: Reading) {
+        self.flows[flow.index()].reading = reading;
+    }
+}

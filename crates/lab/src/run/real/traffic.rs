@@ -1,0 +1,335 @@
+//! What real programs send each other: a row of the flow table for every direction of every pair of sockets that carried payload.
+//!
+//! Nothing is known of a program's TCP but its segments. Payload is counted once by its sequence numbers; what was sent before is a
+//! retransmission. A flow's number is that of its packets in `packets.parquet`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_live::datagram::Header;
+use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
+
+use super::routers::LIVE_FLOW;
+use crate::results::{FlowRow, FlowSample};
+
+/// The group of these rows; no flow of a scenario can have the name.
+const GROUP: &str = "(programs)";
+/// Flows that are told apart, at the most; what comes later is counted together.
+const MOST: usize = 4096;
+/// The number of what is counted together.
+const OTHERS: u32 = u32::MAX;
+/// Runs of bytes that are remembered beyond the first that is missing, at the most.
+const MOST_RUNS: usize = 1024;
+
+/// Which bytes of a stream have been seen.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Sequence number of the first byte that is missing, unwrapped; none before the first segment.
+    next: Option<i64>,
+    /// Runs beyond it: where each begins and ends.
+    runs: BTreeMap<i64, i64>,
+}
+
+impl Seen {
+    /// Takes a segment: how many of its bytes had not been seen before.
+    fn add(&mut self, seq: u32, len: u32) -> u64 {
+        let next = *self.next.get_or_insert(i64::from(seq));
+        let start = next + i64::from(seq.wrapping_sub(next as u32) as i32);
+        let (from, end) = (start.max(next), start + i64::from(len));
+        if from >= end {
+            return 0;
+        }
+        // Every run that it touches becomes part of it.
+        let (mut run, mut known) = ((from, end), 0);
+        while let Some((&begin, &stop)) =
+            self.runs.range(..=run.1).next_back().filter(|known| *known.1 >= run.0)
+        {
+            known += (stop.min(end) - begin.max(from)).max(0);
+            run = (run.0.min(begin), run.1.max(stop));
+            self.runs.remove(&begin);
+        }
+        let fresh = end - from - known;
+        if run.0 <= next {
+            self.next = Some(run.1);
+        } else if self.runs.len() < MOST_RUNS {
+            self.runs.insert(run.0, run.1);
+        }
+        fresh as u64
+    }
+}
+
+/// What a flow has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    sent_packets: u64,
+    sent_bytes: u64,
+    retransmitted_packets: u64,
+    delivered_bytes: u64,
+    lost_packets: u64,
+    ce_marks: u64,
+}
+
+/// One direction between two sockets.
+#[derive(Debug)]
+struct Stream {
+    name: String,
+    protocol: u8,
+    from: u32,
+    to: Option<u32>,
+    first: Timestamp,
+    last: Timestamp,
+    /// Bytes of payload that went in, repeated ones included.
+    payload: u64,
+    sent: Seen,
+    delivered: Seen,
+    counts: Counts,
+    /// At the end of the warm-up, and at the last sample.
+    before: Counts,
+    sampled: Counts,
+    /// The last sample was not all zero.
+    active: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    streams: BTreeMap<u32, Stream>,
+    warmup: Timestamp,
+}
+
+/// Protocol, sockets (without ports where there are none), and the sequence number and length of the payload.
+#[derive(Clone, Copy, Debug)]
+struct Outline {
+    source: SocketAddr,
+    destination: SocketAddr,
+    seq: Option<u32>,
+    payload: u32,
+}
+
+fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
+    let (source, destination) = warpline_live::router::addresses(bytes)?;
+    let bare = || (SocketAddr::new(source, 0), SocketAddr::new(destination, 0));
+    // A later fragment has no ports; all of it is payload.
+    let Some(inner) = ip::quoted(bytes) else {
+        let header = if source.is_ipv4() { ip::IPV4_HEADER } else { ip::IPV6_HEADER };
+        let (source, destination) = bare();
+        let payload = bytes.len().saturating_sub(header) as u32;
+        return Some(Outline { source, destination, seq: None, payload });
+    };
+    let (header, seq) = match (protocol, inner.payload) {
+        (TCP, [_, _, _, _, a, b, c, d, _, _, _, _, offset, flags, ..]) => {
+            let seq = u32::from_be_bytes([*a, *b, *c, *d]);
+            // A SYN takes a number.
+            (usize::from(offset >> 4) * 4, Some(seq.wrapping_add(u32::from(flags >> 1 & 1))))
+        }
+        (UDP | ICMP | ICMPV6, _) => (8, None),
+        _ => (0, None),
+    };
+    let (source, destination) = match (protocol, inner.payload) {
+        (TCP | UDP, &[a, b, c, d, ..]) => (
+            SocketAddr::new(source, u16::from_be_bytes([a, b])),
+            SocketAddr::new(destination, u16::from_be_bytes([c, d])),
+        ),
+        _ => bare(),
+    };
+    Some(Outline { source, destination, seq, payload: inner.payload.len().saturating_sub(header) as u32 })
+}
+
+/// The name of a protocol.
+fn protocol_name(protocol: u8) -> String {
+    match protocol {
+        TCP => "tcp".to_owned(),
+        UDP => "udp".to_owned(),
+        ICMP | ICMPV6 => "icmp".to_owned(),
+        other => format!("protocol {other}"),
+    }
+}
+
+impl Traffic {
+    /// A live host, node `from`, has sent a datagram to node `to`.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Timestamp,
+        number: u32,
+        (from, to): (u32, Option<u32>),
+        bytes: &[u8],
+        header: &Header,
+    ) {
+        let Some(outline) = outline(bytes, header.protocol) else { return };
+        let full = self.streams.len() >= MOST && !self.streams.contains_key(&number);
+        let number = if full { OTHERS } else { number };
+        let stream = self.streams.entry(number).or_insert_with(|| {
+            let protocol = protocol_name(header.protocol);
+            let shown = |socket: SocketAddr| match socket.port() {
+                0 => socket.ip().to_string(),
+                _ => socket.to_string(),
+            };
+            let name = match full {
+                true => "others".to_owned(),
+                false => format!("{protocol} {}>{}", shown(outline.source), shown(outline.destination)),
+            };
+            Stream {
+                name,
+                protocol: header.protocol,
+                from,
+                to,
+                first: now,
+                last: now,
+                payload: 0,
+                sent: Seen::default(),
+                delivered: Seen::default(),
+                counts: Counts::default(),
+                before: Counts::default(),
+                sampled: Counts::default(),
+                active: false,
+            }
+        });
+        stream.last = now;
+        stream.payload += u64::from(outline.payload);
+        stream.counts.sent_packets += 1;
+        stream.counts.sent_bytes += u64::from(header.len);
+        if let Some(seq) = outline.seq.filter(|_| !full) {
+            let fresh = stream.sent.add(seq, outline.payload);
+            stream.counts.retransmitted_packets += u64::from(fresh < u64::from(outline.payload));
+        }
+    }
+
+    /// A datagram has come to whom it was for.
+    pub(super) fn on_delivered(
+        &mut self,
+        now: Timestamp,
+        number: u32,
+        bytes: &[u8],
+        header: &Header,
+        ecn: Ecn,
+    ) {
+        let number = if self.streams.contains_key(&number) { number } else { OTHERS };
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let Some(outline) = outline(bytes, header.protocol) else { return };
+        stream.last = now;
+        stream.counts.ce_marks += u64::from(ecn == Ecn::Ce);
+        stream.counts.delivered_bytes += match outline.seq {
+            Some(seq) if number != OTHERS => stream.delivered.add(seq, outline.payload),
+            _ => u64::from(outline.payload),
+        };
+    }
+
+    /// A link has lost a datagram.
+    pub(super) fn on_lost(&mut self, number: u32) {
+        let number = if self.streams.contains_key(&number) { number } else { OTHERS };
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.counts.lost_packets += 1;
+        }
+    }
+
+    /// What programs have put in of a flow of the scenario: packets, bytes, and packets again.
+    pub(super) fn sent(&self, number: u32) -> (u64, u64, u64) {
+        self.streams.get(&number).map_or((0, 0, 0), |stream| {
+            let counts = &stream.counts;
+            (counts.sent_packets, counts.sent_bytes, counts.retransmitted_packets)
+        })
+    }
+
+    /// The measured part begins.
+    pub(super) fn end_warmup(&mut self, now: Timestamp) {
+        self.warmup = now;
+        for stream in self.streams.values_mut() {
+            stream.before = stream.counts;
+        }
+    }
+
+    /// The flows that carried payload between programs.
+    fn rows(&mut self) -> impl Iterator<Item = (u32, &mut Stream)> {
+        let own = self.streams.iter_mut().map(|(&number, stream)| (number, stream));
+        own.filter(|(number, stream)| *number >= LIVE_FLOW && stream.payload > 0)
+    }
+
+    /// What they did since the last sample, which was `span` ago; those that were at rest then and are now are left out.
+    pub(super) fn sample(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
+        let mut samples = Vec::new();
+        let bps = |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() };
+        for (flow, stream) in self.rows() {
+            let Counts { delivered_bytes, sent_bytes, retransmitted_packets, .. } = stream.counts;
+            let before = std::mem::replace(&mut stream.sampled, stream.counts);
+            let active = delivered_bytes > before.delivered_bytes || sent_bytes > before.sent_bytes;
+            if active || std::mem::replace(&mut stream.active, active) {
+                samples.push(FlowSample {
+                    time_s: now.as_secs_f64(),
+                    flow,
+                    goodput_bps: bps(delivered_bytes - before.delivered_bytes),
+                    throughput_bps: bps(sent_bytes - before.sent_bytes),
+                    retransmits: retransmitted_packets - before.retransmitted_packets,
+                    ..FlowSample::default()
+                });
+            }
+            stream.active = active;
+        }
+        samples
+    }
+
+    /// Their rows at the end, in the order in which they began. `names` are those of the nodes.
+    pub(super) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
+        let warmup = self.warmup;
+        let mut rows: Vec<FlowRow> = Vec::new();
+        for (flow, stream) in self.rows() {
+            let (counts, before) = (&stream.counts, &stream.before);
+            let span = stream.last.saturating_since(stream.first.max(warmup)).as_secs_f64();
+            let bps = |bytes: u64| if span > 0.0 { bytes as f64 * 8.0 / span } else { 0.0 };
+            let delivered = counts.delivered_bytes - before.delivered_bytes;
+            let sent = counts.sent_bytes - before.sent_bytes;
+            let name = |node: Option<u32>| {
+                node.and_then(|node| names.get(node as usize))
+                    .cloned()
+                    .unwrap_or_else(|| "nowhere".to_owned())
+            };
+            rows.push(FlowRow {
+                flow,
+                name: stream.name.clone(),
+                group: GROUP.to_owned(),
+                from: name(Some(stream.from)),
+                to: name(stream.to),
+                app: "program".to_owned(),
+                transport: protocol_name(stream.protocol),
+                start_s: stream.first.as_secs_f64(),
+                end_s: Some(stream.last.as_secs_f64()),
+                sent_packets: counts.sent_packets - before.sent_packets,
+                sent_bytes: sent,
+                retransmitted_packets: counts.retransmitted_packets - before.retransmitted_packets,
+                delivered_bytes: delivered,
+                goodput_bps: bps(delivered),
+                throughput_bps: bps(sent),
+                lost_packets: counts.lost_packets - before.lost_packets,
+                ce_marks: counts.ce_marks - before.ce_marks,
+                ..FlowRow::default()
+            });
+        }
+        rows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.flow.cmp(&b.flow)));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_once_in_whatever_order_they_come() {
+        let mut seen = Seen::default();
+        let base = u32::MAX - 1500;
+        let mut add = |from: u32, len: u32| seen.add(base.wrapping_add(from), len);
+        assert_eq!([add(0, 1000), add(0, 1000), add(2000, 1000), add(4000, 1000)], [1000, 0, 1000, 1000]);
+        // Across two holes and what lies between them; the number wraps on the way.
+        assert_eq!([add(1500, 3000), add(500, 1500), add(5000, 10), add(0, 5010)], [1500, 500, 10, 0]);
+        assert_eq!(seen.runs.len(), 0);
+        assert_eq!(seen.next, Some(i64::from(base) + 5010));
+    }
+
+    #[test]
+    fn a_segment_at_a_run_s_end_joins_it() {
+        let mut seen = Seen::default();
+        assert_eq!([seen.add(0, 10), seen.add(20, 10), seen.add(30, 10), seen.add(25, 20)], [10, 10, 10, 5]);
+        assert_eq!(seen.runs, BTreeMap::from([(20, 45)]));
+        assert_eq!([seen.add(5, 100), seen.add(0, 105)], [65, 0]);
+    }
+}

@@ -1,0 +1,209 @@
+//! TCP Nice in the kernel: loaded, found again, unloaded.
+//!
+//! It is there as long as something refers to its link: a pin in the BPF file system (after [`load`]), or the descriptor of a process
+//! that uses it ([`Hold`]). Whoever finds it there refers to it too; so the last one ends it, however it ends. Connections that have it keep it.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, libbpf_sys};
+use rustix::mount::{MountFlags, mount};
+
+use super::object::{self, Which};
+use super::{BpfError, LAYOUT, Loaded, NAME, Parameters, RawParameters};
+
+/// The BPF file system, and our directory in it.
+const BPFFS: &str = "/sys/fs/bpf";
+
+fn pin() -> PathBuf {
+    Path::new(BPFFS).join("warpline").join(NAME)
+}
+
+/// A process's claim on TCP Nice.
+#[derive(Debug)]
+pub struct Hold {
+    /// What keeps it in the kernel.
+    _link: Kept,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Own { _link: Link },
+    Found { _descriptor: OwnedFd },
+}
+
+/// Takes hold of TCP Nice, loading it where it is not loaded.
+///
+/// # Errors
+/// If the kernel cannot have it, or has it with parameters other than those asked for.
+pub fn hold(parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
+    let wanted = parameters.copied().unwrap_or_default();
+    wanted.validate()?;
+    if let Some(hold) = found(parameters)? {
+        return Ok(hold);
+    }
+    match attach(&wanted) {
+        Ok(link) => Ok(Hold { _link: Kept::Own { _link: link } }),
+        // Another process may have been quicker.
+        Err(error) => found(parameters)?.ok_or(error),
+    }
+}
+
+/// What is in the kernel already, if it is as asked.
+fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
+    let Some(descriptor) = find_link() else { return Ok(None) };
+    let present = read_parameters();
+    if let (Some(wanted), Some(present)) = (parameters, present)
+        && wanted.raw() != present.raw()
+    {
+        return Err(BpfError::Otherwise(describe(&present)));
+    }
+    if present.is_none() {
+        return Err(BpfError::Kernel(
+            "another congestion control of the name \"nice\", or another version's, is in the kernel; unload that first".to_owned(),
+        ));
+    }
+    Ok(Some(Hold { _link: Kept::Found { _descriptor: descriptor } }))
+}
+
+/// Parameters as people say them.
+fn describe(parameters: &Parameters) -> String {
+    let Parameters { threshold, fraction, decrease, floor, alpha, beta, gamma } = parameters;
+    format!(
+        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}"
+    )
+}
+
+/// Loads the object and registers the congestion control.
+fn attach(parameters: &Parameters) -> Result<Link, BpfError> {
+    let mut object = object::load(object::open(Which::Nice)?)?;
+    for map in object.maps_mut() {
+        if map.name() == "nice_conf" {
+            map.update(&0u32.to_ne_bytes(), &parameters.raw().bytes(), MapFlags::ANY)
+                .map_err(|error| object::failed("setting the parameters", &error))?;
+        }
+    }
+    let mut maps = object.maps_mut();
+    let mut map = maps
+        .find(|map| map.name() == NAME)
+        .ok_or_else(|| BpfError::Kernel("the object holds no table of operations".to_owned()))?;
+    map.attach_struct_ops()
+        .map_err(|error| object::failed("registering the congestion control (Linux 6.4 or later)", &error))
+}
+
+/// The link by which the kernel has it, if it has.
+fn find_link() -> Option<OwnedFd> {
+    let tables: Vec<u32> = MapInfoIter::default().filter(|map| map.name == NAME).map(|map| map.id).collect();
+    for link in LinkInfoIter::default() {
+        if matches!(&link.info, LinkTypeInfo::StructOps(ops) if tables.contains(&ops.map_id)) {
+            // SAFETY: no pointers are passed.
+            let descriptor = unsafe { libbpf_sys::bpf_link_get_fd_by_id(link.id) };
+            if descriptor >= 0 {
+                // SAFETY: the descriptor was just made and belongs to nobody else.
+                return Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            }
+        }
+    }
+    None
+}
+
+/// The map with its parameters: the newest, since one that was unloaded lives on with its connections.
+fn parameter_map() -> Option<MapHandle> {
+    let maps = MapInfoIter::default()
+        .filter(|map| map.name == "nice_conf" && map.value_size as usize == RawParameters::SIZE);
+    MapHandle::from_map_id(maps.map(|map| map.id).max()?).ok()
+}
+
+fn read_parameters() -> Option<Parameters> {
+    let bytes = parameter_map()?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    let raw = RawParameters::from_bytes(&bytes)?;
+    (raw.layout == LAYOUT).then(|| raw.parameters())
+}
+
+/// Loads TCP Nice so that it stays, or changes the parameters of one that is loaded. Tells whether it was loaded before.
+///
+/// # Errors
+/// If the kernel cannot have it, or there is no BPF file system to pin it in.
+pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
+    let wanted = parameters.copied().unwrap_or_default();
+    wanted.validate()?;
+    let pin = pin();
+    let directory = pin.parent().unwrap_or(Path::new(BPFFS));
+    let found = find_link();
+    let before = found.is_some();
+    let link = match found {
+        Some(descriptor) => {
+            if let Some(map) = parameters.and_then(|_| parameter_map()) {
+                map.update(&0u32.to_ne_bytes(), &wanted.raw().bytes(), MapFlags::ANY)
+                    .map_err(|error| object::failed("setting the parameters", &error))?;
+            }
+            descriptor
+        }
+        None => {
+            let link = attach(&wanted)?;
+            link.as_fd().try_clone_to_owned().map_err(|source| system("keep the link", source))?
+        }
+    };
+    if pin.exists() {
+        return Ok(before);
+    }
+    mount_bpffs()?;
+    fs::create_dir_all(directory)
+        .map_err(|source| system(&format!("make the directory {}", directory.display()), source))?;
+    let path = std::ffi::CString::new(pin.as_os_str().as_encoded_bytes())
+        .map_err(|error| system("name the pin", error.into()))?;
+    // SAFETY: the path is a string that ends with a zero and outlives the call.
+    let result = unsafe { libbpf_sys::bpf_obj_pin(link.as_raw_fd(), path.as_ptr()) };
+    if result < 0 {
+        return Err(system(&format!("pin TCP Nice at {}", pin.display()), io::Error::last_os_error()));
+    }
+    Ok(before)
+}
+
+/// Mounts the BPF file system where it belongs, if nobody has.
+fn mount_bpffs() -> Result<(), BpfError> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some(BPFFS) && words.next() == Some("bpf")
+    });
+    if mounted {
+        return Ok(());
+    }
+    mount("bpf", BPFFS, "bpf", MountFlags::empty(), None)
+        .map_err(|errno| system(&format!("mount the BPF file system at {BPFFS}"), errno.into()))
+}
+
+fn system(what: &str, source: io::Error) -> BpfError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => BpfError::Privilege,
+        _ => BpfError::System { what: what.to_owned(), source },
+    }
+}
+
+/// Gives up what [`load`] keeps. Tells whether there was anything; commands under way keep their hold.
+///
+/// # Errors
+/// If the pin cannot be removed.
+pub fn unload() -> Result<bool, BpfError> {
+    let pin = pin();
+    match fs::remove_file(&pin) {
+        Ok(()) => {
+            if let Some(directory) = pin.parent() {
+                // Others' things may be in it.
+                let _ = fs::remove_dir(directory);
+            }
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(system(&format!("remove {}", pin.display()), source)),
+    }
+}
+
+/// How the kernel has TCP Nice; none if it has not.
+pub fn status() -> Option<Loaded> {
+    find_link().map(|_| Loaded { parameters: read_parameters(), stays: pin().exists() })
+}

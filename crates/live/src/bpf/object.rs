@@ -1,0 +1,82 @@
+//! What the build compiled, and how it is given to the kernel.
+
+use std::sync::{Mutex, PoisonError};
+
+use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+
+use super::BpfError;
+
+/// The object files. They are read in place, as words: the alignment is that of an ELF file.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static NICE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/nice.bpf.o")));
+static BACKGROUND: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/background.bpf.o")));
+static SOCKETS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o")));
+
+/// One of the objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    /// `native/bpf/nice.bpf.c`.
+    Nice,
+    /// `native/bpf/background.bpf.c`.
+    Background,
+    /// `native/bpf/sockets.bpf.c`.
+    Sockets,
+}
+
+/// What libbpf last had to say, for the message of an error.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn listen() {
+    fn hear(_: PrintLevel, text: String) {
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < 1 << 16 {
+            said.push_str(&text);
+        }
+    }
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    set_print(Some((PrintLevel::Warn, hear)));
+}
+
+/// The last lines of what libbpf said since [`listen`].
+fn said() -> String {
+    let said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(8)..].join("; ")
+}
+
+/// Turns libbpf's error into ours.
+pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> BpfError {
+    match error.kind() {
+        // The verifier, too, calls what it rejects forbidden.
+        ErrorKind::PermissionDenied if !crate::privilege::is_privileged() => BpfError::Privilege,
+        _ => {
+            let said = said();
+            let reason = if said.is_empty() { error.to_string() } else { format!("{error}: {said}") };
+            BpfError::Kernel(format!("{what}: {reason}"))
+        }
+    }
+}
+
+/// Opens an object, to be completed and loaded.
+pub(super) fn open(which: Which) -> Result<OpenObject, BpfError> {
+    listen();
+    let bytes = match which {
+        Which::Nice => &NICE.0,
+        Which::Background => &BACKGROUND.0,
+        Which::Sockets => &SOCKETS.0,
+    };
+    ObjectBuilder::default().open_memory(bytes).map_err(|error| failed("reading the object", &error))
+}
+
+/// Gives an object to the kernel.
+pub(super) fn load(object: OpenObject) -> Result<Object, BpfError> {
+    // Without BTF no structure of the kernel can be found, and libbpf's message for that helps nobody.
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(BpfError::Kernel(
+            "it has no BTF (CONFIG_DEBUG_INFO_BTF; /sys/kernel/btf/vmlinux)".to_owned(),
+        ));
+    }
+    object.load().map_err(|error| failed("loading", &error))
+}

@@ -1,0 +1,77 @@
+//! One TCP stream: as much as goes through, or at a rate.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
+use warpline_core::TimeDelta;
+
+use super::{LoadError, Streamed, nap, now, system};
+
+/// Bytes written or read at a time.
+const CHUNK: usize = 1 << 18;
+/// A tenth of a second, in nanoseconds.
+const TENTH: u64 = 100_000_000;
+
+/// Takes in streams, one after another, and tells each sender what came in, until it is killed.
+pub(super) fn sink(port: u16) -> Result<String, LoadError> {
+    let listener = TcpListener::bind(("0.0.0.0", port)).map_err(system("listen"))?;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let (mut stream, _) = listener.accept().map_err(system("accept a stream"))?;
+        let mut streamed = Streamed::default();
+        let mut start = 0;
+        let mut last = 0;
+        // A stream that breaks off has told what it could.
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            last = now();
+            if streamed.bytes == 0 {
+                start = last;
+            }
+            let tenth = ((last - start) / TENTH) as usize;
+            streamed.tenths.resize(tenth + 1, 0);
+            streamed.tenths[tenth] += len as u64;
+            streamed.bytes += len as u64;
+        }
+        streamed.seconds = (last - start) as f64 / 1e9;
+        let _ = stream.write_all(&serde_json::to_vec(&streamed).unwrap_or_default());
+    }
+}
+
+/// Sends a stream for `span`; `rate` is in bit/s, 0 for as much as goes through.
+pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> Result<Streamed, LoadError> {
+    let mut tries = 0;
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            // The sink is not there yet.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && tries < 100 => {
+                tries += 1;
+                nap(TimeDelta::from_millis(20));
+            }
+            other => break other.map_err(system("reach the sink"))?,
+        }
+    };
+    setsockopt(&stream, TcpCongestion, &OsString::from(control))
+        .map_err(system("choose the congestion control (sysctl net.ipv4.tcp_allowed_congestion_control)"))?;
+    stream.set_nonblocking(false).map_err(system("set up the stream"))?;
+    let chunk = vec![0u8; if rate == 0 { CHUNK } else { 1448 }];
+    let (start, mut sent) = (now(), 0u64);
+    loop {
+        let passed = now() - start;
+        if passed >= span.as_nanos() {
+            break;
+        }
+        if rate > 0 && u128::from(sent) * 8_000_000_000 > u128::from(passed) * u128::from(rate) {
+            nap(TimeDelta::from_micros(500));
+            continue;
+        }
+        stream.write_all(&chunk).map_err(system("send"))?;
+        sent += chunk.len() as u64;
+    }
+    stream.shutdown(Shutdown::Write).map_err(system("end the stream"))?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).map_err(system("hear from the sink"))?;
+    serde_json::from_slice(&answer).map_err(|_| LoadError::Silence)
+}

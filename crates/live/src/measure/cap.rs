@@ -1,0 +1,174 @@
+//! The client of capacity tests.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_transport::btc::{
+    CapClient, CapOptions, HostResults, Identity, Outcome, Progress, Report, Traced,
+};
+
+use super::socket::{Complaint, Endpoint};
+use super::{MeasureError, random, unspecified, wall_us};
+use crate::clock::{RealClock, be_punctual};
+
+/// Datagrams that are made before what came is looked at again.
+const TURN: usize = 256;
+/// How often somebody who wants the test to stop is listened to.
+const LISTEN: TimeDelta = TimeDelta::from_millis(50);
+
+/// A test to be run.
+#[derive(Clone, Debug)]
+pub struct CapConfig {
+    /// The server.
+    pub server: SocketAddr,
+    /// What is asked of it.
+    pub options: CapOptions,
+    /// The key shared with it.
+    pub key: Option<Vec<u8>>,
+    /// How long nothing may be heard of it.
+    pub patience: TimeDelta,
+    /// How often progress is told, and a sample taken.
+    pub interval: TimeDelta,
+    /// Whether every event is kept for traces.
+    pub trace: bool,
+    /// Whether segmentation offload may be used.
+    pub offload: bool,
+}
+
+/// Progress at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When, from the run's start.
+    pub at: Timestamp,
+    /// What had been reached.
+    pub progress: Progress,
+}
+
+/// A test that was run.
+#[derive(Clone, Debug)]
+pub struct CapRun {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The options in force.
+    pub options: CapOptions,
+    /// Time and rate that the server granted.
+    pub granted: Option<(TimeDelta, Option<warpline_core::Rate>)>,
+    /// Ends of the path.
+    pub local: SocketAddr,
+    /// The server.
+    pub remote: SocketAddr,
+    /// The clock on the wall at the run's start, in microseconds since 1970.
+    pub wall_us: u64,
+    /// What this end saw.
+    pub own: Report,
+    /// What the server saw.
+    pub peer: Option<Report>,
+    /// Progress, one sample for each interval.
+    pub samples: Vec<Sample>,
+    /// Everything that happened, if it was to be kept.
+    pub traced: Vec<Traced>,
+    /// MTU that the path told of when segments were too large for it.
+    pub too_big: Option<Option<u32>>,
+}
+
+/// Runs a test. `stop` ends it early with what it has; `progress` is told of it.
+///
+/// # Errors
+/// If there is no socket, or segments are too large to be sent at all.
+pub fn run(
+    config: &CapConfig,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Sample),
+) -> Result<CapRun, MeasureError> {
+    be_punctual();
+    let local = SocketAddr::new(unspecified(config.server.ip()), 0);
+    let mut endpoint = Endpoint::new(local, Some(config.server), config.offload)?;
+    let mut clock = RealClock::start();
+    let wall = wall_us(&clock);
+    let nonce = random::<16>()?;
+    let phase = u64::from_be_bytes(random()?) % config.options.granularity.as_nanos().max(1);
+    let identity = Identity {
+        nonce,
+        key: config.key.clone(),
+        wall_us: wall,
+        phase: TimeDelta::from_nanos(phase),
+        ipv6: config.server.is_ipv6(),
+        patience: config.patience,
+        trace: config.trace,
+    };
+    let mut client = CapClient::new(config.options.clone(), identity);
+    let mut samples = Vec::new();
+    let mut traced = Vec::new();
+    let mut next_sample = Timestamp::NEVER;
+    let mut too_big = None;
+    let mut since = None;
+    loop {
+        let now = clock.now();
+        clock.refresh(now);
+        let mut came = endpoint.receive(&clock, |arrival, _| {
+            if arrival.from == config.server {
+                client.handle_datagram(now, arrival.at, arrival.bytes, arrival.ce);
+            }
+        })?;
+        match endpoint.take_complaint() {
+            Some(Complaint::Unreachable) => client.unreachable(now),
+            Some(Complaint::TooBig(mtu)) => {
+                too_big = Some(mtu);
+                client.stop(now);
+            }
+            None => {}
+        }
+        if client.poll_timeout() <= now {
+            client.handle_timeout(now);
+        }
+        for _ in 0..TURN {
+            let Some(datagram) = client.poll_transmit(now, endpoint.buffer()) else { break };
+            came = true;
+            endpoint.queue(config.server, datagram, &clock)?;
+        }
+        endpoint.flush(&clock)?;
+        endpoint.watch(now);
+        if client.is_running() && since.is_none() {
+            since = Some(now);
+            next_sample = now + config.interval;
+        }
+        if now >= next_sample {
+            let sample = Sample { at: now, progress: client.progress(now) };
+            if client.is_running() {
+                progress(&sample);
+                samples.push(sample);
+            }
+            next_sample += config.interval
+                * (1 + now.saturating_since(next_sample).as_nanos() / config.interval.as_nanos().max(1));
+        }
+        if config.trace {
+            traced.extend(client.drain_trace());
+        }
+        if stop.load(Ordering::Relaxed) {
+            client.stop(now);
+        }
+        if let Some(outcome) = client.outcome() {
+            let host: HostResults = endpoint.host(now, since.unwrap_or(now));
+            client.set_host(host);
+            return Ok(CapRun {
+                outcome,
+                options: client.options().clone(),
+                granted: client.granted(),
+                local: endpoint.local()?,
+                remote: config.server,
+                wall_us: wall,
+                own: client.report(),
+                peer: client.peer_report().copied(),
+                samples,
+                traced,
+                too_big,
+            });
+        }
+        if !came {
+            let now = clock.now();
+            let until = client.poll_timeout().min(next_sample).min(now + LISTEN);
+            endpoint.wait(now, until);
+        }
+    }
+}

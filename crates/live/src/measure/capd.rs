@@ -1,0 +1,131 @@
+//! The server of capacity tests: one socket, one thread, any number of clients.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpline_core::TimeDelta;
+use warpline_transport::btc::{CapServer, Finished, ServerLimits};
+
+use super::socket::Endpoint;
+use super::{MeasureError, random, wall_us};
+use crate::clock::{RealClock, be_punctual};
+
+const TURN: usize = 256;
+const LISTEN: TimeDelta = TimeDelta::from_millis(50);
+/// Clients of whom it is remembered at which of the server's addresses they came in.
+const REMEMBERED: usize = 4096;
+
+/// A server to be run.
+#[derive(Clone, Debug)]
+pub struct CapdConfig {
+    /// Where it listens; the unspecified IPv6 address serves IPv4 too.
+    pub listen: SocketAddr,
+    /// What it grants.
+    pub limits: ServerLimits,
+    /// Whether segmentation offload may be used.
+    pub offload: bool,
+    /// Ends after this many tests; none goes on until it is stopped.
+    pub tests: Option<u64>,
+}
+
+/// What a server tells of.
+#[derive(Clone, Debug)]
+pub enum CapdEvent {
+    /// It listens.
+    Listening(SocketAddr),
+    /// A test is over.
+    Finished(Box<Finished>),
+}
+
+/// Serves until `stop`, or until so many tests are over.
+///
+/// # Errors
+/// If there is no socket.
+pub fn serve(
+    config: &CapdConfig,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(CapdEvent),
+) -> Result<(), MeasureError> {
+    be_punctual();
+    let mut endpoint = Endpoint::new(config.listen, None, config.offload)?;
+    let mut clock = RealClock::start();
+    let mut server = CapServer::new(config.limits.clone(), &random::<32>()?, wall_us(&clock));
+    // With one address of its own there is nothing to remember.
+    let many = config.listen.ip().is_unspecified();
+    let mut came_to: BTreeMap<SocketAddr, IpAddr> = BTreeMap::new();
+    let mut sending_as = None;
+    tell(CapdEvent::Listening(endpoint.local()?));
+    let mut tests = 0;
+    let (mut idle, mut idle_since) = (true, clock.now());
+    loop {
+        let now = clock.now();
+        clock.refresh(now);
+        let mut busy = endpoint.receive(&clock, |arrival, to| {
+            if many
+                && let Some(to) = to
+                && came_to.get(&arrival.from) != Some(&to)
+            {
+                if came_to.len() >= REMEMBERED {
+                    came_to.clear();
+                }
+                came_to.insert(arrival.from, to);
+            }
+            server.handle_datagram(now, arrival.at, arrival.from, arrival.bytes, arrival.ce);
+        })?;
+        // Clients come and go: what the network says of one that has gone is no news.
+        endpoint.take_complaint();
+        if server.poll_timeout() <= now {
+            server.set_host(endpoint.host(now, idle_since));
+            server.handle_timeout(now);
+        }
+        for _ in 0..TURN {
+            let Some((to, datagram)) = server.poll_transmit(now, endpoint.buffer()) else { break };
+            busy = true;
+            if many {
+                let source = came_to.get(&to).copied();
+                if source != sending_as {
+                    // The batch so far leaves from another address.
+                    let buffer = endpoint.buffer();
+                    let behind = buffer.split_off(buffer.len() - datagram.len);
+                    endpoint.flush(&clock)?;
+                    endpoint.buffer().extend_from_slice(&behind);
+                    endpoint.set_source(source);
+                    sending_as = source;
+                }
+            }
+            endpoint.queue(to, datagram, &clock)?;
+        }
+        endpoint.flush(&clock)?;
+        let looked = endpoint.watch(now);
+        if server.sessions() == 0 {
+            if !idle {
+                endpoint.begin();
+            }
+            (idle, idle_since) = (true, now);
+        } else if looked || idle {
+            idle = false;
+            server.set_host(endpoint.host(now, idle_since));
+        }
+        for finished in server.take_finished() {
+            tests += 1;
+            tell(CapdEvent::Finished(Box::new(finished)));
+        }
+        let enough = config.tests.is_some_and(|most| tests >= most && server.sessions() == 0);
+        if stop.load(Ordering::Relaxed) || enough {
+            server.stop();
+            while let Some((to, datagram)) = server.poll_transmit(now, endpoint.buffer()) {
+                endpoint.queue(to, datagram, &clock)?;
+            }
+            endpoint.flush(&clock)?;
+            for finished in server.take_finished() {
+                tell(CapdEvent::Finished(Box::new(finished)));
+            }
+            return Ok(());
+        }
+        if !busy {
+            let now = clock.now();
+            endpoint.wait(now, server.poll_timeout().min(now + LISTEN));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Sockets under the measuring tools: [`cap`] and [`capd`] (bulk transfer capacity with a server), and [`treno`] (from one side).
+//!
+//! The protocols are in [`warpline_transport::btc`]; here are the system calls, the real clock, and what happens to datagrams inside the host.
+
+pub mod cap;
+pub mod capd;
+pub mod path;
+pub mod probe;
+pub mod socket;
+pub mod treno;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use rustix::time::{ClockId, clock_gettime};
+use warpline_core::Timestamp;
+
+use crate::clock::RealClock;
+
+/// The port that `capd` listens on unless told otherwise: the number of the RFC.
+pub const PORT: u16 = 3148;
+
+/// Why something could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The host's name means nothing.
+    #[error("cannot find an {family}address of {host}: {source}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// "IPv4 ", "IPv6 " or nothing.
+        family: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A socket could not be made or used.
+    #[error("cannot {what}: {source}")]
+    Socket {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The user may not have the socket.
+    #[error(
+        "ICMP needs a ping socket or a raw one, and this user may have neither: let the group use ping sockets (sysctl -w \
+         net.ipv4.ping_group_range=\"0 2147483647\"), run as root, or use --mode udp"
+    )]
+    Privilege,
+    /// Segments of the size asked for cannot leave this host.
+    #[error("a segment of {size} bytes is larger than the path's MTU{}: choose a smaller --segment", told(.mtu))]
+    TooLarge {
+        /// Bytes on the wire.
+        size: u32,
+        /// What the path takes, if it said.
+        mtu: Option<u32>,
+    },
+    /// Randomness could not be had.
+    #[error("cannot get random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+fn told(mtu: &Option<u32>) -> String {
+    mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
+}
+
+impl MeasureError {
+    fn socket(what: impl Into<String>) -> impl FnOnce(io::Error) -> MeasureError {
+        let what = what.into();
+        move |source| MeasureError::Socket { what, source }
+    }
+}
+
+/// Which addresses of a host are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Family {
+    /// The first that the system gives.
+    #[default]
+    Any,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// The address of a host.
+///
+/// # Errors
+/// If it has none of the family wanted.
+pub fn resolve(host: &str, port: u16, family: Family) -> Result<SocketAddr, MeasureError> {
+    let name = match family {
+        Family::Any => "",
+        Family::V4 => "IPv4 ",
+        Family::V6 => "IPv6 ",
+    };
+    let fail = |source| MeasureError::Resolve { host: host.to_owned(), family: name, source };
+    let wanted = |address: &SocketAddr| match family {
+        Family::Any => true,
+        Family::V4 => address.is_ipv4(),
+        Family::V6 => address.is_ipv6(),
+    };
+    let mut addresses = (host, port).to_socket_addrs().map_err(fail)?;
+    addresses.find(wanted).ok_or_else(|| fail(io::Error::new(io::ErrorKind::NotFound, "it has none")))
+}
+
+/// The unspecified address of the same family.
+fn unspecified(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// Random bytes from the system.
+///
+/// # Errors
+/// If it gives none.
+pub fn random<const N: usize>() -> Result<[u8; N], MeasureError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(MeasureError::Random)?;
+    Ok(bytes)
+}
+
+fn nanos(id: ClockId) -> u64 {
+    let time = clock_gettime(id);
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The clock on the wall at the start of `clock`, in microseconds since 1970.
+fn wall_us(clock: &RealClock) -> u64 {
+    let (wall, now) = (nanos(ClockId::Realtime), clock.now());
+    wall.saturating_sub(now.as_nanos()) / 1000
+}
+
+/// Processor time of this thread so far, in nanoseconds.
+fn thread_ns() -> u64 {
+    nanos(ClockId::ThreadCPUTime)
+}
+
+/// A span for poll(2); none waits for ever.
+fn timespec(from: Timestamp, until: Timestamp) -> Option<rustix::event::Timespec> {
+    if !until.is_set() {
+        return None;
+    }
+    let nanos = until.saturating_since(from).as_nanos();
+    Some(rustix::event::Timespec {
+        tv_sec: (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as _,
+    })
+}

@@ -1,0 +1,394 @@
+//! A UDP socket with batches, ECN and kernel stamps, and a watch on what the kernel does to its datagrams.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, poll};
+use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_transport::btc::{Datagram, HostResults};
+
+use super::MeasureError;
+use crate::clock::RealClock;
+
+/// Largest payload of a UDP datagram over IPv4, and of a batch.
+const MOST: usize = 65_507;
+/// Receive buffer asked for: a fifth of a second at 400 Mbit/s. The system may give less.
+const RECEIVE_BUFFER: usize = 8 << 20;
+/// Send buffer: more than a few batches would only hide how long the host's own queue is.
+const SEND_BUFFER: usize = 1 << 20;
+/// How often the kernel is asked what it keeps of the socket.
+const LOOK: TimeDelta = TimeDelta::from_millis(20);
+
+/// A datagram that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// When, by the kernel's stamp.
+    pub at: Timestamp,
+    /// From where.
+    pub from: SocketAddr,
+    /// Its payload.
+    pub bytes: &'a [u8],
+    /// Whether it was marked congestion-experienced.
+    pub ce: bool,
+}
+
+/// What the network said about datagrams that were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Complaint {
+    /// Nobody listens there, or it cannot be reached.
+    Unreachable,
+    /// They are too large; the MTU if it was told.
+    TooBig(Option<u32>),
+}
+
+/// A batch under way to the kernel: datagrams of one length to one place.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    to: SocketAddr,
+    ecn: Ecn,
+    segment: usize,
+    count: usize,
+    /// A shorter datagram has ended it.
+    over: bool,
+}
+
+/// The socket.
+#[derive(Debug)]
+pub struct Endpoint {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    /// Where datagrams to `to` leave from, at a server with many addresses.
+    source: Option<IpAddr>,
+    out: Vec<u8>,
+    batch: Option<Batch>,
+    receive: Vec<u8>,
+    slot: usize,
+    host: HostResults,
+    looked: Timestamp,
+    busy_before: u64,
+    drops_before: u64,
+    complaint: Option<Complaint>,
+    /// Whether segmentation offload may be used.
+    offload: bool,
+}
+
+fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
+    EcnCodepoint::from_bits(ecn as u8)
+}
+
+impl Endpoint {
+    /// A socket bound to `local`, connected to `remote` if there is one.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new(local: SocketAddr, remote: Option<SocketAddr>, offload: bool) -> Result<Self, MeasureError> {
+        let domain = if local.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+        let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))
+            .map_err(MeasureError::socket("make a UDP socket"))?;
+        if local.is_ipv6() && local.ip().is_unspecified() && remote.is_none() {
+            // One server socket for both families.
+            socket.set_only_v6(false).map_err(MeasureError::socket("serve IPv4 and IPv6 alike"))?;
+        }
+        socket.bind(&local.into()).map_err(MeasureError::socket(format!("listen at {local}")))?;
+        if let Some(remote) = remote {
+            socket.connect(&remote.into()).map_err(MeasureError::socket(format!("send to {remote}")))?;
+        }
+        let socket: UdpSocket = socket.into();
+        let state =
+            UdpSocketState::new((&socket).into()).map_err(MeasureError::socket("prepare the UDP socket"))?;
+        // Smaller buffers than asked for are what the system gives; what was got is reported.
+        let _ = state.set_recv_buffer_size((&socket).into(), RECEIVE_BUFFER);
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER);
+        let _ = state.set_send_buffer_size((&socket).into(), SEND_BUFFER);
+        if remote.is_some() {
+            // Then the kernel tells of what its own queues drop, too.
+            let _ = state.enable_transport_errors((&socket).into());
+        }
+        let slot = MOST + 64;
+        let mut endpoint = Endpoint {
+            receive: vec![0; slot * BATCH_SIZE],
+            slot,
+            out: Vec::with_capacity(2 * MOST),
+            batch: None,
+            source: None,
+            host: HostResults { batch_max: 1, ..HostResults::default() },
+            looked: Timestamp::ZERO,
+            busy_before: super::thread_ns(),
+            drops_before: 0,
+            complaint: None,
+            offload: offload && state.max_gso_segments() > 1,
+            socket,
+            state,
+        };
+        endpoint.look();
+        Ok(endpoint)
+    }
+
+    /// The socket's own address.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn local(&self) -> Result<SocketAddr, MeasureError> {
+        self.socket.local_addr().map_err(MeasureError::socket("learn the socket's address"))
+    }
+
+    /// Counts begin anew: what was before belongs to nobody.
+    pub fn begin(&mut self) {
+        self.look();
+        self.drops_before += self.host.receive_drops;
+        self.busy_before = super::thread_ns();
+        self.host = HostResults { batch_max: 1, ..HostResults::default() };
+    }
+
+    /// What happened in the host so far; `since` is when the measurement began.
+    pub fn host(&mut self, now: Timestamp, since: Timestamp) -> HostResults {
+        self.look();
+        self.host.elapsed_ns = now.saturating_since(since).as_nanos();
+        self.host.busy_ns = super::thread_ns() - self.busy_before;
+        self.host
+    }
+
+    /// What the network complained of since the last call.
+    pub fn take_complaint(&mut self) -> Option<Complaint> {
+        self.complaint.take()
+    }
+
+    /// Looks at the socket's queues if it has not for a while; returns whether it did.
+    pub fn watch(&mut self, now: Timestamp) -> bool {
+        let due = now.saturating_since(self.looked) >= LOOK;
+        if due {
+            self.looked = now;
+            self.look();
+        }
+        due
+    }
+
+    /// Asks the kernel how much waits in the socket and what it has dropped (`SO_MEMINFO`, linux/sock_diag.h).
+    fn look(&mut self) {
+        const WORDS: usize = 9;
+        let mut info = [0_u32; WORDS];
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to `info`, which lives through the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                info.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        if result != 0 {
+            return;
+        }
+        let [received, receive_buffer, sent, send_buffer, .., drops] = info.map(u64::from);
+        let host = &mut self.host;
+        host.receive_queue_max = host.receive_queue_max.max(received);
+        host.send_queue_max = host.send_queue_max.max(sent);
+        (host.receive_buffer, host.send_buffer, host.receive_drops) =
+            (receive_buffer, send_buffer, drops.saturating_sub(self.drops_before));
+    }
+
+    /// Where to append the next datagram.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// The datagram was appended: it goes out with others like it, at the latest at [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// If the system refuses for a reason that will not pass.
+    #[inline]
+    pub fn queue(
+        &mut self,
+        to: SocketAddr,
+        datagram: Datagram,
+        clock: &RealClock,
+    ) -> Result<(), MeasureError> {
+        let start = self.out.len() - datagram.len;
+        if let Some(batch) = &mut self.batch {
+            let room = batch.count < self.state.max_gso_segments() && self.out.len() <= MOST;
+            let like = batch.to == to && batch.ecn == datagram.ecn && datagram.len <= batch.segment;
+            if self.offload && like && room && !batch.over {
+                batch.count += 1;
+                batch.over = datagram.len < batch.segment;
+                return Ok(());
+            }
+            self.send(start, clock)?;
+            self.out.drain(..start);
+        }
+        let (ecn, segment) = (datagram.ecn, datagram.len);
+        self.batch = Some(Batch { to, ecn, segment, count: 1, over: false });
+        Ok(())
+    }
+
+    /// Sends what is queued.
+    ///
+    /// # Errors
+    /// If the system refuses for a reason that will not pass.
+    pub fn flush(&mut self, clock: &RealClock) -> Result<(), MeasureError> {
+        if self.batch.is_some() {
+            self.send(self.out.len(), clock)?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// Sends the first `len` bytes as the batch says.
+    fn send(&mut self, len: usize, clock: &RealClock) -> Result<(), MeasureError> {
+        let Some(batch) = self.batch.take() else { return Ok(()) };
+        self.host.batch_max = self.host.batch_max.max(batch.count as u64);
+        let mut at = 0;
+        let mut step = len;
+        let mut tries = 0;
+        while at < len {
+            let end = (at + step).min(len);
+            let many = end - at > batch.segment;
+            let transmit = Transmit {
+                destination: batch.to,
+                ecn: codepoint(batch.ecn),
+                contents: &self.out[at..end],
+                segment_size: many.then_some(batch.segment),
+                src_ip: self.source,
+            };
+            let Err(error) = self.state.try_send((&self.socket).into(), &transmit) else {
+                at = end;
+                tries = 0;
+                continue;
+            };
+            tries += 1;
+            match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => self.wait_for_room(clock)?,
+                Some(libc::ENOBUFS | libc::ENOMEM) => {
+                    // A queue of this host is full: the datagrams are gone, and were never on the path.
+                    self.host.send_drops += (end - at).div_ceil(batch.segment.max(1)) as u64;
+                    at = end;
+                }
+                // The card or the driver does not split after all.
+                Some(libc::EIO | libc::EINVAL) if many => {
+                    self.offload = false;
+                    step = batch.segment;
+                }
+                Some(libc::EMSGSIZE) => {
+                    self.complaint = Some(Complaint::TooBig(None));
+                    at = end;
+                }
+                // Word of an earlier datagram, which the system tells at the next opportunity: this one was not sent yet.
+                _ if tries < 3 && self.drain_errors() => {}
+                Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
+                    self.complaint = Some(Complaint::Unreachable);
+                    at = end;
+                }
+                Some(libc::EPERM | libc::EACCES) if self.source.is_none() => {
+                    return Err(MeasureError::socket(format!("send to {}", batch.to))(error));
+                }
+                _ => {
+                    // One client's trouble is not the others'.
+                    self.host.send_drops += (end - at).div_ceil(batch.segment.max(1)) as u64;
+                    at = end;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_room(&mut self, clock: &RealClock) -> Result<(), MeasureError> {
+        let before = clock.now();
+        self.host.send_waits += 1;
+        let mut fds = [PollFd::new(&self.socket, PollFlags::OUT)];
+        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        let _ = poll(&mut fds, Some(&second));
+        self.host.send_wait_ns += clock.now().saturating_since(before).as_nanos();
+        Ok(())
+    }
+
+    /// Takes what the error queue has. Returns whether there was anything.
+    fn drain_errors(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(Some(error)) = self.state.recv_transport_error((&self.socket).into()) {
+            any = true;
+            self.complaint = match error.payload {
+                TransportErrorPayload::TooBig { mtu } => Some(Complaint::TooBig(Some(mtu))),
+                TransportErrorPayload::Unreachable => Some(Complaint::Unreachable),
+                _ if error.raw_os_error_is(libc::ENOBUFS) => {
+                    self.host.send_drops += 1;
+                    self.complaint
+                }
+                _ => self.complaint,
+            };
+        }
+        any
+    }
+
+    /// Takes what has come, at most a batch, and hands it over one by one. Returns whether anything had come.
+    ///
+    /// # Errors
+    /// If the socket is of no use any more.
+    pub fn receive(
+        &mut self,
+        clock: &RealClock,
+        mut each: impl FnMut(Arrival<'_>, Option<IpAddr>),
+    ) -> Result<bool, MeasureError> {
+        let now = clock.now();
+        let mut meta = [RecvMeta::default(); BATCH_SIZE];
+        let result = {
+            let mut slots: Vec<IoSliceMut<'_>> =
+                self.receive.chunks_exact_mut(self.slot).map(IoSliceMut::new).collect();
+            self.state.recv((&self.socket).into(), &mut slots, &mut meta)
+        };
+        let count = match result {
+            Ok(count) => count,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+                    io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkUnreachable => {
+                        self.drain_errors();
+                        self.complaint.get_or_insert(Complaint::Unreachable);
+                        Ok(true)
+                    }
+                    _ if self.drain_errors() => Ok(true),
+                    _ => Err(MeasureError::socket("receive")(error)),
+                };
+            }
+        };
+        for (slot, meta) in self.receive.chunks_exact(self.slot).zip(&meta).take(count) {
+            let stamp = meta.timestamp.map_or(0, |stamp| stamp.as_nanos() as u64);
+            let at = clock.stamp(stamp, now);
+            let ce = meta.ecn == Some(EcnCodepoint::Ce);
+            let stride = meta.stride.max(1);
+            for bytes in slot[..meta.len.min(slot.len())].chunks(stride) {
+                each(Arrival { at, from: meta.addr, bytes, ce }, meta.dst_ip);
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Sets the address that datagrams leave from.
+    pub fn set_source(&mut self, source: Option<IpAddr>) {
+        self.source = source;
+    }
+
+    /// Waits for something to come, until `until` at the latest.
+    pub fn wait(&mut self, now: Timestamp, until: Timestamp) {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        // A signal wakes too; whoever asked looks at everything again.
+        let _ = poll(&mut fds, super::timespec(now, until).as_ref());
+    }
+}
+
+/// What [`quinn_udp::TransportError`] says of itself.
+trait RawError {
+    fn raw_os_error_is(&self, errno: i32) -> bool;
+}
+
+impl RawError for quinn_udp::TransportError {
+    fn raw_os_error_is(&self, errno: i32) -> bool {
+        self.raw_errno == errno
+    }
+}

@@ -1,0 +1,216 @@
+//! One TReno test over a socket.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_transport::btc::{ProbeReply, Treno, TrenoOptions, TrenoOutcome, TrenoResults};
+
+use super::MeasureError;
+use super::probe::{Heard, ProbeMode, ProbeSocket, Sent};
+use crate::clock::{RealClock, be_punctual};
+
+/// Probes that are sent before what came is looked at again.
+const TURN: usize = 64;
+const LISTEN: TimeDelta = TimeDelta::from_millis(50);
+/// How long sending pauses when the kernel has no room.
+const REFUSED_PAUSE: TimeDelta = TimeDelta::from_millis(1);
+
+/// A test to be run.
+#[derive(Clone, Debug)]
+pub struct TrenoConfig {
+    /// Where probes go.
+    pub target: IpAddr,
+    /// What they are.
+    pub mode: ProbeMode,
+    /// How many hops they may go; none for as many as it takes.
+    pub ttl: Option<u8>,
+    /// The emulated TCP.
+    pub options: TrenoOptions,
+    /// How often progress is told, and a sample taken.
+    pub interval: TimeDelta,
+}
+
+/// How a test stood at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrenoSample {
+    /// From the first probe, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Data answered so far.
+    pub data_bytes: u64,
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Smoothed round-trip time in nanoseconds.
+    pub srtt_ns: u64,
+    /// Probes lost so far.
+    pub lost: u64,
+    /// Time-outs so far.
+    pub timeouts: u64,
+}
+
+/// Who answered, and how often in which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responder {
+    /// Its address.
+    pub address: IpAddr,
+    /// What it answered.
+    pub kind: ProbeReply,
+    /// How often.
+    pub count: u64,
+}
+
+/// A test that was run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrenoRun {
+    /// How it ended.
+    pub outcome: TrenoOutcome,
+    /// How the probes travelled.
+    pub carrier: String,
+    /// How many hops they could go.
+    pub ttl: Option<u8>,
+    /// What was counted.
+    pub results: TrenoResults,
+    /// Who answered.
+    pub responders: Vec<Responder>,
+    /// Progress, one sample for each interval.
+    pub samples: Vec<TrenoSample>,
+    /// Processor time of this end in nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// The number nearest to `near` that is `low` modulo `modulus`.
+fn unfold(low: u64, near: u64, modulus: u64) -> u64 {
+    let round = near / modulus * modulus;
+    let candidates = [round.checked_sub(modulus), Some(round), round.checked_add(modulus)];
+    candidates
+        .into_iter()
+        .flatten()
+        .map(|base| base + low)
+        .min_by_key(|candidate| candidate.abs_diff(near))
+        .unwrap_or(low)
+}
+
+/// Runs a test. `stop` ends it early with what it has.
+///
+/// # Errors
+/// If there is no socket.
+pub fn run(
+    config: &TrenoConfig,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&TrenoSample),
+) -> Result<TrenoRun, MeasureError> {
+    be_punctual();
+    let mut socket = ProbeSocket::open(config.target, config.mode, config.ttl)?;
+    let mut clock = RealClock::start();
+    let busy_before = super::thread_ns();
+    let mut treno = Treno::new(config.options.clone());
+    let mut responders: BTreeMap<(IpAddr, ProbeReply), u64> = BTreeMap::new();
+    let mut samples = Vec::new();
+    let mut next_sample = clock.now() + config.interval;
+    let mut paused_until = Timestamp::ZERO;
+    let mut newest = 0;
+    let mut last = Timestamp::ZERO;
+    loop {
+        let now = clock.now();
+        clock.refresh(now);
+        let modulus = socket.modulus();
+        let mut came = socket.receive(&clock, |at, heard| match heard {
+            Heard::Reply(low, kind, from) => {
+                let number = unfold(low, newest, modulus);
+                *responders.entry((from, kind)).or_default() += 1;
+                // Stamps may lie before what was sent since; time must not go back.
+                last = last.max(at);
+                treno.on_reply(last, number, kind);
+            }
+            Heard::TooBig(mtu) => {
+                last = last.max(now);
+                treno.on_too_big(last, mtu);
+            }
+        })?;
+        last = last.max(now);
+        if treno.poll_timeout() <= last {
+            treno.handle_timeout(last);
+        }
+        if now >= paused_until {
+            for _ in 0..TURN {
+                let Some(probe) = treno.poll_transmit(last) else { break };
+                newest = probe.number;
+                match socket.send(probe.number, probe.size)? {
+                    Sent::Away => came = true,
+                    Sent::Refused => {
+                        treno.on_refused(probe.number);
+                        paused_until = now + REFUSED_PAUSE;
+                        break;
+                    }
+                    Sent::TooLarge => {
+                        treno.on_refused(probe.number);
+                        let mtu = socket.interface_mtu().unwrap_or(probe.size * 3 / 4).min(probe.size - 1);
+                        treno.on_too_big(last, mtu);
+                        came = true;
+                        break;
+                    }
+                }
+            }
+        }
+        if now >= next_sample {
+            next_sample = now + config.interval;
+            if let Some(elapsed) = treno.elapsed(last) {
+                let results = treno.results();
+                let sample = TrenoSample {
+                    elapsed_ns: elapsed.as_nanos(),
+                    data_bytes: results.data_bytes,
+                    cwnd: treno.cwnd(),
+                    in_flight: treno.in_flight(),
+                    srtt_ns: treno.srtt().as_nanos(),
+                    lost: results.lost,
+                    timeouts: results.timeouts,
+                };
+                progress(&sample);
+                samples.push(sample);
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            treno.stop(last);
+        }
+        if let Some(outcome) = treno.outcome() {
+            let counted = |((address, kind), count)| Responder { address, kind, count };
+            return Ok(TrenoRun {
+                outcome,
+                carrier: socket.describe().to_owned(),
+                ttl: config.ttl,
+                results: treno.results().clone(),
+                responders: responders.into_iter().map(counted).collect(),
+                samples,
+                busy_ns: super::thread_ns() - busy_before,
+            });
+        }
+        if !came {
+            let now = clock.now();
+            let mut until = treno.poll_timeout().min(next_sample).min(now + LISTEN);
+            if paused_until > now {
+                until = until.min(paused_until);
+            }
+            socket.wait(now, until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfold;
+
+    #[test]
+    fn numbers_are_found_again_from_their_low_part() {
+        for modulus in [1_u64 << 16, 32_102] {
+            for near in [0_u64, 5, 40_000, 65_535, 65_536, 1_000_000] {
+                for number in near.saturating_sub(10_000)..near + 100 {
+                    assert_eq!(unfold(number % modulus, near, modulus), number);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A control group (cgroups(7), version 2) for one command: what marks its sockets.
+//!
+//! The hierarchy may be mounted at `/sys/fs/cgroup`, at `unified/` beside those of version 1, read-only as in many containers, or not at all. Where
+//! it cannot be written in its place, it is mounted for this process only, by a descriptor and at no path.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+/// A directory in which the hierarchy is seen, with what keeps it there.
+#[derive(Debug)]
+struct Hierarchy {
+    root: PathBuf,
+    _mounted: Option<OwnedFd>,
+}
+
+/// A control group of ours. It is removed with this value.
+#[derive(Debug)]
+pub struct Cgroup {
+    hierarchy: Hierarchy,
+    /// From the root of the hierarchy, as this process sees it; begins with a slash.
+    path: String,
+    directory: File,
+}
+
+/// The control group of this process, as the kernel names it.
+fn own() -> io::Result<String> {
+    let text = fs::read_to_string("/proc/self/cgroup")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("0::"));
+    line.map(str::to_owned)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel has no cgroups of version 2"))
+}
+
+/// Where a mount of the hierarchy shows its root, if one does: lines of `/proc/self/mountinfo` (proc(5)).
+fn mounted(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        (after.split(' ').next() == Some("cgroup2") && root == "/").then(|| unescape(point))
+    })
+}
+
+/// A path as mountinfo writes it: blanks and the like as octal numbers.
+fn unescape(text: &str) -> PathBuf {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\").into()
+}
+
+/// The hierarchy at each place where it may be had, one after the other.
+fn hierarchies() -> impl Iterator<Item = io::Result<Hierarchy>> {
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let there = mounted(&mountinfo).map(|root| Ok(Hierarchy { root, _mounted: None }));
+    there.into_iter().chain(std::iter::once_with(mount_privately))
+}
+
+/// Mounts the hierarchy for this process only.
+fn mount_privately() -> io::Result<Hierarchy> {
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    let mounted = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    Ok(Hierarchy { root: format!("/proc/self/fd/{}", mounted.as_raw_fd()).into(), _mounted: Some(mounted) })
+}
+
+impl Hierarchy {
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+}
+
+impl Cgroup {
+    /// A new one, in that of this process, so that its limits hold for the command too.
+    ///
+    /// # Errors
+    /// If there is no such hierarchy, or this process may not.
+    pub fn create(name: &str) -> io::Result<Self> {
+        let path = format!("{}/{name}", own()?.trim_end_matches('/'));
+        let mut problem = io::Error::from(io::ErrorKind::NotFound);
+        for hierarchy in hierarchies() {
+            let made = hierarchy.and_then(|hierarchy| {
+                fs::create_dir(hierarchy.at(&path))?;
+                let directory = File::open(hierarchy.at(&path))?;
+                Ok(Cgroup { hierarchy, path: path.clone(), directory })
+            });
+            match made {
+                Ok(cgroup) => return Ok(cgroup),
+                Err(error) => problem = error,
+            }
+        }
+        Err(problem)
+    }
+
+    /// Its path from the root of the hierarchy.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its directory.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// The number by which the kernel knows it.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn id(&self) -> io::Result<u64> {
+        Ok(self.directory.metadata()?.ino())
+    }
+
+    /// What a process writes `0` to, to come in.
+    ///
+    /// # Errors
+    /// If this process may not.
+    pub fn door(&self) -> io::Result<File> {
+        fs::OpenOptions::new().write(true).open(self.hierarchy.at(&self.path).join("cgroup.procs"))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = remove_at(&self.hierarchy.at(&self.path), Leftovers::MoveUp);
+    }
+}
+
+/// What becomes of processes that are still in a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leftovers {
+    /// They go on in the one above.
+    MoveUp,
+    /// They are ended.
+    End,
+}
+
+/// Removes a control group that a killed process left, by its path from the root of the hierarchy, with what runs in it. Tells whether it
+/// was there.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove(path: &str) -> io::Result<bool> {
+    let mut outcome = Ok(false);
+    for hierarchy in hierarchies() {
+        let at = match &hierarchy {
+            Ok(hierarchy) => hierarchy.at(path),
+            Err(_) => continue,
+        };
+        if !at.is_dir() {
+            continue;
+        }
+        outcome = remove_at(&at, Leftovers::End).map(|()| true);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+fn members(directory: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn remove_at(directory: &Path, leftovers: Leftovers) -> io::Result<()> {
+    // Programs may have made groups of their own in it.
+    for entry in fs::read_dir(directory)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_at(&entry.path(), leftovers)?;
+        }
+    }
+    let mut outcome = Ok(());
+    for turn in 0..40 {
+        for pid in members(directory) {
+            match leftovers {
+                Leftovers::MoveUp => {
+                    let above = directory.parent().unwrap_or(directory).join("cgroup.procs");
+                    let _ = fs::write(above, pid.to_string());
+                }
+                Leftovers::End => {
+                    let signal = if turn < 20 { Signal::SIGTERM } else { Signal::SIGKILL };
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            }
+        }
+        outcome = fs::remove_dir(directory);
+        match &outcome {
+            // A process that has just ended is still counted for a moment.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::registry::pause(),
+            _ => break,
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hierarchy_is_found_wherever_it_is_mounted() {
+        let hybrid = "\
+24 1 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+25 24 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+34 24 0:32 / /sys/fs/cgroup/uni\\040fied rw shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(mounted(hybrid), Some("/sys/fs/cgroup/uni fied".into()));
+        // One that shows a part only is no place for a path from the root.
+        assert_eq!(mounted("34 24 0:32 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"), None);
+        assert_eq!(mounted(""), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the connections of a command do: rate, window, share of the time that they stood back.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use warpline_core::Timestamp;
+
+use super::means::Means;
+use super::{Direction, Socket};
+use crate::bpf::sockets::Sockets;
+use crate::clock::RealClock;
+
+/// A look at all connections of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Reading {
+    /// Connections that there are.
+    pub connections: usize,
+    /// Bits per second that were acknowledged since the reading before.
+    pub sent_rate: f64,
+    /// Bits per second that were received since the reading before.
+    pub received_rate: f64,
+    /// Bytes acknowledged since the start, as far as seen: what a connection did after the last look at it is missing.
+    pub sent_bytes: u64,
+    /// Bytes received since the start, as far as seen.
+    pub received_bytes: u64,
+    /// Sum of the windows in segments, of what is sent or, where that is what yields, of what is received.
+    pub window: f64,
+    /// Share of the time, of all connections since they began, in which they stood back.
+    pub yielded: f64,
+}
+
+/// Reads a command's connections.
+#[derive(Debug)]
+pub(super) struct Meter {
+    sockets: Option<(Sockets, u64)>,
+    clock: RealClock,
+    last: Timestamp,
+    known: BTreeMap<(SocketAddr, SocketAddr), Socket>,
+    /// Age and time stood back of connections that have gone.
+    gone: (f64, f64),
+    reading: Reading,
+}
+
+impl Meter {
+    pub(super) fn new(means: &Means) -> Self {
+        let sockets =
+            means.readable().and_then(|(receivers, cgroup)| Some((Sockets::open(receivers).ok()?, cgroup)));
+        let clock = RealClock::start();
+        Meter {
+            sockets,
+            last: clock.now(),
+            clock,
+            known: BTreeMap::new(),
+            gone: (0.0, 0.0),
+            reading: Reading::default(),
+        }
+    }
+
+    /// Takes a reading; none where the kernel does not tell.
+    pub(super) fn read(&mut self) -> Option<&Reading> {
+        let (sockets, cgroup) = self.sockets.as_ref()?;
+        let now = self.clock.now();
+        let mut there = sockets.read().ok()?;
+        there.retain(|socket| socket.cgroup == *cgroup);
+        let span = now.saturating_since(self.last).as_secs_f64();
+        self.last = now;
+        self.take(there, span);
+        Some(&self.reading)
+    }
+
+    /// Takes in the connections that there are, `span` seconds after the last time.
+    fn take(&mut self, there: Vec<Socket>, span: f64) {
+        let mut known = BTreeMap::new();
+        let (mut sent, mut received) = (0, 0);
+        let (mut age, mut yielded) = self.gone;
+        let mut window = 0.0;
+        for socket in there {
+            let before = self.known.remove(&(socket.local, socket.remote));
+            let before = before.map_or((0, 0), |socket| (socket.bytes_acked, socket.bytes_received));
+            sent += socket.bytes_acked.saturating_sub(before.0);
+            received += socket.bytes_received.saturating_sub(before.1);
+            age += socket.age_s;
+            yielded += socket.yielded_s;
+            // A download's acknowledgements have a window too, which says nothing.
+            let receives = socket.direction != Direction::Sends && socket.bytes_received > socket.bytes_acked;
+            window += if receives { socket.receive_window } else { socket.window };
+            known.insert((socket.local, socket.remote), socket);
+        }
+        for socket in self.known.values() {
+            self.gone.0 += socket.age_s;
+            self.gone.1 += socket.yielded_s;
+            age += socket.age_s;
+            yielded += socket.yielded_s;
+        }
+        self.known = known;
+        let rate = |bytes: u64| if span > 0.0 { bytes as f64 * 8.0 / span } else { 0.0 };
+        self.reading = Reading {
+            connections: self.known.len(),
+            sent_rate: rate(sent),
+            received_rate: rate(received),
+            sent_bytes: self.reading.sent_bytes + sent,
+            received_bytes: self.reading.received_bytes + received,
+            window,
+            yielded: if age > 0.0 { yielded / age } else { 0.0 },
+        };
+    }
+
+    /// The last reading; none where there was none.
+    pub(super) fn last(&self) -> Option<Reading> {
+        self.sockets.as_ref().map(|_| self.reading)
+    }
+}

@@ -1,0 +1,224 @@
+//! A command whose TCP connections yield to everybody's, as `warpline nice` runs it.
+//!
+//! The command is started in a control group of its own ([`cgroup`]); programs attached to that give every socket that the command and
+//! its children open TCP Nice, which is in the kernel ([`crate::bpf`]), and hold back what they receive, where that is wanted.
+//! Where the kernel or the user may not have that, there are lesser means ([`means`]): the outcome says which it was.
+//!
+//! When the command has ended its control group is removed; what it left running goes on in the group above, and connections keep what
+//! they have. When this process is killed, the kernel asks the command to end, the programs go with the descriptors that hold them, and
+//! the empty group is removed by the next command or by [`crate::registry::clean`].
+
+pub mod cgroup;
+pub mod means;
+mod meter;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus};
+
+use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open, set_parent_process_death_signal};
+use serde::Serialize;
+
+use crate::bpf::{BpfError, Counts, Parameters};
+use crate::registry::{self, Entry, MARK};
+use crate::signals::Signals;
+use means::{Means, Way};
+use meter::Meter;
+pub use meter::Reading;
+
+/// Which way of a connection yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// What it sends.
+    Sends,
+    /// What it receives.
+    Receives,
+    /// Both.
+    Both,
+}
+
+/// A TCP connection that Nice governs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Socket {
+    /// Number of its control group.
+    pub cgroup: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Which way yields.
+    pub direction: Direction,
+    /// Bytes that the other end has acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes that the other end has sent.
+    pub bytes_received: u64,
+    /// Congestion window in segments; may be below one.
+    pub window: f64,
+    /// Window that is advertised, in segments; zero where receiving is not governed.
+    pub receive_window: f64,
+    /// Smoothed round-trip time in milliseconds.
+    pub srtt_ms: f64,
+    /// Smallest round-trip time seen, in milliseconds: taken for that of empty queues.
+    pub base_rtt_ms: f64,
+    /// Largest, taken for that of full queues; at first twice the smallest.
+    pub max_rtt_ms: f64,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Rounds in which it has yielded.
+    pub halvings: u32,
+    /// How long it has been governed, in seconds.
+    pub age_s: f64,
+    /// How much of that it stood back, in seconds: from a round that was congested to the next that was not.
+    pub yielded_s: f64,
+}
+
+/// What is to run, and how.
+#[derive(Clone, Debug)]
+pub struct NiceConfig {
+    /// The program and its arguments; at least the program.
+    pub command: Vec<OsString>,
+    /// Parameters of TCP Nice; none for the defaults, or for those of the one that is loaded.
+    pub parameters: Option<Parameters>,
+    /// Whether what the command receives is held back as well.
+    pub receive: bool,
+    /// Whether lesser means than TCP Nice in the kernel are refused.
+    pub strict: bool,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct NiceOutcome {
+    /// How the command ended.
+    pub status: ExitStatus,
+    /// What made it yield.
+    pub way: Way,
+    /// What was counted of its sockets; none where nothing counts.
+    pub counts: Option<Counts>,
+    /// The last reading of its connections; none where they cannot be read.
+    pub reading: Option<Reading>,
+}
+
+/// Why a command could not be run in the background.
+#[derive(Debug, thiserror::Error)]
+pub enum NiceError {
+    /// No TCP Nice, and lesser means are refused.
+    #[error("{reason}; without --strict {instead}")]
+    Strict {
+        /// Why there is no TCP Nice.
+        reason: BpfError,
+        /// What there is instead.
+        instead: String,
+    },
+    /// Something that cannot be made up for by lesser means.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The command could not be started.
+    #[error("cannot start {command:?}: {source}")]
+    Command {
+        /// What was to be started.
+        command: OsString,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Something the system should do did not work.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> NiceError {
+    move |source| NiceError::System { what, source }
+}
+
+/// How often a command's connections are read, in nanoseconds.
+const PERIOD: i64 = 250_000_000;
+
+/// Runs a command so that its TCP connections yield, until it ends.
+///
+/// `began` is told by what means, before the command starts; `watch`, four times a second, what the connections do.
+///
+/// # Errors
+/// If it cannot yield as asked, or cannot be started. Nothing is left behind then.
+pub fn run(
+    config: &NiceConfig,
+    began: impl FnOnce(&Way),
+    mut watch: impl FnMut(&Reading),
+) -> Result<NiceOutcome, NiceError> {
+    // What an earlier one left must not be in the way.
+    let _ = registry::clean();
+    let mut entry = Entry::create("warpline nice");
+    let means = Means::prepare(config, &mut entry)?;
+    began(means.way());
+    let mut meter = Meter::new(&means);
+    let signals = Signals::listen().map_err(system("listen for signals"))?;
+    let mut child = start(&config.command, &means, &entry.session.id)?;
+    let pid = rustix::process::Pid::from_child(&child);
+    let ended = pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|errno| system("watch the command (Linux 5.3)")(errno.into()))?;
+    let number = Pid::from_raw(child.id() as i32);
+    let status = loop {
+        wait_for(ended.as_fd());
+        signals.forward(|signal: Signal| {
+            let _ = kill(number, signal);
+        });
+        // Before the command is collected: afterwards its number may be another's.
+        if let Some(reading) = meter.read() {
+            watch(reading);
+        }
+        if let Some(status) = child.try_wait().map_err(system("wait for the command"))? {
+            break status;
+        }
+    };
+    Ok(NiceOutcome { status, way: means.way().clone(), counts: means.counts(), reading: meter.last() })
+}
+
+/// Waits until `descriptor` is readable, for a period at most.
+fn wait_for(descriptor: BorrowedFd<'_>) {
+    let span = Timespec { tv_sec: 0, tv_nsec: PERIOD };
+    // An interruption is a signal, which the caller looks at.
+    let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span));
+}
+
+/// Starts the command in its control group.
+fn start(words: &[OsString], means: &Means, session: &str) -> Result<std::process::Child, NiceError> {
+    let Some((program, arguments)) = words.split_first() else {
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        return Err(NiceError::Command { command: OsString::new(), source });
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env(MARK, session);
+    let door: Option<File> = means.door().transpose().map_err(system("open the control group"))?;
+    let parent = std::process::id();
+    let prepare = move || {
+        // Asked to end if we are killed: it would go on in the foreground. As this process's first thread starts it, it is that
+        // whose end counts.
+        set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        if std::os::unix::process::parent_id() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if let Some(door) = &door {
+            // SAFETY: the descriptor is open and the buffer has the length that is given.
+            if unsafe { libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number does
+    // not).
+    let spawned = unsafe { command.pre_exec(prepare) }.spawn();
+    spawned.map_err(|source| NiceError::Command { command: program.clone(), source })
+}

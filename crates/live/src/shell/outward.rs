@@ -1,0 +1,134 @@
+//! The way from an ordinary user's namespaces to the machine's network: pasta (passt.top), where it is installed.
+//!
+//! The kernel lets an ordinary user join no interface of a new namespace to the machine's network. pasta carries what arrives at
+//! a tap device there by sockets of the user's own. It has to be started outside of the namespaces, by a process that stays
+//! there; so a small `sh` is started before they are made, and waits to be told that they exist. It ends pasta when it gets
+//! SIGTERM, which it also gets when the emulator dies, however that dies: pasta itself would not be told, since the kernel forgets that
+//! wish when a process joins a user namespace (prctl(2), PR_SET_PDEATHSIG).
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use nix::libc;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::doctor::in_path;
+
+/// Waits for a line, then runs pasta, which is $2, on the namespaces of the process $1, forwarding nothing inwards.
+const SCRIPT: &str = "read -r go || exit 0\n\
+    \"$2\" --foreground --quiet --config-net -t none -u none -T none -U none \
+    --netns \"/proc/$1/ns/net\" --userns \"/proc/$1/ns/user\" &\n\
+    trap 'kill $!' TERM\n\
+    wait $!";
+
+/// How long pasta is waited for, in steps of 20 ms.
+const PATIENCE: u32 = 150;
+
+/// The process that leads out, for as long as this exists.
+#[derive(Debug)]
+pub(super) struct Outward {
+    child: Child,
+}
+
+impl Outward {
+    /// Starts the process that waits. For use before this process enters its namespaces.
+    ///
+    /// # Errors
+    /// If there is no pasta, or no `sh`.
+    pub(super) fn prepare() -> io::Result<Self> {
+        let program = in_path(&["pasta"]).ok_or(io::ErrorKind::NotFound)?;
+        let parent = std::process::id();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", SCRIPT, "sh", &parent.to_string(), &program])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // Ctrl-C is for the shell's command; and both are ended together.
+            .process_group(0);
+        let prepare = move || {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+            if std::os::unix::process::parent_id() != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing.
+        let child = unsafe { command.pre_exec(prepare) }.spawn()?;
+        Ok(Outward { child })
+    }
+
+    /// Has this process's network namespace, by now one of its own, connected. Returns the address at which the machine itself is
+    /// found there: pasta takes what is sent to the gateway to the machine's loopback.
+    ///
+    /// # Errors
+    /// If pasta ends, with its last line, or does not connect within three seconds.
+    pub(super) fn connect(&mut self) -> io::Result<Ipv4Addr> {
+        if let Some(mut stdin) = self.child.stdin.take() {
+            stdin.write_all(b"go\n")?;
+        }
+        for _ in 0..PATIENCE {
+            if let Some(gateway) = gateway(&fs::read_to_string("/proc/thread-self/net/route")?) {
+                return Ok(gateway);
+            }
+            if self.child.try_wait()?.is_some() {
+                let mut said = String::new();
+                if let Some(mut stderr) = self.child.stderr.take() {
+                    let _ = stderr.read_to_string(&mut said);
+                }
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+                return Err(io::Error::other(format!("pasta ended: {}", last.trim())));
+            }
+            pause();
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "pasta did not connect within three seconds"))
+    }
+}
+
+impl Drop for Outward {
+    fn drop(&mut self) {
+        // Where it was not told to begin it ends with its standard input.
+        drop(self.child.stdin.take());
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// The gateway of the default route, in a table as `/proc/net/route` shows it: addresses in hexadecimal, in the machine's byte order.
+fn gateway(table: &str) -> Option<Ipv4Addr> {
+    table.lines().skip(1).find_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (destination, gateway) = (fields.next()?, fields.next()?);
+        let gateway = u32::from_str_radix(gateway, 16).ok()?;
+        (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
+    })
+}
+
+/// Waits for a fiftieth of a second.
+#[expect(clippy::disallowed_methods, reason = "a process is waited for, not the run's clock")]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateway_is_the_default_routes() {
+        let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
+        let gateway_text = format!("{:08X}", u32::from_ne_bytes([192, 0, 2, 1]));
+        let subnet = format!("{:08X}", u32::from_ne_bytes([192, 0, 2, 0]));
+        let on_link = format!("eth0\t{subnet}\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+        assert_eq!(gateway(head), None);
+        assert_eq!(gateway(&format!("{head}{on_link}")), None);
+        let default = format!("eth0\t00000000\t{gateway_text}\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
+        assert_eq!(gateway(&format!("{head}{on_link}{default}")), Some(Ipv4Addr::new(192, 0, 2, 1)));
+        // Cut off in the middle of a line.
+        assert_eq!(gateway(&format!("{head}eth0\t0000")), None);
+    }
+}

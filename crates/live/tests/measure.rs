@@ -1,0 +1,240 @@
+//! Cap and its server over loopback, with real sockets: outcomes, not speeds.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test that is skipped says so")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use warpline_core::{Rate, TimeDelta};
+use warpline_live::measure::cap::{CapConfig, CapRun, run};
+use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
+use warpline_live::measure::probe::ProbeMode;
+use warpline_live::measure::{MeasureError, treno};
+use warpline_transport::btc::{
+    CapOptions, Direction, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome,
+};
+
+/// A server on a thread of its own.
+struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    events: mpsc::Receiver<CapdEvent>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(listen: &str, limits: ServerLimits) -> Option<Server> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (tell, events) = mpsc::channel();
+        let config = CapdConfig { listen: listen.parse().unwrap(), limits, offload: true, tests: None };
+        let thread = {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                if let Err(error) = serve(&config, &stop, &mut |event| tell.send(event).unwrap_or(())) {
+                    eprintln!("{error}");
+                }
+            })
+        };
+        let Ok(CapdEvent::Listening(address)) = events.recv_timeout(Duration::from_secs(10)) else {
+            thread.join().unwrap();
+            return None;
+        };
+        Some(Server { address, stop, events, thread: Some(thread) })
+    }
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn config(server: SocketAddr, options: CapOptions) -> CapConfig {
+    CapConfig {
+        server,
+        options,
+        key: None,
+        patience: TimeDelta::from_secs(3),
+        interval: TimeDelta::from_millis(100),
+        trace: false,
+        offload: true,
+    }
+}
+
+/// A short test at a rate that any machine keeps.
+fn gentle(direction: Direction) -> CapOptions {
+    CapOptions {
+        duration: TimeDelta::from_millis(500),
+        direction,
+        max_rate: Some(Rate::from_bps(20_000_000)),
+        ..CapOptions::default()
+    }
+}
+
+fn measure(config: &CapConfig) -> CapRun {
+    run(config, &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+#[test]
+fn both_directions_over_both_families() {
+    for listen in ["127.0.0.1:0", "[::1]:0"] {
+        let Some(server) = Server::start(listen, ServerLimits::default()) else {
+            println!("skipped: no {listen} here");
+            continue;
+        };
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let run = measure(&config(server.address, gentle(direction)));
+            assert_eq!(run.outcome, Outcome::Complete, "{run:?}");
+            let peer = run.peer.unwrap();
+            let sender = run.own.sender.or(peer.sender).unwrap();
+            let receiver = run.own.receiver.or(peer.receiver).unwrap();
+            assert!(sender.data_bytes > 100_000 && receiver.data_bytes >= sender.data_bytes);
+            assert!(sender.elapsed_ns >= 500_000_000 && !run.samples.is_empty());
+            // One machine, one clock: the delay is what it takes to get through the kernel.
+            let least = receiver.delay_min_us as i64 - (1 << 31);
+            assert!((-100..100_000).contains(&least), "{least} us");
+            let Ok(CapdEvent::Finished(finished)) = server.events.recv_timeout(Duration::from_secs(5)) else {
+                panic!("the server says nothing");
+            };
+            assert_eq!((finished.why, finished.direction), ("complete", direction));
+        }
+    }
+}
+
+#[test]
+fn one_server_socket_serves_both_families_and_many_clients() {
+    let Some(server) = Server::start("[::]:0", ServerLimits::default()) else {
+        println!("skipped: no IPv6 here");
+        return;
+    };
+    let port = server.address.port();
+    let clients: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1", "127.0.0.1"]
+        .into_iter()
+        .map(|ip| {
+            let config = config(SocketAddr::new(ip.parse().unwrap(), port), gentle(Direction::Forward));
+            std::thread::spawn(move || measure(&config))
+        })
+        .collect();
+    for client in clients {
+        assert_eq!(client.join().unwrap().outcome, Outcome::Complete);
+    }
+}
+
+#[test]
+fn a_key_is_needed_where_the_server_has_one() {
+    let limits = ServerLimits { key: Some(b"secret".to_vec()), ..ServerLimits::default() };
+    let server = Server::start("127.0.0.1:0", limits).unwrap();
+    let with = |key: Option<&[u8]>| {
+        let key = key.map(<[u8]>::to_vec);
+        measure(&CapConfig { key, ..config(server.address, gentle(Direction::Forward)) }).outcome
+    };
+    assert_eq!(with(Some(b"secret")), Outcome::Complete);
+    assert_eq!(with(Some(b"guess")), Outcome::Refused(Refusal::Key, 0));
+    assert_eq!(with(None), Outcome::Refused(Refusal::Key, 0));
+}
+
+#[test]
+fn nobody_there_is_told_at_once() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(measure(&config(port, gentle(Direction::Forward))).outcome, Outcome::Unreachable);
+}
+
+#[test]
+fn a_port_that_says_nothing_is_given_up() {
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let config = CapConfig {
+        patience: TimeDelta::from_millis(600),
+        ..config(mute.local_addr().unwrap(), gentle(Direction::Forward))
+    };
+    assert_eq!(measure(&config).outcome, Outcome::NoAnswer);
+}
+
+#[test]
+fn a_server_that_stops_in_mid_test_says_so_and_what_was_measured_is_kept() {
+    let mut server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
+    let options = CapOptions { duration: TimeDelta::from_secs(30), ..gentle(Direction::Forward) };
+    let config = config(server.address, options);
+    let client = std::thread::spawn(move || measure(&config));
+    #[expect(clippy::disallowed_methods, reason = "the test is to be under way")]
+    std::thread::sleep(Duration::from_millis(500));
+    server.end();
+    let run = client.join().unwrap();
+    assert_eq!(run.outcome, Outcome::Refused(Refusal::Stopping, 0));
+    assert!(run.own.sender.unwrap().data_bytes > 100_000);
+}
+
+#[test]
+fn noise_does_not_disturb_a_test() {
+    let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
+    let address = server.address;
+    let over = Arc::new(AtomicBool::new(false));
+    let noise = {
+        let over = Arc::clone(&over);
+        std::thread::spawn(move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut state = 1_u32;
+            while !over.load(Ordering::Relaxed) {
+                let mut bytes = [0xb1; 100];
+                for byte in &mut bytes[1..] {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    *byte = (state >> 24) as u8;
+                }
+                bytes[1] %= 10;
+                socket.send_to(&bytes, address).unwrap();
+                std::thread::yield_now();
+            }
+        })
+    };
+    let run = measure(&config(address, gentle(Direction::Forward)));
+    over.store(true, Ordering::Relaxed);
+    noise.join().unwrap();
+    assert_eq!(run.outcome, Outcome::Complete);
+}
+
+#[test]
+fn segments_that_do_not_fit_are_said_to_be_too_large() {
+    let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
+    let options = CapOptions { segment: 65_507, ..gentle(Direction::Forward) };
+    // 65535 bytes is what loopback takes, with headers.
+    let run = measure(&config(server.address, options));
+    assert_eq!((run.outcome, run.too_big), (Outcome::Complete, None));
+}
+
+#[test]
+fn treno_measures_loopback_with_what_the_user_may_use() {
+    let options = TrenoOptions {
+        duration: TimeDelta::from_millis(400),
+        max_window: 100_000,
+        ..TrenoOptions::default()
+    };
+    for mode in [ProbeMode::Icmp, ProbeMode::Udp] {
+        let config = treno::TrenoConfig {
+            target: "127.0.0.1".parse().unwrap(),
+            mode,
+            ttl: None,
+            options: options.clone(),
+            interval: TimeDelta::from_millis(100),
+        };
+        let run = match treno::run(&config, &AtomicBool::new(false), &mut |_| {}) {
+            Err(MeasureError::Privilege) => {
+                println!("skipped: this user has no ICMP sockets");
+                continue;
+            }
+            run => run.unwrap(),
+        };
+        assert_eq!(run.outcome, TrenoOutcome::Complete, "{run:?}");
+        assert_eq!(run.responders.len(), 1, "{run:?}");
+        assert!(run.results.replies > 0 && run.results.data_bytes > 0);
+    }
+}

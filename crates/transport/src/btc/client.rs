@@ -1,0 +1,450 @@
+//! The client's end of a capacity test: introduction, the test itself, and the exchange of reports.
+
+use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
+
+use super::auth::{COOKIE_LIFE, Key};
+use super::link::{Datagram, Link, LinkParts, Traced};
+use super::options::{CapOptions, Direction};
+use super::results::{HostResults, Report};
+use super::wire::{Message, Refusal, SEGMENT, addressed, read_segment, signed};
+use crate::cc::Phase;
+
+/// First pause before a message that was not answered is sent again; it doubles up to [`LONGEST_PAUSE`].
+const PAUSE: TimeDelta = TimeDelta::from_millis(250);
+const LONGEST_PAUSE: TimeDelta = TimeDelta::from_secs(2);
+/// How long the server is asked for its report.
+const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
+/// ICMP says that nobody listens: for so long without an answer, and it is believed in mid-test.
+const UNREACHABLE: TimeDelta = TimeDelta::from_millis(1500);
+
+/// What a client is besides its options.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Sixteen random bytes, other ones for every test.
+    pub nonce: [u8; 16],
+    /// The key shared with the server.
+    pub key: Option<Vec<u8>>,
+    /// The clock on the wall at the run's start, in microseconds since 1970.
+    pub wall_us: u64,
+    /// Phase of the heartbeat, where the options ask for one: random, below the granularity.
+    pub phase: TimeDelta,
+    /// Whether the path is IPv6.
+    pub ipv6: bool,
+    /// How long nothing may be heard of the server before the test is given up.
+    pub patience: TimeDelta,
+    /// Whether everything is to be kept for traces.
+    pub trace: bool,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It ran its time and both ends have told what they saw.
+    Complete,
+    /// It ran its time, but the other end's report did not come.
+    NoReport,
+    /// The server never answered.
+    NoAnswer,
+    /// The server refused, at the beginning or in mid-test; with the refusal's value.
+    Refused(Refusal, u32),
+    /// The server was not heard of any more in mid-test.
+    Silent,
+    /// The network says that nobody listens at the server's address, at the beginning or in mid-test.
+    Unreachable,
+    /// It was stopped here.
+    Stopped,
+}
+
+/// How far a test has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time since the first data segment; none before it.
+    pub elapsed: Option<TimeDelta>,
+    /// Unique bytes acknowledged, or received, so far.
+    pub data_bytes: u64,
+    /// Congestion window in bytes, at the sender.
+    pub cwnd: u64,
+    /// Slow-start threshold; `u64::MAX` while unset.
+    pub ssthresh: u64,
+    /// Bytes in flight, at the sender.
+    pub in_flight: u64,
+    /// Smoothed round-trip time.
+    pub srtt: TimeDelta,
+    /// Segments sent again so far.
+    pub retransmits: u64,
+    /// Time-outs so far.
+    pub rtos: u64,
+    /// What the connection is doing.
+    pub phase: Phase,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waiting for a cookie.
+    Hello,
+    /// Waiting to be accepted.
+    Opening {
+        time: u64,
+        cookie: [u8; 16],
+        since: Timestamp,
+    },
+    /// Sending or receiving data.
+    Running,
+    /// The data is over; waiting for the server's report.
+    Finishing {
+        until: Timestamp,
+    },
+    /// One message is still to be sent.
+    Closing,
+    Done,
+}
+
+/// The client's end.
+///
+/// After every call that takes a time, ask [`poll_transmit`](Self::poll_transmit) until it has nothing more, then
+/// [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct CapClient {
+    options: CapOptions,
+    identity: Identity,
+    key: Option<Key>,
+    state: State,
+    link: Option<Box<Link>>,
+    resend_at: Timestamp,
+    pause: TimeDelta,
+    begun: Option<Timestamp>,
+    heard: Timestamp,
+    unreachable_since: Option<Timestamp>,
+    granted: Option<(TimeDelta, Option<Rate>)>,
+    host: HostResults,
+    peer: Option<Report>,
+    outcome: Option<Outcome>,
+    /// What is to be told when the last message is sent.
+    last_word: Outcome,
+}
+
+impl CapClient {
+    /// A client that begins when it is first polled. `options` should have passed [`CapOptions::validate`].
+    pub fn new(options: CapOptions, identity: Identity) -> Self {
+        let key = identity.key.as_deref().and_then(Key::new);
+        CapClient {
+            options,
+            identity,
+            key,
+            state: State::Hello,
+            link: None,
+            resend_at: Timestamp::ZERO,
+            pause: PAUSE,
+            begun: None,
+            heard: Timestamp::ZERO,
+            unreachable_since: None,
+            granted: None,
+            host: HostResults::default(),
+            peer: None,
+            outcome: None,
+            last_word: Outcome::Complete,
+        }
+    }
+
+    /// How it ended, once it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+    /// The options in force: the server may have granted a shorter time or a lower rate than was asked for.
+    pub fn options(&self) -> &CapOptions {
+        &self.options
+    }
+    /// What the server granted: time, and rate if it bounds it.
+    pub fn granted(&self) -> Option<(TimeDelta, Option<Rate>)> {
+        self.granted
+    }
+    /// Says what happened within this host so far.
+    pub fn set_host(&mut self, host: HostResults) {
+        self.host = host;
+    }
+    /// What this end has seen.
+    pub fn report(&self) -> Report {
+        Report {
+            sender: self.link.as_ref().and_then(|link| link.sender_results()),
+            receiver: self.link.as_ref().and_then(|link| link.receiver_results()),
+            host: self.host,
+        }
+    }
+    /// What the other end has seen, once it has told.
+    pub fn peer_report(&self) -> Option<&Report> {
+        self.peer.as_ref()
+    }
+    /// What was traced since the last call.
+    pub fn drain_trace(&mut self) -> impl Iterator<Item = Traced> + '_ {
+        self.link.iter_mut().flat_map(|link| link.drain_trace())
+    }
+    /// Whether the data is under way.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
+    }
+
+    /// How far it has come.
+    pub fn progress(&self, now: Timestamp) -> Progress {
+        let Some(link) = &self.link else { return Progress::default() };
+        let connection = &link.connection;
+        Progress {
+            elapsed: link.started().map(|started| now.saturating_since(started)),
+            data_bytes: link.delivered(),
+            cwnd: connection.window(),
+            ssthresh: connection.ssthresh(),
+            in_flight: connection.in_flight(),
+            srtt: connection.srtt(),
+            retransmits: connection.stats().retransmitted_segments,
+            rtos: connection.stats().rtos,
+            phase: connection.phase(),
+        }
+    }
+
+    fn finish(&mut self, now: Timestamp, outcome: Outcome) {
+        if self.outcome.is_none() {
+            if let Some(link) = &mut self.link
+                && link.sends()
+            {
+                link.finish(now);
+            }
+            self.outcome = Some(outcome);
+            self.state = State::Done;
+        }
+    }
+
+    /// Ends the test now, with what it has measured.
+    pub fn stop(&mut self, now: Timestamp) {
+        match self.state {
+            State::Running | State::Finishing { .. } => {
+                if let Some(link) = &mut self.link
+                    && link.sends()
+                {
+                    link.finish(now);
+                }
+                self.last_word = Outcome::Stopped;
+                self.state = State::Closing;
+            }
+            State::Hello | State::Opening { .. } => self.finish(now, Outcome::Stopped),
+            State::Closing | State::Done => {}
+        }
+    }
+
+    /// The network says that nobody listens at the server's address.
+    pub fn unreachable(&mut self, now: Timestamp) {
+        match self.state {
+            State::Hello | State::Opening { .. } => self.finish(now, Outcome::Unreachable),
+            State::Running => {
+                self.unreachable_since.get_or_insert(now);
+            }
+            State::Finishing { .. } => self.finish(now, Outcome::NoReport),
+            State::Closing | State::Done => {}
+        }
+    }
+
+    /// A datagram came from the server at `at`, marked congestion-experienced if `ce`; it is `now` by this time.
+    pub fn handle_datagram(&mut self, now: Timestamp, at: Timestamp, bytes: &[u8], ce: bool) {
+        if bytes.get(1) == Some(&SEGMENT) {
+            let (State::Running, Some(link)) = (&self.state, &mut self.link) else { return };
+            if let Some((wire, header)) = read_segment(bytes)
+                && wire.token == link.token()
+                && link.handle(at, &wire, (bytes, header), ce)
+            {
+                self.heard = now;
+                self.unreachable_since = None;
+            }
+            return;
+        }
+        if let Some(message) = Message::read(bytes) {
+            self.handle_message(now, message, bytes);
+        }
+    }
+
+    fn handle_message(&mut self, now: Timestamp, message: Message, bytes: &[u8]) {
+        match (&self.state, message) {
+            (State::Hello, Message::Cookie { nonce, time, cookie }) if nonce == self.identity.nonce => {
+                self.state = State::Opening { time, cookie, since: now };
+                self.again_at_once(now);
+            }
+            (State::Opening { cookie, .. }, Message::Accept { nonce, token, duration_ms, rate_bps })
+                if nonce == self.identity.nonce =>
+            {
+                let session = self.key.as_ref().and_then(|key| key.session(&nonce, cookie));
+                if let Some(session) = &session
+                    && !signed(bytes, true, session)
+                {
+                    return;
+                }
+                self.accepted(now, token, session, duration_ms, rate_bps);
+            }
+            (State::Hello | State::Opening { .. }, Message::Refuse { to, reason, value })
+                if to == self.identity.nonce =>
+            {
+                self.finish(now, Outcome::Refused(reason, value));
+            }
+            (State::Running | State::Finishing { .. }, Message::Refuse { to, reason, value })
+                if self.link.as_ref().is_some_and(|link| to == addressed(link.token())) =>
+            {
+                // A session that the server has forgotten after it had all: the report was lost with it.
+                let late = matches!(self.state, State::Finishing { .. }) && reason == Refusal::Unknown;
+                self.finish(now, if late { Outcome::NoReport } else { Outcome::Refused(reason, value) });
+            }
+            (State::Running | State::Finishing { .. }, Message::Report { token, report }) => {
+                let Some(link) = &mut self.link else { return };
+                let believed = link.key().is_none_or(|key| signed(bytes, true, key));
+                if token != link.token() || !believed {
+                    return;
+                }
+                if link.sends() && self.is_running() {
+                    // Nobody asked for it yet.
+                    return;
+                }
+                self.peer = Some(*report);
+                self.last_word = Outcome::Complete;
+                self.state = State::Closing;
+            }
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, now: Timestamp, token: u64, key: Option<Key>, duration_ms: u32, rate_bps: u64) {
+        let duration = TimeDelta::from_millis(u64::from(duration_ms)).min(self.options.duration);
+        let rate = Some(Rate::from_bps(rate_bps)).filter(|rate| rate.as_bps() > 0);
+        self.granted = Some((duration, rate));
+        self.options.duration = duration;
+        self.options.max_rate = match (self.options.max_rate, rate) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let parts = LinkParts {
+            token,
+            from_server: false,
+            sends: self.options.direction == Direction::Forward,
+            key,
+            phase: self.identity.phase,
+            wall_us: self.identity.wall_us,
+            headers: if self.identity.ipv6 { 48 } else { 28 },
+            trace: self.identity.trace,
+        };
+        let mut link = Link::new(&self.options, parts);
+        link.connection.open(now);
+        self.link = Some(Box::new(link));
+        self.heard = now;
+        self.state = State::Running;
+    }
+
+    fn again_at_once(&mut self, now: Timestamp) {
+        self.resend_at = now;
+        self.pause = PAUSE;
+    }
+
+    /// Appends the next datagram to `out`; call until `None`.
+    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Datagram> {
+        self.begin(now);
+        if let State::Running = self.state {
+            let data = self.link.as_mut().and_then(|link| link.poll(now, out));
+            if data.is_some() {
+                return data;
+            }
+            self.turn(now);
+        }
+        let token = self.link.as_ref().map_or(0, |link| link.token());
+        let (message, key) = match &self.state {
+            State::Hello if now >= self.resend_at => (Message::Hello { nonce: self.identity.nonce }, None),
+            State::Opening { time, cookie, .. } if now >= self.resend_at => {
+                let (nonce, options) = (self.identity.nonce, self.options.clone());
+                (Message::Open { nonce, time: *time, cookie: *cookie, options }, self.key.as_ref())
+            }
+            State::Finishing { .. } if now >= self.resend_at => {
+                (Message::Finish { token }, self.link.as_ref().and_then(|link| link.key()))
+            }
+            State::Closing => (Message::Close { token }, self.link.as_ref().and_then(|link| link.key())),
+            _ => return None,
+        };
+        let start = out.len();
+        let mut bytes = Vec::new();
+        message.write(false, key, &mut bytes);
+        out.extend_from_slice(&bytes);
+        self.resend_at = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        if let State::Closing = self.state {
+            self.finish(now, self.last_word);
+        }
+        Some(Datagram { len: out.len() - start, ecn: Ecn::NotEct })
+    }
+
+    fn begin(&mut self, now: Timestamp) {
+        if self.begun.is_none() {
+            self.begun = Some(now);
+            self.heard = now;
+            self.resend_at = now;
+        }
+    }
+
+    /// The end of a running test's time.
+    fn deadline(&self) -> Timestamp {
+        let Some(link) = &self.link else { return Timestamp::NEVER };
+        let Some(started) = link.started() else { return Timestamp::NEVER };
+        // The receiver of a reverse test waits for the report, and a while longer than the sender's time.
+        let grace = if link.sends() { TimeDelta::ZERO } else { REPORT_WAIT };
+        started + self.options.duration + grace
+    }
+
+    fn turn(&mut self, now: Timestamp) {
+        if now < self.deadline() {
+            return;
+        }
+        let Some(link) = &mut self.link else { return };
+        if link.sends() {
+            link.finish(now);
+            self.state = State::Finishing { until: now + REPORT_WAIT };
+            self.again_at_once(now);
+        } else {
+            self.finish(now, Outcome::NoReport);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub fn poll_timeout(&self) -> Timestamp {
+        let patience = self.heard + self.identity.patience;
+        match &self.state {
+            State::Hello | State::Opening { .. } => self.resend_at.min(patience),
+            State::Running => {
+                let link = self.link.as_ref().map_or(Timestamp::NEVER, |link| link.connection.poll_timeout());
+                let gone = self.unreachable_since.map_or(Timestamp::NEVER, |since| since + UNREACHABLE);
+                link.min(self.deadline()).min(patience).min(gone)
+            }
+            State::Finishing { until } => self.resend_at.min(*until),
+            State::Closing => Timestamp::ZERO,
+            State::Done => Timestamp::NEVER,
+        }
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let silent = now >= self.heard + self.identity.patience;
+        match &self.state {
+            State::Hello if silent => self.finish(now, Outcome::NoAnswer),
+            State::Opening { .. } if silent => self.finish(now, Outcome::NoAnswer),
+            State::Opening { since, .. } if now >= *since + COOKIE_LIFE / 2 => {
+                // The cookie is getting old: ask for another.
+                self.state = State::Hello;
+                self.again_at_once(now);
+            }
+            State::Running => {
+                let gone = self.unreachable_since.is_some_and(|since| now >= since + UNREACHABLE);
+                let Some(link) = &mut self.link else { return };
+                link.handle_timeout(now);
+                let failed = link.failed();
+                if gone {
+                    self.finish(now, Outcome::Unreachable);
+                } else if silent || failed {
+                    self.finish(now, Outcome::Silent);
+                } else {
+                    self.turn(now);
+                }
+            }
+            State::Finishing { until } if now >= *until => self.finish(now, Outcome::NoReport),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A connection whose segments travel in UDP datagrams: what both ends of a test have in common.
+
+use warpline_core::record::TcpEvent;
+use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
+
+use super::arrivals::Arrivals;
+use super::auth::Key;
+use super::meter::Meter;
+use super::options::CapOptions;
+use super::results::{ReceiverResults, SenderResults};
+use super::wire::{Stamp, WireSegment, padded, write_segment};
+use crate::cc::Controller;
+use crate::tcp::{Connection, Outcome};
+
+/// A datagram that was appended to a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Bytes of UDP payload.
+    pub len: usize,
+    /// ECN field that it is to be sent with.
+    pub ecn: Ecn,
+}
+
+/// What an end saw, for traces and captures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Traced {
+    /// A record of its connection.
+    Event(Timestamp, TcpEvent),
+    /// A segment that it sent.
+    Sent(Timestamp, Segment, Ecn),
+    /// A segment that came, and whether it was marked congestion-experienced.
+    Received(Timestamp, Segment, bool),
+}
+
+/// What a payload is made of: nothing that a link could compress.
+static FILLER: [u8; 1 << 16] = filler();
+
+const fn filler() -> [u8; 1 << 16] {
+    let mut bytes = [0; 1 << 16];
+    // xorshift32 (Marsaglia 2003).
+    let mut state = 0x9e37_79b9_u32;
+    let mut i = 0;
+    while i < bytes.len() {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        bytes[i] = (state >> 24) as u8;
+        i += 1;
+    }
+    bytes
+}
+
+/// What a link is made from.
+#[derive(Debug)]
+pub(super) struct LinkParts {
+    pub token: u64,
+    pub from_server: bool,
+    pub sends: bool,
+    pub key: Option<Key>,
+    /// The heartbeat's phase.
+    pub phase: TimeDelta,
+    /// The clock on the wall at the run's start, in microseconds.
+    pub wall_us: u64,
+    /// Bytes of IP and UDP headers on this path.
+    pub headers: u32,
+    pub trace: bool,
+}
+
+/// One end's connection and its counts.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub connection: Connection<Controller>,
+    parts: LinkParts,
+    pub meter: Meter,
+    pub arrivals: Arrivals,
+    number: u32,
+    /// What is expected next from the other side, and what it is expected to acknowledge.
+    near: (u64, u64),
+    payload: u64,
+    acks_sent: (u64, u64),
+    acks_received: (u64, u64),
+    sent_wire: u64,
+    /// The latest time that the connection was told.
+    clock: Timestamp,
+    traced: Vec<Traced>,
+}
+
+impl Link {
+    pub(super) fn new(options: &CapOptions, parts: LinkParts) -> Link {
+        let config = options.tcp(parts.phase);
+        let control = options.controller(&config);
+        let segment = config.payload();
+        let mut connection = if parts.from_server {
+            Connection::server(config, control)
+        } else {
+            Connection::client(config, control)
+        };
+        connection.set_recording(parts.sends || parts.trace);
+        if parts.sends {
+            connection.set_unlimited(true);
+        }
+        Link {
+            connection,
+            parts,
+            meter: Meter::new(segment),
+            arrivals: Arrivals::new(),
+            number: 0,
+            near: (0, 0),
+            payload: 0,
+            acks_sent: (0, 0),
+            acks_received: (0, 0),
+            sent_wire: 0,
+            clock: Timestamp::ZERO,
+            traced: Vec::new(),
+        }
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.parts.token
+    }
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.parts.key.as_ref()
+    }
+    pub(super) fn sends(&self) -> bool {
+        self.parts.sends
+    }
+    /// When the first data segment was sent or came.
+    pub(super) fn started(&self) -> Option<Timestamp> {
+        if self.parts.sends { self.meter.started() } else { self.arrivals.started() }
+    }
+    /// Unique bytes acknowledged, or received, so far.
+    pub(super) fn delivered(&self) -> u64 {
+        if self.parts.sends {
+            self.acknowledged()
+        } else {
+            self.payload.saturating_sub(self.connection.stats().duplicate_bytes)
+        }
+    }
+
+    /// Duplicate acknowledgements without SACK stand for segments that are counted again when they are acknowledged: the
+    /// cumulative acknowledgement bounds what they tell of.
+    fn acknowledged(&self) -> u64 {
+        let cumulative = self.connection.bytes_acked();
+        if self.connection.config().sack { self.meter.delivered().max(cumulative) } else { cumulative }
+    }
+
+    /// A time that never goes back: kernel stamps of what came may lie before what was sent meanwhile.
+    fn monotone(&mut self, at: Timestamp) -> Timestamp {
+        self.clock = self.clock.max(at);
+        self.clock
+    }
+
+    /// A segment came at `at` in a datagram of `datagram` bytes. Returns whether it was believed.
+    #[inline]
+    pub(super) fn handle(
+        &mut self,
+        at: Timestamp,
+        wire: &WireSegment,
+        (bytes, header_len): (&[u8], usize),
+        ce: bool,
+    ) -> bool {
+        if wire.from_server == self.parts.from_server {
+            return false;
+        }
+        if let Some(key) = &self.parts.key
+            && !wire.signed(bytes, header_len, key)
+        {
+            return false;
+        }
+        let segment = wire.unfold(self.near.0, self.near.1);
+        let size = bytes.len() as u32 + self.parts.headers;
+        if let Some(stamp) = wire.stamp {
+            self.payload += u64::from(segment.len);
+            let wall = (self.parts.wall_us.wrapping_add(at.as_micros())) as u32;
+            self.arrivals.segment(at, stamp, wall, size, ce);
+        } else if segment.flags.contains(Flags::ACK) {
+            self.acks_received.0 += 1;
+            self.acks_received.1 += u64::from(size);
+        }
+        if self.parts.trace {
+            self.traced.push(Traced::Received(at, segment, ce));
+        }
+        let at = self.monotone(at);
+        self.connection.handle_segment(at, &segment, ce);
+        true
+    }
+
+    /// Appends the next datagram to `out`.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Datagram> {
+        let now = self.monotone(now);
+        let Some((segment, ecn)) = self.connection.poll_transmit(now) else {
+            self.drain();
+            return None;
+        };
+        let control =
+            u64::from(segment.flags.contains(Flags::SYN)) + u64::from(segment.flags.contains(Flags::FIN));
+        self.near.0 = self.near.0.max(segment.ack);
+        self.near.1 = self.near.1.max(segment.seq + u64::from(segment.len) + control);
+        let mut stamp = Stamp::default();
+        if segment.len > 0 {
+            stamp.number = self.number;
+            stamp.sent_us = self.parts.wall_us.wrapping_add(now.as_micros()) as u32;
+            self.number = self.number.wrapping_add(1);
+        }
+        let header = write_segment(
+            out,
+            (self.parts.token, self.parts.from_server),
+            &segment,
+            stamp,
+            self.parts.key.as_ref(),
+        );
+        let mut len = header;
+        if segment.len > 0 {
+            len = padded(&segment).max(header);
+            out.extend_from_slice(&FILLER[..len - header]);
+        } else {
+            self.acks_sent.0 += 1;
+            self.acks_sent.1 += len as u64 + u64::from(self.parts.headers);
+        }
+        self.sent_wire += len as u64 + u64::from(self.parts.headers);
+        if self.parts.trace {
+            self.traced.push(Traced::Sent(now, segment, ecn));
+        }
+        Some(Datagram { len, ecn })
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        let now = self.monotone(now);
+        self.connection.handle_timeout(now);
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        matches!(self.connection.outcome(), Some(Outcome::TimedOut | Outcome::Reset))
+    }
+
+    fn drain(&mut self) {
+        for (time, event) in self.connection.drain_records() {
+            self.meter.record(time, &event);
+            if self.parts.trace {
+                self.traced.push(Traced::Event(time, event));
+            }
+        }
+    }
+
+    pub(super) fn drain_trace(&mut self) -> impl Iterator<Item = Traced> + '_ {
+        self.drain();
+        self.traced.drain(..)
+    }
+
+    /// The data is over: what is on its way does not count any more.
+    pub(super) fn finish(&mut self, now: Timestamp) {
+        self.drain();
+        let data = self.acknowledged();
+        self.meter.finish(now);
+        let stats = *self.connection.stats();
+        let config = self.connection.config();
+        let sack = u64::from(config.sack);
+        let results = self.meter.results_mut();
+        results.data_bytes = data;
+        results.sent_wire_bytes = self.sent_wire;
+        (results.acks_received, results.acks_wire_bytes) = self.acks_received;
+        (results.dsacks, results.tail_probes) = (stats.dsacks_received, stats.tail_probes);
+        results.rtos = stats.rtos;
+        results.segment_payload = self.connection.segment_payload();
+        results.sack_used = sack;
+        self.connection.set_unlimited(false);
+    }
+
+    pub(super) fn sender_results(&self) -> Option<SenderResults> {
+        self.parts.sends.then(|| *self.meter.results())
+    }
+    pub(super) fn receiver_results(&self) -> Option<ReceiverResults> {
+        (!self.parts.sends).then(|| {
+            let duplicates = self.connection.stats().duplicate_bytes;
+            self.arrivals.results(self.payload.saturating_sub(duplicates), duplicates, self.acks_sent)
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! Bulk transfer capacity: what a TCP would get on a path, measured without the hosts' own (RFC 3148).
+//!
+//! [`CapClient`] and [`CapServer`] are the two ends of `cap`: they carry the segments of the library's one [`Connection`] in UDP
+//! datagrams as large as TCP's would be, so that any recovery and congestion control of the library can be measured with. [`Treno`]
+//! needs nothing at the far end: it takes what routers and hosts answer to probes for acknowledgements.
+//!
+//! Nothing here does I/O: datagrams and the time come in, datagrams go out. Payload is counted, not carried.
+//!
+//! [`Connection`]: crate::tcp::Connection
+
+mod arrivals;
+mod auth;
+mod bytes;
+mod client;
+mod link;
+mod meter;
+mod options;
+mod results;
+mod server;
+mod treno;
+mod wire;
+
+pub use auth::COOKIE_LIFE;
+pub use client::{CapClient, Identity, Outcome, Progress};
+pub use link::{Datagram, Traced};
+pub use meter::Meter;
+pub use options::{CapOptions, Direction, HEADERS, MAX_DURATION, MAX_SEGMENT, MIN_SEGMENT, OptionError};
+pub use results::{HostResults, ReceiverResults, Report, SenderResults};
+pub use server::{CapServer, Finished, ServerLimits};
+pub use treno::{Probe, ProbeReply, Treno, TrenoError, TrenoOptions, TrenoOutcome, TrenoResults};
+pub use wire::{HELLO, Refusal, VERSION, fuzz_read};

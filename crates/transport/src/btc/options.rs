@@ -1,0 +1,396 @@
+//! What a capacity test is asked to do: how long, in which direction, and which TCP it emulates. The same options make the TCP of
+//! both ends; they cross the network in a fixed layout.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use warpline_core::{Rate, TimeDelta};
+
+use super::bytes::{Reader, Writer};
+use crate::cc::{AckCounting, Algorithm, Controller, ReduceFrom};
+use crate::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
+
+/// Bytes of IPv4 and TCP headers without options that every segment is counted with.
+pub const HEADERS: u32 = 40;
+/// Smallest segment, on the wire: its header and the tool's own must fit.
+pub const MIN_SEGMENT: u32 = 128;
+/// Largest segment, on the wire: what an IPv4 datagram can hold.
+pub const MAX_SEGMENT: u32 = 65_507;
+/// Longest test.
+pub const MAX_DURATION: TimeDelta = TimeDelta::from_secs(86_400);
+
+/// Who sends the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The client.
+    #[default]
+    Forward,
+    /// The server.
+    Reverse,
+}
+
+/// Options of a capacity test. The default emulates a present-day Linux TCP with its default congestion control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CapOptions {
+    /// How long data is sent.
+    pub duration: TimeDelta,
+    /// Who sends it.
+    pub direction: Direction,
+    /// Congestion control, by the name scenarios use.
+    pub cc: String,
+    /// How losses are repaired.
+    pub recovery: LossRecovery,
+    /// Bytes of a full segment on the wire from the IPv4 header on (on IPv6, 20 bytes more are sent).
+    pub segment: u32,
+    /// Window that the receiver advertises, in bytes.
+    pub window: u64,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Whether segments carry timestamps.
+    pub timestamps: bool,
+    /// Whether ECN is used (RFC 3168).
+    pub ecn: bool,
+    /// RACK, tail loss probes, proportional rate reduction, limited transmit and undo of spurious reductions, as in Linux. Without
+    /// them losses are found by duplicate acknowledgements and RFC 6675, as in 2001.
+    pub modern: bool,
+    /// Whether slow start counts acknowledgements (RFC 5681) and not the bytes they acknowledge (RFC 3465).
+    pub count_acks: bool,
+    /// Whether segments are paced at a multiple of `cwnd / srtt`.
+    pub pacing: bool,
+    /// First retransmission time-out.
+    pub initial_rto: TimeDelta,
+    /// Smallest retransmission time-out.
+    pub min_rto: TimeDelta,
+    /// Largest retransmission time-out.
+    pub max_rto: TimeDelta,
+    /// Timer granularity; zero for none.
+    pub granularity: TimeDelta,
+    /// Whether time-outs wait for a heartbeat of that granularity and random phase.
+    pub heartbeat: bool,
+    /// How long the receiver may hold an acknowledgement back; `None` acknowledges every segment.
+    pub delayed_ack: Option<TimeDelta>,
+    /// Segments that the receiver acknowledges one by one at the start (Linux quick ACKs).
+    pub quick_acks: u32,
+    /// Upper bound of the sending rate, wire bytes; a result under it is not a bulk transfer capacity.
+    pub max_rate: Option<Rate>,
+}
+
+impl Default for CapOptions {
+    fn default() -> Self {
+        CapOptions {
+            duration: TimeDelta::from_secs(10),
+            direction: Direction::Forward,
+            cc: "cubic".to_owned(),
+            recovery: LossRecovery::Sack,
+            segment: 1500,
+            window: 16 << 20,
+            initial_window: 10,
+            timestamps: true,
+            ecn: false,
+            modern: true,
+            count_acks: false,
+            pacing: false,
+            initial_rto: TimeDelta::from_secs(1),
+            min_rto: TimeDelta::from_millis(200),
+            max_rto: TimeDelta::from_secs(120),
+            granularity: TimeDelta::ZERO,
+            heartbeat: false,
+            delayed_ack: Some(TimeDelta::from_millis(40)),
+            quick_acks: 16,
+            max_rate: None,
+        }
+    }
+}
+
+/// An option that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{option} = {value}: must be {allowed}")]
+pub struct OptionError {
+    /// Which.
+    pub option: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl CapOptions {
+    /// The tool that the IPPM drafts describe: Reno with the timers of a BSD of its time (a heartbeat of 500 ms, a first time-out of
+    /// 3 s, time-outs between 1 and 64 s), SACK recovery, two segments at first, delayed acknowledgements of 200 ms.
+    pub fn classic() -> Self {
+        CapOptions {
+            cc: "reno".to_owned(),
+            window: 200 << 10,
+            initial_window: 2,
+            modern: false,
+            count_acks: true,
+            initial_rto: TimeDelta::from_secs(3),
+            min_rto: TimeDelta::from_secs(1),
+            max_rto: TimeDelta::from_secs(64),
+            granularity: TimeDelta::from_millis(500),
+            heartbeat: true,
+            delayed_ack: Some(TimeDelta::from_millis(200)),
+            quick_acks: 0,
+            ..CapOptions::default()
+        }
+    }
+
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// The first that cannot be used, with what is allowed.
+    pub fn validate(&self) -> Result<(), OptionError> {
+        let check = |ok: bool, option, value: String, allowed: &str| {
+            if ok { Ok(()) } else { Err(OptionError { option, value, allowed: allowed.to_owned() }) }
+        };
+        let within = |span: TimeDelta, least: TimeDelta, most: TimeDelta| least <= span && span <= most;
+        let duration = within(self.duration, TimeDelta::from_millis(100), MAX_DURATION);
+        check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
+        let names = Algorithm::names();
+        check(
+            names.contains(&self.cc.as_str()),
+            "cc",
+            self.cc.clone(),
+            &format!("one of {}", names.join(", ")),
+        )?;
+        check(
+            (MIN_SEGMENT..=MAX_SEGMENT).contains(&self.segment),
+            "segment",
+            self.segment.to_string(),
+            "128 to 65507 bytes",
+        )?;
+        let hour = TimeDelta::from_secs(3600);
+        let tick = TimeDelta::from_millis(1);
+        check(
+            !self.heartbeat || within(self.granularity, tick, hour),
+            "granularity",
+            self.granularity.to_string(),
+            "1ms to 1h with a heartbeat",
+        )?;
+        for (option, span) in
+            [("initial_rto", self.initial_rto), ("min_rto", self.min_rto), ("max_rto", self.max_rto)]
+        {
+            check(within(span, tick, hour), option, span.to_string(), "1ms to 1h")?;
+        }
+        check(
+            self.granularity <= self.max_rto,
+            "granularity",
+            self.granularity.to_string(),
+            "at most max_rto",
+        )?;
+        check(
+            (1..=1000).contains(&self.initial_window),
+            "initial_window",
+            self.initial_window.to_string(),
+            "1 to 1000 segments",
+        )?;
+        let delay = self.delayed_ack.unwrap_or(tick);
+        check(
+            within(delay, tick, TimeDelta::from_secs(1)),
+            "delayed_ack",
+            delay.to_string(),
+            "1ms to 1s, or none",
+        )?;
+        self.tcp(TimeDelta::ZERO).validate().map_err(|error| OptionError {
+            option: error.key,
+            value: error.value,
+            allowed: error.allowed.to_owned(),
+        })
+    }
+
+    /// Options of the emulated TCP, at either end. `phase` is the heartbeat's, below the granularity.
+    pub fn tcp(&self, phase: TimeDelta) -> TcpConfig {
+        let sack = self.recovery == LossRecovery::Sack;
+        let default = TcpConfig::default();
+        // The classic tool's time-outs are whole ticks: int(3 s / G), ceil(1 s / G), ceil(64 s / G).
+        let ticks = |span: TimeDelta, up: bool| {
+            let tick = self.granularity.as_nanos();
+            if tick == 0 {
+                return span;
+            }
+            let count = if up { span.as_nanos().div_ceil(tick) } else { span.as_nanos() / tick };
+            TimeDelta::from_nanos(count.max(1).saturating_mul(tick))
+        };
+        let max_rto = ticks(self.max_rto, true);
+        TcpConfig {
+            mss: self.segment.saturating_sub(HEADERS),
+            initial_window: InitialWindow::Segments(self.initial_window),
+            recovery: self.recovery,
+            sack,
+            dsack: sack && self.modern,
+            timestamps: self.timestamps,
+            ecn: self.ecn,
+            rack: self.modern,
+            tlp: self.modern,
+            prr: self.modern,
+            limited_transmit: self.modern,
+            undo: self.modern,
+            nagle: false,
+            pacing: self.pacing,
+            delayed_ack: self.delayed_ack,
+            quick_acks: self.quick_acks,
+            min_rto: ticks(self.min_rto, true),
+            max_rto,
+            initial_rto: ticks(self.initial_rto, false).min(max_rto),
+            rto_granularity: self.granularity,
+            heartbeat: self.heartbeat.then_some(phase),
+            rto_variance: if self.modern { RtoVariance::Linux } else { RtoVariance::Rfc6298 },
+            receive_buffer: self.window,
+            max_rate: self.max_rate,
+            cwnd_validation: self.modern,
+            ..default
+        }
+    }
+
+    /// The congestion control, with the parameters that the options stand for. An unknown name gives the default.
+    pub fn algorithm(&self) -> Algorithm {
+        let mut algorithm = Algorithm::from_name(&self.cc).unwrap_or_default();
+        if let Algorithm::Reno(params) = &mut algorithm {
+            if self.count_acks {
+                params.slow_start.counting = AckCounting::Acks;
+            }
+            if !self.modern {
+                params.reduce_from = ReduceFrom::Flight;
+            }
+        }
+        algorithm
+    }
+
+    pub(super) fn controller(&self, config: &TcpConfig) -> Controller {
+        self.algorithm().build(&config.cc_config())
+    }
+
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        let bit = |on: bool, place: u8| u8::from(on) << place;
+        out.u8(bit(self.direction == Direction::Reverse, 0)
+            | bit(self.timestamps, 1)
+            | bit(self.ecn, 2)
+            | bit(self.modern, 3)
+            | bit(self.count_acks, 4)
+            | bit(self.pacing, 5)
+            | bit(self.heartbeat, 6));
+        out.u8(match self.recovery {
+            LossRecovery::Tahoe => 0,
+            LossRecovery::Reno => 1,
+            LossRecovery::NewReno => 2,
+            LossRecovery::Sack => 3,
+        });
+        out.u16(self.segment as u16);
+        out.u32(self.window.min(u64::from(u32::MAX)) as u32);
+        out.u16(self.initial_window as u16);
+        out.u16(self.quick_acks.min(u32::from(u16::MAX)) as u16);
+        for span in [
+            self.duration,
+            self.initial_rto,
+            self.min_rto,
+            self.max_rto,
+            self.granularity,
+            self.delayed_ack.unwrap_or_default(),
+        ] {
+            out.u64(span.as_nanos());
+        }
+        out.u64(self.max_rate.map_or(0, Rate::as_bps));
+        let name = self.cc.as_bytes();
+        let len = name.len().min(32);
+        out.u8(len as u8);
+        out.bytes(&name[..len]);
+    }
+
+    pub(super) fn read(input: &mut Reader<'_>) -> Option<Self> {
+        let flags = input.u8()?;
+        let bit = |place: u8| flags >> place & 1 == 1;
+        let recovery = match input.u8()? {
+            0 => LossRecovery::Tahoe,
+            1 => LossRecovery::Reno,
+            2 => LossRecovery::NewReno,
+            3 => LossRecovery::Sack,
+            _ => return None,
+        };
+        let segment = u32::from(input.u16()?);
+        let window = u64::from(input.u32()?);
+        let initial_window = u32::from(input.u16()?);
+        let quick_acks = u32::from(input.u16()?);
+        let mut spans = [TimeDelta::ZERO; 6];
+        for span in &mut spans {
+            *span = TimeDelta::from_nanos(input.u64()?);
+        }
+        let [duration, initial_rto, min_rto, max_rto, granularity, delayed_ack] = spans;
+        let max_rate = Some(Rate::from_bps(input.u64()?)).filter(|rate| rate.as_bps() > 0);
+        let len = usize::from(input.u8()?);
+        let cc = std::str::from_utf8(input.bytes(len)?).ok()?.to_owned();
+        let options = CapOptions {
+            duration,
+            direction: if bit(0) { Direction::Reverse } else { Direction::Forward },
+            cc,
+            recovery,
+            segment,
+            window,
+            initial_window,
+            timestamps: bit(1),
+            ecn: bit(2),
+            modern: bit(3),
+            count_acks: bit(4),
+            pacing: bit(5),
+            initial_rto,
+            min_rto,
+            max_rto,
+            granularity,
+            heartbeat: bit(6),
+            delayed_ack: Some(delayed_ack).filter(|delay| !delay.is_zero()),
+            quick_acks,
+            max_rate,
+        };
+        options.validate().ok()?;
+        Some(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_presets_are_valid_and_survive_the_wire() {
+        for options in [
+            CapOptions::default(),
+            CapOptions::classic(),
+            CapOptions {
+                direction: Direction::Reverse,
+                delayed_ack: None,
+                max_rate: Some(Rate::from_bps(5_000_000)),
+                recovery: LossRecovery::NewReno,
+                ..CapOptions::default()
+            },
+        ] {
+            options.validate().unwrap();
+            let mut bytes = Vec::new();
+            options.write(&mut Writer::new(&mut bytes));
+            assert_eq!(CapOptions::read(&mut Reader::new(&bytes)), Some(options));
+        }
+    }
+
+    #[test]
+    fn the_classic_timers_are_whole_ticks() {
+        let config = CapOptions::classic().tcp(TimeDelta::from_millis(120));
+        assert_eq!(config.initial_rto, TimeDelta::from_secs(3));
+        assert_eq!((config.min_rto, config.max_rto), (TimeDelta::from_secs(1), TimeDelta::from_secs(64)));
+        let odd = CapOptions { granularity: TimeDelta::from_millis(700), ..CapOptions::classic() };
+        let config = odd.tcp(TimeDelta::ZERO);
+        assert_eq!(config.initial_rto, TimeDelta::from_millis(2800), "int(3 s / G)");
+        assert_eq!(config.min_rto, TimeDelta::from_millis(1400), "ceil(1 s / G)");
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_what_is_allowed() {
+        let told = |options: CapOptions| options.validate().unwrap_err().to_string();
+        assert_eq!(
+            told(CapOptions { segment: 100, ..CapOptions::default() }),
+            "segment = 100: must be 128 to 65507 bytes"
+        );
+        assert!(
+            told(CapOptions { cc: "renno".into(), ..CapOptions::default() }).contains("one of reno, cubic")
+        );
+        assert!(told(CapOptions { duration: TimeDelta::ZERO, ..CapOptions::default() }).contains("100ms"));
+        assert!(told(CapOptions { heartbeat: true, ..CapOptions::default() }).contains("granularity"));
+    }
+}

@@ -1,0 +1,225 @@
+//! What an end of a test has counted: plain counters, so that they can cross the network and be put into any report. Times are in
+//! nanoseconds, sizes in bytes of payload unless the name says otherwise.
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{Reader, Writer};
+
+/// A struct of counters that is written and read as so many numbers in a row.
+macro_rules! counters {
+    ($(#[$attribute:meta])* pub struct $name:ident { $( $(#[doc = $doc:literal])+ $field:ident, )+ }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $field: u64, )+
+        }
+        impl $name {
+            pub(super) fn write(&self, out: &mut Writer<'_>) {
+                $( out.u64(self.$field); )+
+            }
+            pub(super) fn read(input: &mut Reader<'_>) -> Option<Self> {
+                Some($name { $( $field: input.u64()?, )+ })
+            }
+        }
+    };
+}
+
+counters! {
+    /// What the sender of the data has seen.
+    pub struct SenderResults {
+        /// From the first data segment's sending to the end of the measurement.
+        elapsed_ns,
+        /// Unique bytes that the receiver has acknowledged, cumulatively or selectively: each counts once.
+        data_bytes,
+        /// Segments with payload sent, retransmissions included.
+        sent_segments,
+        /// Bytes on the wire sent, from the IP header on.
+        sent_wire_bytes,
+        /// Segments sent again.
+        retransmitted_segments,
+        /// Acknowledgements that came.
+        acks_received,
+        /// Bytes on the wire of those, from the IP header on.
+        acks_wire_bytes,
+        /// Time in slow start.
+        slow_start_ns,
+        /// Bytes acknowledged in slow start.
+        slow_start_bytes,
+        /// Time in congestion avoidance: window at or above the threshold, nothing being repaired.
+        avoidance_ns,
+        /// Bytes acknowledged in congestion avoidance.
+        avoidance_bytes,
+        /// Time in fast recovery or after an ECN echo.
+        recovery_ns,
+        /// Bytes acknowledged there.
+        recovery_bytes,
+        /// Time from a time-out until all that was out then is acknowledged.
+        timeout_ns,
+        /// Bytes acknowledged there.
+        timeout_bytes,
+        /// Time in which nothing but the advertised window held sending back.
+        window_limited_ns,
+        /// Fast recoveries begun.
+        recoveries,
+        /// Retransmission time-outs, repeated ones too.
+        rtos,
+        /// Times that a time-out began an episode.
+        timeout_episodes,
+        /// Reductions because of an ECN echo.
+        ecn_reductions,
+        /// Segments declared lost.
+        lost_segments,
+        /// Largest number of segments declared lost in one episode, which is one round trip's worth.
+        max_cluster,
+        /// Episodes in which losses were found.
+        loss_episodes,
+        /// Segments that the window after a reduction allowed within the episode and that were not sent in it.
+        lost_opportunities,
+        /// Time-outs before which nothing at all of the window came through.
+        entire_windows,
+        /// Fast recoveries from the loss of more than half a window, in which the clock was kept.
+        heroic_recoveries,
+        /// Fast recoveries that ended in a time-out: the clock was lost while losses were being repaired.
+        failed_recoveries,
+        /// Time-outs that proved unnecessary.
+        false_timeouts,
+        /// Fast recoveries that proved unnecessary.
+        false_recoveries,
+        /// Duplicates of which the receiver told (RFC 2883).
+        dsacks,
+        /// Tail loss probes sent.
+        tail_probes,
+        /// Largest window in slow start.
+        max_cwnd_slow_start,
+        /// Largest window in congestion avoidance.
+        max_cwnd_avoidance,
+        /// Window at the end.
+        final_cwnd,
+        /// Smallest round-trip time.
+        rtt_min_ns,
+        /// Sum of round-trip time samples.
+        rtt_sum_ns,
+        /// Round-trip time samples.
+        rtt_count,
+        /// Largest round-trip time.
+        rtt_max_ns,
+        /// Largest retransmission time-out in force.
+        rto_max_ns,
+        /// Payload of a full segment.
+        segment_payload,
+        /// Whether selective acknowledgements were in use.
+        sack_used,
+    }
+}
+
+counters! {
+    /// What the receiver of the data has seen.
+    pub struct ReceiverResults {
+        /// From the first data segment's arrival to the last one's.
+        elapsed_ns,
+        /// Unique bytes that arrived, in order or not.
+        data_bytes,
+        /// Segments with payload that arrived.
+        segments,
+        /// Bytes on the wire of those, from the IP header on.
+        wire_bytes,
+        /// Bytes that had arrived before.
+        duplicate_bytes,
+        /// Acknowledgements sent.
+        acks_sent,
+        /// Bytes on the wire of those, from the IP header on.
+        acks_wire_bytes,
+        /// Transmissions that never arrived.
+        missing,
+        /// Transmissions that arrived twice or more: the network made copies.
+        copies,
+        /// Transmissions that arrived after a later one.
+        reordered,
+        /// Of those, overtaken by fewer segments than cause a fast retransmit.
+        reordered_slightly,
+        /// Of those, overtaken by as many or more.
+        reordered_retransmit,
+        /// Of those, a second or more late.
+        reordered_late,
+        /// Most segments that overtook one.
+        max_extent,
+        /// Longest time by which one came after the first that overtook it.
+        max_lateness_ns,
+        /// Segments that arrived marked congestion-experienced.
+        ce_marks,
+        /// Segments whose delay is known.
+        delay_count,
+        /// Smallest one-way delay, by two clocks, in microseconds plus 2^31: the clocks' distance is in it.
+        delay_min_us,
+        /// Mean delay above the smallest, in microseconds.
+        delay_mean_us,
+        /// Median of the delay above the smallest, in microseconds.
+        delay_p50_us,
+        /// 95th percentile of it.
+        delay_p95_us,
+        /// 99th percentile of it.
+        delay_p99_us,
+        /// Largest of it.
+        delay_max_us,
+    }
+}
+
+counters! {
+    /// What happened within a host: what is lost here was not lost on the path.
+    pub struct HostResults {
+        /// How long the end ran.
+        elapsed_ns,
+        /// Processor time that its thread took.
+        busy_ns,
+        /// Datagrams that the system refused to send for want of buffers.
+        send_drops,
+        /// Times that sending had to wait for room in the socket's buffer.
+        send_waits,
+        /// Time spent waiting so.
+        send_wait_ns,
+        /// Most bytes that waited in the socket's send buffer.
+        send_queue_max,
+        /// Datagrams dropped because the socket's receive buffer was full.
+        receive_drops,
+        /// Most bytes that waited in the socket's receive buffer, as far as was looked.
+        receive_queue_max,
+        /// Size of the receive buffer.
+        receive_buffer,
+        /// Size of the send buffer.
+        send_buffer,
+        /// Largest segmentation batch handed over, in datagrams; 1 where there is no segmentation offload.
+        batch_max,
+    }
+}
+
+/// What one end tells the other when a test is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// What it sent, if it sent data.
+    pub sender: Option<SenderResults>,
+    /// What it received, if it received data.
+    pub receiver: Option<ReceiverResults>,
+    /// What happened within it.
+    pub host: HostResults,
+}
+
+impl Report {
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.u8(u8::from(self.sender.is_some()) | u8::from(self.receiver.is_some()) << 1);
+        if let Some(sender) = &self.sender {
+            sender.write(out);
+        }
+        if let Some(receiver) = &self.receiver {
+            receiver.write(out);
+        }
+        self.host.write(out);
+    }
+    pub(super) fn read(input: &mut Reader<'_>) -> Option<Self> {
+        let parts = input.u8()?;
+        Some(Report {
+            sender: if parts & 1 == 1 { Some(SenderResults::read(input)?) } else { None },
+            receiver: if parts & 2 == 2 { Some(ReceiverResults::read(input)?) } else { None },
+            host: HostResults::read(input)?,
+        })
+    }
+}

@@ -1,0 +1,654 @@
+//! TReno: the capacity of a path from one side. Probes go out as a TCP's segments would, and whatever answers them (an echo, a router whose
+//! patience ran out, a closed port) stands for the acknowledgements.
+//!
+//! Every answer acknowledges just its probe. On top of that, forward acknowledgement (FACK, Mathis and Mahdavi 1996) is emulated: a probe is
+//! lost when one sent [`TrenoOptions::dupacks`] later has been answered. The loss of a probe cannot be told from the loss of its answer.
+//!
+//! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by a segment for every acknowledgement, above it by
+//! `MSS * MSS / cwnd`. A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
+//! time-out sets `ssthresh = cwnd / 4` and the window to one segment, and doubles the next time-out. Time-outs follow RFC 6298, one sample
+//! per round trip.
+//!
+//! Delayed acknowledgements are emulated as this: answers are taken in pairs, as one acknowledgement of both probes, when the second of them
+//! comes; an answer that waits alone for [`TrenoOptions::delayed_ack`] is taken by itself, and so is any that shows a gap or comes in recovery.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use warpline_core::{TimeDelta, Timestamp};
+
+use crate::tcp::rtt::Rtt;
+use crate::tcp::{RtoVariance, TcpConfig};
+
+/// Bytes of IPv4 and TCP headers that a probe of the same size would have as a segment: they are not data.
+const HEADERS: u32 = 40;
+/// Smallest and largest probe on the wire.
+const SIZES: std::ops::RangeInclusive<u32> = 48..=65_507;
+
+/// Options of a TReno test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrenoOptions {
+    /// How long probes are sent.
+    pub duration: TimeDelta,
+    /// Bytes of a probe on the wire from the IP header on; the path may make it smaller.
+    pub mtu: u32,
+    /// Upper bound of the window in bytes.
+    pub max_window: u64,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Later probes whose answers show a loss.
+    pub dupacks: u32,
+    /// How long an answer waits for a second one to be taken with it; none takes each by itself.
+    pub delayed_ack: Option<TimeDelta>,
+    /// First time-out.
+    pub initial_rto: TimeDelta,
+    /// Smallest time-out.
+    pub min_rto: TimeDelta,
+    /// Largest time-out.
+    pub max_rto: TimeDelta,
+    /// How long nothing may come back before the test is given up.
+    pub patience: TimeDelta,
+    /// Whether windows and losses are left out and probes sent as fast as answers come, to see what the host and the first hop can do: a
+    /// window of this many segments.
+    pub flat_window: Option<u32>,
+}
+
+impl Default for TrenoOptions {
+    fn default() -> Self {
+        TrenoOptions {
+            duration: TimeDelta::from_secs(10),
+            mtu: 1500,
+            max_window: 16 << 20,
+            initial_window: 2,
+            dupacks: 3,
+            delayed_ack: None,
+            initial_rto: TimeDelta::from_secs(3),
+            min_rto: TimeDelta::from_secs(1),
+            max_rto: TimeDelta::from_secs(64),
+            patience: TimeDelta::from_secs(30),
+            flat_window: None,
+        }
+    }
+}
+
+/// An option that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{option} = {value}: must be {allowed}")]
+pub struct TrenoError {
+    /// Which.
+    pub option: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: &'static str,
+}
+
+impl TrenoOptions {
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// The first that cannot be used.
+    pub fn validate(&self) -> Result<(), TrenoError> {
+        let check = |ok: bool, option, value: String, allowed| {
+            if ok { Ok(()) } else { Err(TrenoError { option, value, allowed }) }
+        };
+        let hour = TimeDelta::from_secs(3600);
+        let millis = TimeDelta::from_millis(1);
+        let span = |span: TimeDelta, most: TimeDelta| millis <= span && span <= most;
+        let duration = TimeDelta::from_millis(100) <= self.duration && self.duration <= hour * 24;
+        check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
+        check(SIZES.contains(&self.mtu), "mtu", self.mtu.to_string(), "48 to 65507 bytes")?;
+        check(self.max_window > 0, "max_window", "0".into(), "at least one byte")?;
+        check(
+            (1..=1000).contains(&self.initial_window),
+            "initial_window",
+            self.initial_window.to_string(),
+            "1 to 1000 segments",
+        )?;
+        check((1..=1000).contains(&self.dupacks), "dupacks", self.dupacks.to_string(), "1 to 1000")?;
+        check(span(self.min_rto, hour), "min_rto", self.min_rto.to_string(), "1ms to 1h")?;
+        check(
+            span(self.max_rto, hour) && self.min_rto <= self.max_rto && self.initial_rto <= self.max_rto,
+            "max_rto",
+            self.max_rto.to_string(),
+            "1ms to 1h, and at least min_rto and initial_rto",
+        )?;
+        check(span(self.initial_rto, hour), "initial_rto", self.initial_rto.to_string(), "1ms to 1h")
+    }
+}
+
+/// A probe to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// Its number: every transmission has another.
+    pub number: u64,
+    /// Bytes on the wire from the IP header on.
+    pub size: u32,
+    /// Whether it stands for data that was sent before.
+    pub retransmit: bool,
+}
+
+/// What answered a probe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeReply {
+    /// The target echoed it.
+    Echo,
+    /// A router whose hop limit it exceeded.
+    TimeExceeded,
+    /// The target, where nobody listens at the port.
+    PortUnreachable,
+    /// A router or the target would not or could not deliver it.
+    Unreachable,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrenoOutcome {
+    /// It ran its time.
+    Complete,
+    /// Nothing ever answered.
+    NoAnswer,
+    /// Answers ceased in mid-test.
+    Silent,
+    /// It was stopped here.
+    Stopped,
+}
+
+/// What a test has counted. Times in nanoseconds; sizes in bytes of data (a probe without its emulated headers).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in SenderResults, which says what each means")]
+pub struct TrenoResults {
+    pub elapsed_ns: u64,
+    pub data_bytes: u64,
+    pub probes: u64,
+    pub probe_wire_bytes: u64,
+    pub retransmits: u64,
+    pub replies: u64,
+    /// Answers to probes that had been taken for lost, or had been answered.
+    pub stray_replies: u64,
+    /// Answers that came after the answer to a later probe.
+    pub reordered: u64,
+    pub slow_start_ns: u64,
+    pub slow_start_bytes: u64,
+    pub avoidance_ns: u64,
+    pub avoidance_bytes: u64,
+    pub recovery_ns: u64,
+    pub recovery_bytes: u64,
+    pub rtt_min_ns: u64,
+    pub rtt_max_ns: u64,
+    pub rtt_sum_ns: u64,
+    pub rtt_count: u64,
+    /// Recoveries and first time-outs: how often congestion was signalled.
+    pub congestion_signals: u64,
+    pub recoveries: u64,
+    pub timeouts: u64,
+    pub lost: u64,
+    /// Most probes lost in one recovery.
+    pub max_cluster: u64,
+    pub max_cwnd_slow_start: u64,
+    pub max_cwnd_avoidance: u64,
+    pub final_cwnd: u64,
+    /// Bytes of a probe on the wire, at the end.
+    pub mtu: u64,
+    /// How often the path asked for smaller probes.
+    pub mtu_reductions: u64,
+    /// Sends that the kernel refused: such a probe was never on the path.
+    pub refused_sends: u64,
+    /// Answers of each kind: echo, time exceeded, port unreachable, other unreachable.
+    pub echoes: u64,
+    pub time_exceeded: u64,
+    pub port_unreachable: u64,
+    pub unreachable: u64,
+    /// Time in which the bound of the window, and not the path, held sending back.
+    pub window_limited_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    /// Which data it stands for.
+    data: u64,
+    at: Timestamp,
+    bytes: u32,
+}
+
+/// One round trip of rate halving.
+#[derive(Clone, Copy, Debug)]
+struct Halving {
+    /// It is over when this probe, or one after it, is answered.
+    until: u64,
+    old_cwnd: u64,
+    lost: u64,
+    /// Answers since the last probe.
+    answers: u32,
+}
+
+/// The sender of a TReno test.
+///
+/// After every call that takes a time, ask [`poll_transmit`](Self::poll_transmit) until it has nothing more, then
+/// [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct Treno {
+    options: TrenoOptions,
+    mss: u64,
+    mtu: u32,
+    cwnd: u64,
+    ssthresh: u64,
+    rtt: Rtt,
+    /// Next probe, and next data never sent.
+    next: u64,
+    next_data: u64,
+    /// Probes that are neither answered nor taken for lost.
+    out: BTreeMap<u64, Out>,
+    in_flight: u64,
+    /// Data to be sent again.
+    lost: VecDeque<u64>,
+    /// Data that was taken for lost and has been answered since: not to be sent again.
+    answered: BTreeMap<u64, u64>,
+    /// Highest probe answered, plus one.
+    fack: u64,
+    halving: Option<Halving>,
+    /// Probes that are owed to answers, in rate halving.
+    allowed: u32,
+    alarm: Timestamp,
+    repeated: bool,
+    /// An answer that waits for a second one: when it is taken by itself.
+    held: Option<(Timestamp, u64)>,
+    started: Option<Timestamp>,
+    heard: Timestamp,
+    since: Timestamp,
+    outcome: Option<TrenoOutcome>,
+    results: TrenoResults,
+}
+
+impl Treno {
+    /// A sender. `options` should have passed [`TrenoOptions::validate`].
+    pub fn new(options: TrenoOptions) -> Self {
+        let config = TcpConfig {
+            initial_rto: options.initial_rto,
+            min_rto: options.min_rto,
+            max_rto: options.max_rto,
+            rto_variance: RtoVariance::Rfc6298,
+            ..TcpConfig::default()
+        };
+        let mss = u64::from(options.mtu.saturating_sub(HEADERS).max(1));
+        let segments = options.flat_window.unwrap_or(options.initial_window);
+        Treno {
+            mss,
+            mtu: options.mtu,
+            cwnd: (u64::from(segments) * mss).min(options.max_window.max(mss)),
+            ssthresh: u64::MAX,
+            rtt: Rtt::new(&config),
+            next: 0,
+            next_data: 0,
+            out: BTreeMap::new(),
+            in_flight: 0,
+            lost: VecDeque::new(),
+            answered: BTreeMap::new(),
+            fack: 0,
+            halving: None,
+            allowed: 0,
+            alarm: Timestamp::NEVER,
+            repeated: false,
+            held: None,
+            started: None,
+            heard: Timestamp::ZERO,
+            since: Timestamp::ZERO,
+            outcome: None,
+            results: TrenoResults { mtu: u64::from(options.mtu), ..TrenoResults::default() },
+            options,
+        }
+    }
+
+    /// How it ended, once it has.
+    pub fn outcome(&self) -> Option<TrenoOutcome> {
+        self.outcome
+    }
+    /// The counts so far.
+    pub fn results(&self) -> &TrenoResults {
+        &self.results
+    }
+    /// Time since the first probe; none before it.
+    pub fn elapsed(&self, now: Timestamp) -> Option<TimeDelta> {
+        self.started.map(|started| now.saturating_since(started))
+    }
+    /// Congestion window in bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+    /// Slow-start threshold in bytes; `u64::MAX` while unset.
+    pub fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+    /// Smoothed round-trip time; zero before the first answer.
+    pub fn srtt(&self) -> TimeDelta {
+        self.rtt.srtt()
+    }
+    /// Bytes of data in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.cwnd <= self.ssthresh
+    }
+
+    fn accrue(&mut self, now: Timestamp) {
+        let span = now.saturating_since(self.since).as_nanos();
+        self.since = self.since.max(now);
+        if self.started.is_none() {
+            return;
+        }
+        if self.halving.is_some() {
+            self.results.recovery_ns += span;
+        } else if self.in_slow_start() {
+            self.results.slow_start_ns += span;
+        } else {
+            self.results.avoidance_ns += span;
+        }
+        if self.cwnd >= self.options.max_window && self.halving.is_none() {
+            self.results.window_limited_ns += span;
+        }
+    }
+
+    /// Ends the test now.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.finish(now, TrenoOutcome::Stopped);
+    }
+
+    fn finish(&mut self, now: Timestamp, outcome: TrenoOutcome) {
+        if self.outcome.is_some() {
+            return;
+        }
+        self.accrue(now);
+        self.results.elapsed_ns = self.elapsed(now).map_or(0, TimeDelta::as_nanos);
+        self.results.final_cwnd = self.cwnd;
+        self.results.mtu = u64::from(self.mtu);
+        self.outcome = Some(outcome);
+    }
+
+    /// The next probe to send; call until `None`.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Probe> {
+        if self.outcome.is_some() {
+            return None;
+        }
+        if self.halving.is_some() {
+            if self.allowed == 0 {
+                return None;
+            }
+            self.allowed -= 1;
+        } else if self.in_flight + self.mss > self.cwnd.max(self.mss) {
+            return None;
+        }
+        if self.started.is_none() {
+            self.started = Some(now);
+            self.since = now;
+            self.heard = now;
+        }
+        let again = self.lost.pop_front();
+        let data = again.unwrap_or(self.next_data);
+        self.next_data = self.next_data.max(data + 1);
+        let number = self.next;
+        self.next += 1;
+        self.out.insert(number, Out { data, at: now, bytes: self.mss as u32 });
+        self.in_flight += self.mss;
+        self.results.probes += 1;
+        self.results.probe_wire_bytes += u64::from(self.mtu);
+        self.results.retransmits += u64::from(again.is_some());
+        if !self.alarm.is_set() {
+            self.alarm = self.rtt.deadline(now);
+        }
+        Some(Probe { number, size: self.mtu, retransmit: again.is_some() })
+    }
+
+    /// The kernel would not send this probe: it has not been on the path, and its data is to be sent again. Sending pauses for a
+    /// millisecond or a tenth of a round trip, whichever is longer, which the caller sees to by not polling.
+    pub fn on_refused(&mut self, number: u64) {
+        if let Some(out) = self.out.remove(&number) {
+            self.in_flight -= u64::from(out.bytes);
+            self.lost.push_front(out.data);
+            self.results.refused_sends += 1;
+            self.results.probes -= 1;
+            self.results.probe_wire_bytes -= u64::from(self.mtu);
+        }
+    }
+
+    /// A router says that probes must not be larger than `mtu` bytes (RFC 1191): what is out is too large, and goes out again smaller.
+    /// Words of less than the smallest probe, or of no less than the present size, are not believed.
+    pub fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
+        if mtu >= self.mtu || !SIZES.contains(&mtu) || self.outcome.is_some() {
+            return;
+        }
+        self.accrue(now);
+        self.mtu = mtu;
+        let old = self.mss;
+        self.mss = u64::from(mtu - HEADERS);
+        // The window is worth as many segments as before, and no congestion was signalled.
+        self.cwnd = (self.cwnd / old).max(1) * self.mss;
+        self.results.mtu_reductions += 1;
+        for (_, out) in std::mem::take(&mut self.out) {
+            self.lost.push_back(out.data);
+        }
+        self.in_flight = 0;
+        self.held = None;
+        self.alarm = Timestamp::NEVER;
+    }
+
+    /// An answer to a probe came.
+    pub fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) {
+        if self.outcome.is_some() || number >= self.next {
+            return;
+        }
+        self.heard = now;
+        *match kind {
+            ProbeReply::Echo => &mut self.results.echoes,
+            ProbeReply::TimeExceeded => &mut self.results.time_exceeded,
+            ProbeReply::PortUnreachable => &mut self.results.port_unreachable,
+            ProbeReply::Unreachable => &mut self.results.unreachable,
+        } += 1;
+        self.accrue(now);
+        let Some(out) = self.out.remove(&number) else {
+            self.on_stray(number);
+            return;
+        };
+        self.results.replies += 1;
+        self.in_flight -= u64::from(out.bytes);
+        let in_order = number >= self.fack;
+        self.results.reordered += u64::from(!in_order);
+        let rtt = now.saturating_since(out.at);
+        let first = self.out.first_key_value().map_or(self.next, |(&first, _)| first);
+        self.rtt.sample(rtt, first, self.next);
+        self.repeated = false;
+        let nanos = rtt.as_nanos();
+        let results = &mut self.results;
+        results.rtt_min_ns = if results.rtt_count == 0 { nanos } else { results.rtt_min_ns.min(nanos) };
+        results.rtt_max_ns = results.rtt_max_ns.max(nanos);
+        results.rtt_sum_ns += nanos;
+        results.rtt_count += 1;
+        self.fack = self.fack.max(number + 1);
+        self.alarm = if self.out.is_empty() { Timestamp::NEVER } else { self.rtt.deadline(now) };
+        self.deliver(u64::from(out.bytes));
+        let gap = first < number;
+        self.find_losses(now);
+        self.count(now, number, gap);
+    }
+
+    /// The probe had been given up, or answered. Its data need not go out again.
+    fn on_stray(&mut self, number: u64) {
+        self.results.stray_replies += 1;
+        if let Some(data) = self.answered.remove(&number)
+            && let Some(place) = self.lost.iter().position(|&lost| lost == data)
+        {
+            self.lost.remove(place);
+            let bytes = self.mss;
+            self.deliver(bytes);
+        }
+    }
+
+    fn deliver(&mut self, bytes: u64) {
+        self.results.data_bytes += bytes;
+        *if self.halving.is_some() {
+            &mut self.results.recovery_bytes
+        } else if self.in_slow_start() {
+            &mut self.results.slow_start_bytes
+        } else {
+            &mut self.results.avoidance_bytes
+        } += bytes;
+    }
+
+    /// FACK: what was sent `dupacks` or more before the latest probe answered is lost.
+    fn find_losses(&mut self, now: Timestamp) {
+        let edge = (self.fack).saturating_sub(u64::from(self.options.dupacks));
+        let mut newly = 0;
+        while let Some((&number, &out)) = self.out.first_key_value()
+            && number < edge
+        {
+            self.out.pop_first();
+            self.in_flight -= u64::from(out.bytes);
+            self.give_up(number, out.data);
+            newly += 1;
+        }
+        if newly == 0 || self.options.flat_window.is_some() {
+            return;
+        }
+        match &mut self.halving {
+            Some(halving) => halving.lost += newly,
+            None => {
+                self.accrue(now);
+                self.results.recoveries += 1;
+                self.results.congestion_signals += 1;
+                self.halving =
+                    Some(Halving { until: self.next, old_cwnd: self.cwnd, lost: newly, answers: 0 });
+                self.allowed = 0;
+                self.held = None;
+            }
+        }
+    }
+
+    fn give_up(&mut self, number: u64, data: u64) {
+        self.results.lost += 1;
+        self.lost.push_back(data);
+        self.answered.insert(number, data);
+        // A window or two of late answers, not the whole test.
+        while self.answered.len() > 1 << 16 {
+            self.answered.pop_first();
+        }
+    }
+
+    /// What an answer means to the window.
+    fn count(&mut self, now: Timestamp, number: u64, gap: bool) {
+        if self.options.flat_window.is_some() {
+            return;
+        }
+        if let Some(halving) = &mut self.halving {
+            if number >= halving.until {
+                let halving = *halving;
+                self.accrue(now);
+                self.results.max_cluster = self.results.max_cluster.max(halving.lost);
+                self.halving = None;
+                self.allowed = 0;
+                let lost = halving.lost * self.mss;
+                self.cwnd = (halving.old_cwnd.saturating_sub(lost) / 2).max(self.mss);
+                self.ssthresh = self.cwnd.max(2 * self.mss);
+            } else {
+                halving.answers += 1;
+                if halving.answers == 2 {
+                    halving.answers = 0;
+                    self.allowed += 1;
+                }
+            }
+            return;
+        }
+        match (self.options.delayed_ack, self.held.take()) {
+            (Some(wait), None) if !gap => {
+                // It will be acknowledged with the next: until then its probe counts as in flight.
+                self.in_flight += self.mss;
+                self.held = Some((now + wait, self.mss));
+            }
+            (_, held) => {
+                self.in_flight -= held.map_or(0, |(_, bytes)| bytes).min(self.in_flight);
+                self.grow();
+            }
+        }
+    }
+
+    /// One acknowledgement.
+    fn grow(&mut self) {
+        let step = if self.in_slow_start() { self.mss } else { (self.mss * self.mss / self.cwnd).max(1) };
+        self.cwnd = (self.cwnd + step).min(self.options.max_window.max(self.mss));
+        let peak = if self.in_slow_start() {
+            &mut self.results.max_cwnd_slow_start
+        } else {
+            &mut self.results.max_cwnd_avoidance
+        };
+        *peak = (*peak).max(self.cwnd);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub fn poll_timeout(&self) -> Timestamp {
+        if self.outcome.is_some() {
+            return Timestamp::NEVER;
+        }
+        let Some(started) = self.started else { return Timestamp::ZERO };
+        let held = self.held.map_or(Timestamp::NEVER, |(until, _)| until);
+        (started + self.options.duration).min(self.heard + self.options.patience).min(self.alarm).min(held)
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let Some(started) = self.started else { return };
+        if self.outcome.is_some() {
+            return;
+        }
+        if now >= started + self.options.duration {
+            let nothing = self.results.replies == 0;
+            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Complete });
+        }
+        if now >= self.heard + self.options.patience {
+            let nothing = self.results.replies == 0;
+            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Silent });
+        }
+        if let Some((until, bytes)) = self.held
+            && now >= until
+        {
+            self.held = None;
+            self.in_flight -= bytes.min(self.in_flight);
+            self.accrue(now);
+            self.grow();
+        }
+        if now >= self.alarm {
+            self.on_rto(now);
+        }
+    }
+
+    fn on_rto(&mut self, now: Timestamp) {
+        self.accrue(now);
+        self.results.timeouts += 1;
+        for (number, out) in std::mem::take(&mut self.out) {
+            self.give_up(number, out.data);
+        }
+        self.in_flight = 0;
+        self.held = None;
+        if let Some(halving) = self.halving.take() {
+            self.results.max_cluster = self.results.max_cluster.max(halving.lost);
+        }
+        self.allowed = 0;
+        if !self.repeated && self.options.flat_window.is_none() {
+            self.results.congestion_signals += 1;
+            self.ssthresh = (self.cwnd / 4).max(2 * self.mss);
+        }
+        if self.options.flat_window.is_none() {
+            self.cwnd = self.mss;
+        }
+        self.repeated = true;
+        self.rtt.back_off();
+        // Set anew by the next probe.
+        self.alarm = Timestamp::NEVER;
+    }
+}
+
+#[cfg(test)]
+#[path = "treno_tests.rs"]
+mod tests;

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+/* TCP Nice as a congestion control of the running kernel (struct_ops): Vegas that yields to everybody.
+ *
+ * Source: A. Venkataramani, R. Kokku, M. Dahlin, "TCP Nice: A Mechanism for Background Transfers" (OSDI 2002), sections 2.2 and
+ * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs; what the kernel calls when, and what a program may write, are
+ * from net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
+ *
+ * A round trip's packets are late when their RTT exceeds base + threshold * (max - base). If more than `fraction` of the round's
+ * packets were, the window halves, down to 1/48 of a segment; otherwise Vegas(1, 3); Reno's rules after a loss.
+ *
+ * A window below two segments is sent as the paper's prototype does: two segments, then a wait of 2/W smoothed round trips. The
+ * kernel's window is a whole number, so the waiting is the kernel's pacing: min_tso_segs, which the kernel calls each time it is about to
+ * send, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; one burst of the two then takes exactly 2/W
+ * round trips of the pacing clock. snd_cwnd is 4 meanwhile, since the kernel sends at most half of it in one burst.
+ *
+ * Departures from the simulator's: a round is counted by sequence number (as tcp_vegas.c), not by delivered bytes; late packets
+ * are counted in segments; a window of two segments or more is rounded down to whole segments when it is used (its fraction is kept);
+ * in recovery the kernel's proportional rate reduction governs and its window is whole; the first ten segments of a connection
+ * are not paced, as the kernel never does. After idle time the window is what the kernel's restart leaves.
+ */
+#include "kernel_types.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "nice_rules.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct nice_parameters);
+} nice_conf SEC(".maps");
+
+static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct nice *state_of(const struct sock *sk)
+{
+	return (struct nice *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static __always_inline u8 ca_state(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = (const void *)sk;
+
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+}
+
+static __always_inline const struct nice_parameters *parameters(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&nice_conf, &zero);
+}
+
+/* Whether the window, and not the application or the receiver, limits sending: only then it may grow. A paced window is
+ * never full: there, whether data wait. */
+static __always_inline bool limited(const struct tcp_sock *tp, const struct nice *nice)
+{
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+	if (nice->rules.window < NICE_BURST * NICE_ONE)
+		return tp->write_seq != tp->snd_nxt;
+	/* As the kernel's tcp_is_cwnd_limited: slow start may run ahead of what was sent. */
+	return nice->rules.window < nice->rules.ssthresh && tp->write_seq != tp->snd_nxt;
+}
+
+/* Ends the pacing of a small window. Not before the wait that is under way: the kernel takes the instant at which a segment
+ * might leave (tcp_wstamp_ns) for the one at which it left, so that one that leaves earlier would give too short an RTT. */
+static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
+{
+	if (nice->paced && tcp_sk(sk)->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
+		nice->paced = 0;
+		sk->sk_pacing_status = nice->old_pacing;
+	}
+}
+
+/* Gives the window to the kernel. */
+static __always_inline void use_window(struct sock *sk, struct nice *nice)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = 2 * NICE_BURST;
+
+	if (nice->rules.window >= NICE_BURST * NICE_ONE) {
+		stop_pacing(sk, nice);
+		cwnd = nice->rules.window / NICE_ONE;
+	}
+	cwnd = at_most(cwnd, tp->snd_cwnd_clamp);
+	tp->snd_cwnd = cwnd;
+	nice->set_cwnd = cwnd;
+	tp->snd_ssthresh = nice->rules.ssthresh == NICE_INFINITE ? 0x7fffffff : at_least(nice->rules.ssthresh / NICE_ONE, 2);
+}
+
+static __always_inline void begin_round(const struct tcp_sock *tp, struct nice *nice)
+{
+	start_round(&nice->rules);
+	nice->end_seq = tp->snd_nxt;
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+	u32 ssthresh = tp->snd_ssthresh;
+
+	start_rules(&nice->rules, at_most(tp->snd_cwnd, NICE_INFINITE / NICE_ONE) * NICE_ONE);
+	if (ssthresh < NICE_INFINITE / NICE_ONE)
+		nice->rules.ssthresh = ssthresh * NICE_ONE;
+	nice->prior_window = 0;
+	nice->prior_ssthresh = 0;
+	nice->credit = 0;
+	nice->set_cwnd = tp->snd_cwnd;
+	nice->account.begun = bpf_ktime_get_ns() / 1000;
+	nice->account.yielded = 0;
+	nice->account.yield_since = 0;
+	nice->account.halvings = 0;
+	nice->account.yielding = 0;
+	nice->enabled = 1;
+	nice->paced = 0;
+	nice->old_pacing = 0;
+	nice->started = 0;
+	begin_round(tp, nice);
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_release, struct sock *sk)
+{
+	struct nice *nice = state_of(sk);
+
+	if (nice->paced)
+		sk->sk_pacing_status = nice->old_pacing;
+}
+
+static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
+{
+	if (nice->rules.seen) {
+		bool yields = judge(&nice->rules, conf, conf->floor, limited(tp, nice));
+
+		note_yielding(&nice->account, tp->tcp_mstamp, yields);
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	const struct nice_parameters *conf = parameters();
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+	bool normal = ca_state(sk) <= TCP_CA_Disorder;
+	/* The acknowledgement that ends a round was sent in the next one: the round is judged before it counts. */
+	bool ends = (s32)(tp->snd_una - nice->end_seq) > 0;
+	s32 rtt = sample->rtt_us;
+
+	if (!conf)
+		return;
+	if (!nice->started) {
+		/* What a socket is given before it connects sees no sequence numbers yet. */
+		nice->started = 1;
+		ends = true;
+	}
+	if (!normal)
+		nice->enabled = 0;
+	if (normal && nice->enabled) {
+		/* Idle time, or an application that does not fill its window, has made the kernel lower it. */
+		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
+			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
+		if (ends)
+			end_round(tp, nice, conf);
+	} else if (normal && ends) {
+		/* The round in which Nice comes back holds samples of the recovery: it is not judged. */
+		nice->enabled = 1;
+	}
+	if (ends)
+		begin_round(tp, nice);
+	if (rtt >= 0)
+		detect(&nice->rules, conf, rtt, sample->pkts_acked * NICE_ONE);
+	if (normal && nice->enabled) {
+		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
+			/* A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away. */
+			end_round(tp, nice, conf);
+			begin_round(tp, nice);
+		}
+		use_window(sk, nice);
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+	u64 counted = (u64)acked * NICE_ONE;
+
+	if (limited(tp, nice)) {
+		if (nice->rules.window < nice->rules.ssthresh) {
+			u64 step = nice->rules.ssthresh - nice->rules.window;
+
+			if (step > counted)
+				step = counted;
+			nice->rules.window += step;
+			counted -= step;
+		}
+		if (!nice->enabled && counted) {
+			/* Reno: a segment per window of segments. */
+			nice->credit += counted / NICE_ONE;
+			if ((u64)nice->credit * NICE_ONE >= nice->rules.window && nice->rules.window < NICE_INFINITE - NICE_ONE) {
+				nice->credit = 0;
+				nice->rules.window += NICE_ONE;
+			}
+		}
+	}
+	use_window(sk, nice);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(nice_ssthresh, struct sock *sk)
+{
+	const struct nice_parameters *conf = parameters();
+	struct nice *nice = state_of(sk);
+
+	if (!conf)
+		return 2;
+	nice->prior_window = nice->rules.window;
+	nice->prior_ssthresh = nice->rules.ssthresh;
+	nice->rules.ssthresh = shrunk(&nice->rules, conf->floor, NICE_HALF);
+	nice->rules.window = at_most(nice->rules.window, nice->rules.ssthresh);
+	nice->credit = 0;
+	nice->enabled = 0;
+	return at_least(nice->rules.ssthresh / NICE_ONE, 2);
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_set_state, struct sock *sk, u8 new_state)
+{
+	struct nice *nice = state_of(sk);
+
+	if (new_state == TCP_CA_Loss) {
+		nice->rules.window = at_most(nice->rules.window, NICE_ONE);
+		nice->enabled = 0;
+	}
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(nice_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+
+	if (nice->prior_window) {
+		nice->rules.window = at_least(nice->rules.window, nice->prior_window);
+		nice->rules.ssthresh = at_least(nice->rules.ssthresh, nice->prior_ssthresh);
+		nice->prior_window = 0;
+	}
+	return at_least(tp->snd_cwnd, nice->rules.window / NICE_ONE);
+}
+
+SEC("struct_ops")
+void BPF_PROG(nice_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+
+	/* The gaps of a paced window are not idle time. */
+	if (event == CA_EVENT_CWND_RESTART && nice->rules.window >= NICE_BURST * NICE_ONE) {
+		nice->rules.ssthresh = at_least(nice->rules.ssthresh, nice->rules.window / 4 * 3);
+		begin_round(tp, nice);
+	}
+}
+
+/* Called whenever the kernel is about to send: the last word on the pacing rate, which the kernel sets with every
+ * acknowledgement. */
+SEC("struct_ops")
+u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nice *nice = state_of(sk);
+	u32 srtt = tp->srtt_us;
+	u64 rate;
+
+	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt) {
+		stop_pacing(sk, nice);
+		return NICE_BURST;
+	}
+	/* srtt_us holds eighths of a microsecond. */
+	rate = (u64)nice->rules.window * tp->mss_cache * 8000000 / srtt / NICE_ONE;
+	if (!nice->paced) {
+		nice->paced = 1;
+		nice->old_pacing = sk->sk_pacing_status;
+	}
+	/* The kernel's own timer, not fq's, which drops what is due later than its horizon. */
+	sk->sk_pacing_status = SK_PACING_NEEDED;
+	sk->sk_pacing_rate = rate ? rate : 1;
+	return NICE_BURST;
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops nice = {
+	.init = (void *)nice_init,
+	.release = (void *)nice_release,
+	.ssthresh = (void *)nice_ssthresh,
+	.cong_avoid = (void *)nice_cong_avoid,
+	.set_state = (void *)nice_set_state,
+	.cwnd_event = (void *)nice_cwnd_event,
+	.pkts_acked = (void *)nice_pkts_acked,
+	.min_tso_segs = (void *)nice_min_tso_segs,
+	.undo_cwnd = (void *)nice_undo_cwnd,
+	/* Any user may choose it: it takes nothing from anybody. */
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "nice",
+};

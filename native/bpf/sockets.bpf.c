@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+/* Tells of every TCP socket that Nice governs, in the reader's network namespace: an iterator (bpf_iter), read as a file of
+ * struct nice_socket.
+ *
+ * Source: net/ipv4/tcp_ipv4.c (bpf_iter_tcp) of Linux 6.18; there since 5.9.
+ */
+#include "kernel_types.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "nice.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* That of background.bpf.c, put in its place by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct nice_receiver);
+} nice_receive SEC(".maps");
+
+static __always_inline bool sends_nicely(const struct inet_connection_sock *icsk)
+{
+	char name[16] = {};
+
+	bpf_probe_read_kernel(name, sizeof(name), BPF_CORE_READ(icsk, icsk_ca_ops, name));
+	return name[0] == 'n' && name[1] == 'i' && name[2] == 'c' && name[3] == 'e' && !name[4];
+}
+
+static __always_inline void account(struct nice_socket *told, const struct nice_account *account)
+{
+	u64 now = bpf_ktime_get_ns() / 1000;
+
+	told->age = now - account->begun;
+	told->yielded = account->yielded;
+	if (account->yielding)
+		told->yielded += now - account->yield_since;
+	told->halvings = account->halvings;
+}
+
+SEC("iter/tcp")
+int nice_sockets(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct nice_receiver *receiver;
+	struct nice_socket told = {};
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	sk = (struct sock *)tp;
+	told.state = common->skc_state;
+	if (told.state == TCP_LISTEN)
+		return 0;
+	if (sends_nicely(&tp->inet_conn)) {
+		struct nice nice;
+
+		bpf_probe_read_kernel(&nice, sizeof(nice), tp->inet_conn.icsk_ca_priv);
+		told.direction |= 1;
+		told.window = nice.rules.window;
+		told.base_rtt = nice.rules.base_rtt;
+		told.max_rtt = nice.rules.max_rtt;
+		account(&told, &nice.account);
+	}
+	receiver = bpf_sk_storage_get(&nice_receive, tp, 0, 0);
+	if (receiver) {
+		told.direction |= 2;
+		told.receive_window = receiver->rules.window;
+		if (receiver->rules.seen || !told.base_rtt || told.base_rtt == NICE_INFINITE) {
+			told.base_rtt = receiver->rules.base_rtt;
+			told.max_rtt = receiver->rules.max_rtt;
+		}
+		if (!(told.direction & 1) || receiver->account.halvings > told.halvings)
+			account(&told, &receiver->account);
+	}
+	if (!told.direction)
+		return 0;
+	told.cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	told.bytes_acked = tp->bytes_acked;
+	told.bytes_received = tp->bytes_received;
+	told.srtt = tp->srtt_us / 8;
+	told.mss = tp->mss_cache;
+	told.family = common->skc_family;
+	told.local_port = common->skc_num;
+	told.remote_port = __builtin_bswap16(common->skc_dport);
+	if (told.family == AF_INET6) {
+		bpf_probe_read_kernel(told.local, 16, &common->skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(told.remote, 16, &common->skc_v6_daddr);
+	} else {
+		bpf_probe_read_kernel(told.local, 4, &common->skc_rcv_saddr);
+		bpf_probe_read_kernel(told.remote, 4, &common->skc_daddr);
+	}
+	bpf_seq_write(ctx->meta->seq, &told, sizeof(told));
+	return 0;
+}

@@ -1,0 +1,155 @@
+/* The guest's clock and timers.
+ *
+ * Dilated: the host's clock, scaled; a timer is set on the host for the instant at which the guest's has come. Lock-step: a number,
+ * which only turn.c moves; a timer is a note of when to wake.
+ */
+#include "shim.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ratio.h"
+
+#define SECOND 1000000000ull
+
+uint64_t now;
+uint64_t timer = NEVER;
+static uint64_t interval;
+
+static uint64_t nanos(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * SECOND + (uint64_t)time->tv_nsec;
+}
+
+static void set(struct timespec *time, uint64_t nanos)
+{
+    time->tv_sec = (time_t)(nanos / SECOND);
+    time->tv_nsec = (long)(nanos % SECOND);
+}
+
+static uint64_t host_now(void)
+{
+    struct timespec time;
+    libc.clock_gettime(CLOCK_MONOTONIC, &time);
+    return nanos(&time);
+}
+
+/* The segment that holds now; the Driver may be writing a new one. */
+static struct segment segment(void)
+{
+    for (;;) {
+        uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
+        struct segment read = page->segment;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (!(before & 1) && before == __atomic_load_n(&page->sequence, __ATOMIC_RELAXED))
+            return read;
+    }
+}
+
+static uint64_t guest_now(void)
+{
+    if (page->mode == MODE_LOCKSTEP)
+        return now;
+    struct segment current = segment();
+    return segment_guest(&current, host_now());
+}
+
+INTERPOSE int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    shim_init();
+    if (!page)
+        return libc.clock_gettime(clock, time);
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+        set(time, page->epoch + guest_now());
+        return 0;
+    case CLOCK_PROCESS_CPUTIME_ID:
+    case CLOCK_THREAD_CPUTIME_ID:
+        if (page->mode == MODE_DILATED)
+            return libc.clock_gettime(clock, time);
+        /* fall through */
+    default:
+        set(time, guest_now());
+        return 0;
+    }
+}
+
+INTERPOSE int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    (void)zone;
+    struct timespec fine;
+    clock_gettime(CLOCK_REALTIME, &fine);
+    time->tv_sec = fine.tv_sec;
+    time->tv_usec = fine.tv_nsec / 1000;
+    return 0;
+}
+
+INTERPOSE int timer_create(clockid_t clock, struct sigevent *event, timer_t *id)
+{
+    if (!lockstep())
+        return libc.timer_create(clock, event, id);
+    *id = NULL;
+    return 0;
+}
+
+static int set_lockstep(int flags, const struct itimerspec *value)
+{
+    uint64_t at = nanos(&value->it_value);
+    interval = nanos(&value->it_interval);
+    if (at == 0)
+        timer = NEVER;
+    else
+        timer = flags & TIMER_ABSTIME ? at : now + at;
+    return 0;
+}
+
+INTERPOSE int timer_settime(timer_t id, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+    if (lockstep())
+        return set_lockstep(flags, value);
+    if (!page)
+        return libc.timer_settime(id, flags, value, old);
+    struct segment current = segment();
+    struct itimerspec host;
+    uint64_t at = nanos(&value->it_value), each = nanos(&value->it_interval);
+    if (at != 0 && flags & TIMER_ABSTIME)
+        at = segment_host(&current, at);
+    else
+        at = ratio_to_host(at, current.tdf);
+    set(&host.it_value, at);
+    set(&host.it_interval, ratio_to_host(each, current.tdf));
+    int done = libc.timer_settime(id, flags, &host, old);
+    if (done == 0 && old) {
+        set(&old->it_value, ratio_to_guest(nanos(&old->it_value), current.tdf));
+        set(&old->it_interval, ratio_to_guest(nanos(&old->it_interval), current.tdf));
+    }
+    return done;
+}
+
+INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
+{
+    if (lockstep()) {
+        /* Never zero: the kernel would spin instead of giving its turn away. */
+        set(&left->it_value, timer != NEVER && timer > now ? timer - now : 1);
+        set(&left->it_interval, interval);
+        return 0;
+    }
+    int done = libc.timer_gettime(id, left);
+    if (done == 0 && page) {
+        struct segment current = segment();
+        uint64_t host = nanos(&left->it_value), guest = ratio_to_guest(host, current.tdf);
+        /* What is left on the host must not look like nothing where it is less than a nanosecond of the guest. */
+        set(&left->it_value, host != 0 && guest == 0 ? 1 : guest);
+        set(&left->it_interval, ratio_to_guest(nanos(&left->it_interval), current.tdf));
+    }
+    return done;
+}
+
+bool clock_expire(void)
+{
+    if (timer > now)
+        return false;
+    timer = interval ? now + interval : NEVER;
+    return true;
+}

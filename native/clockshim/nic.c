@@ -1,0 +1,194 @@
+/* Lock-step: the guest's network device. Frames go through the page's rings instead of a descriptor.
+ *
+ * The kernel drives it as it drives a socket: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn that
+ * there is something. The descriptor behind it is never touched, and no other descriptor is ever said to be ready: that would
+ * depend on the host's time.
+ */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ring.h"
+
+static void *epoll_data;
+static bool registered;
+/* A frame has become visible since epoll_wait last told. */
+static bool pending;
+/* Position in the receive ring of the frame that was told of last; the kernel then takes frames until there is none due. */
+static uint32_t told = UINT32_MAX;
+
+static bool is_nic(int fd)
+{
+    return lockstep() && fd == page->nic;
+}
+
+bool nic_due(void)
+{
+    struct record *first = ring_first(&page->receive);
+    if (!first || first->time > now || page->receive.tail == told)
+        return false;
+    told = page->receive.tail;
+    pending = true;
+    return true;
+}
+
+uint64_t nic_next(void)
+{
+    struct record *first = ring_first(&page->receive);
+    if (!first || page->receive.tail == told)
+        return NEVER;
+    return first->time;
+}
+
+static void transmit(const struct iovec *parts, size_t count)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++)
+        length += parts[i].iov_len;
+    if (length > FRAME_MAX)
+        return;
+    struct record *record = ring_reserve(&page->transmit, (uint32_t)length);
+    while (!record) {
+        turn_flush();
+        record = ring_reserve(&page->transmit, (uint32_t)length);
+    }
+    record->time = now;
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(record->frame + at, parts[i].iov_base, parts[i].iov_len);
+        at += parts[i].iov_len;
+    }
+    ring_commit(&page->transmit, record);
+    page->sent++;
+    /* What this frame leads to is not known to the horizon. */
+    uint64_t answer = page->lookahead < NEVER - now ? now + page->lookahead : NEVER;
+    if (answer < page->horizon)
+        page->horizon = answer;
+}
+
+/* Takes the first frame that has arrived; -1 if there is none. */
+static ssize_t receive(const struct iovec *parts, size_t count)
+{
+    struct record *record = ring_first(&page->receive);
+    if (!record || record->time > now) {
+        /* What is in the ring now comes later, and will be told of. */
+        told = page->receive.tail - 1;
+        return -1;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < count && at < record->length; i++) {
+        size_t part = record->length - at < parts[i].iov_len ? record->length - at : parts[i].iov_len;
+        if (parts[i].iov_base)
+            memcpy(parts[i].iov_base, record->frame + at, part);
+        at += part;
+    }
+    ring_release(&page->receive, record);
+    page->received++;
+    return (ssize_t)at;
+}
+
+INTERPOSE int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    if (!is_nic(fd))
+        return libc.sendmmsg(fd, messages, count, flags);
+    for (unsigned i = 0; i < count; i++)
+        transmit(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+    return (int)count;
+}
+
+INTERPOSE int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
+{
+    if (!is_nic(fd))
+        return libc.recvmmsg(fd, messages, count, flags, timeout);
+    unsigned taken = 0;
+    while (taken < count) {
+        struct msghdr *message = &messages[taken].msg_hdr;
+        ssize_t length = receive(message->msg_iov, message->msg_iovlen);
+        if (length < 0)
+            break;
+        messages[taken].msg_len = (unsigned)length;
+        taken++;
+    }
+    if (taken == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return (int)taken;
+}
+
+INTERPOSE ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    if (!is_nic(fd))
+        return libc.writev(fd, parts, count);
+    size_t length = 0;
+    for (int i = 0; i < count; i++)
+        length += parts[i].iov_len;
+    transmit(parts, (size_t)count);
+    return (ssize_t)length;
+}
+
+INTERPOSE ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+    if (!is_nic(fd))
+        return libc.readv(fd, parts, count);
+    ssize_t length = receive(parts, (size_t)count);
+    if (length < 0)
+        errno = EAGAIN;
+    return length;
+}
+
+INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+    if (!is_nic(fd))
+        return libc.epoll_ctl(epoll, operation, fd, event);
+    registered = operation != EPOLL_CTL_DEL;
+    if (registered) {
+        epoll_data = event->data.ptr;
+        /* What came before is told of again. */
+        told = page->receive.tail - 1;
+    }
+    return 0;
+}
+
+INTERPOSE int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout)
+{
+    if (!lockstep())
+        return libc.epoll_wait(epoll, events, count, timeout);
+    if (!registered || !pending || count < 1)
+        return 0;
+    pending = false;
+    events[0].data.ptr = epoll_data;
+    events[0].events = EPOLLIN;
+    return 1;
+}
+
+/* A descriptor that raises SIGIO when the host likes breaks lock-step. */
+static int set_flags(int fd, int command, long argument)
+{
+    if (command == F_SETFL && lockstep())
+        argument &= ~(long)O_ASYNC;
+    return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+INTERPOSE int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return set_flags(fd, command, argument);
+}
+
+INTERPOSE int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return set_flags(fd, command, argument);
+}
