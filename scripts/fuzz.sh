@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../fuzz"
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(tcp btc mahimahi datagram wire model_host access_log scenario oracle)
+[ ${#targets[@]} -gt 0 ] || targets=(tcp btc mahimahi datagram wire model_host access_log scenario oracle replicate)
 
 if ! command -v c++ >/dev/null; then
 	echo "Fuzzing needs a C++ compiler: apt-get install --no-install-recommends g++" >&2
@@ -21,7 +21,10 @@ fi
 # Only the targets that need Arrow and Parquet wait for them.
 features=()
 for target in "${targets[@]}"; do
-	case $target in access_log | scenario | oracle) features=(--features lab) ;; esac
+	case $target in
+	access_log | scenario | oracle) features+=(--features lab) ;;
+	replicate) features+=(--features apps) ;;
+	esac
 done
 
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \

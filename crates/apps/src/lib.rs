@@ -1,4 +1,7 @@
-//! Programs for people, built on background transfer: [`replicate`] pushes a directory to many receivers.
+//! Programs for people, built on background transfer: [`replicate`] pushes a directory to many receivers, [`prefetch`] replays a trace of web
+//! requests and fetches ahead.
 
+#[cfg(target_os = "linux")]
+pub mod prefetch;
 #[cfg(unix)]
 pub mod replicate;

@@ -19,6 +19,8 @@ mod load;
 #[cfg(target_os = "linux")]
 mod nice;
 mod oracle;
+#[cfg(target_os = "linux")]
+mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod report;
@@ -66,6 +68,8 @@ pub(crate) enum Command {
     Treno(treno::Args),
     #[cfg(unix)]
     Replicate(replicate::Args),
+    #[cfg(target_os = "linux")]
+    Prefetch(prefetch::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -103,6 +107,8 @@ impl Command {
             Command::Treno(args) => treno::execute(&args),
             #[cfg(unix)]
             Command::Replicate(args) => replicate::execute(args),
+            #[cfg(target_os = "linux")]
+            Command::Prefetch(args) => prefetch::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

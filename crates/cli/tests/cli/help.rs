@@ -13,6 +13,8 @@ fn help_of_every_command() {
         "treno",
         "nice",
         "shell",
+        "replicate",
+        "prefetch",
         "calibrate",
         "doctor",
         "clean",
@@ -24,7 +26,7 @@ fn help_of_every_command() {
         "bench",
         "completions",
     ];
-    let elsewhere = if cfg!(target_os = "linux") { 0 } else { 9 };
+    let elsewhere = if cfg!(target_os = "linux") { 0 } else { 11 };
     for command in &commands[elsewhere..] {
         let arguments: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = desk.warpline(&arguments).fine().stdout;

@@ -1,0 +1,285 @@
+//! The virtual clients: each replays its part of a trace, keeps what it has fetched, and fetches ahead.
+//!
+//! A request that the cache can answer takes no time. Predictions follow each answer to a request for anything but an image; a new list replaces the
+//! old one. What the server would have learnt from all clients, the clients share. What cannot be cached is fetched each time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::http::Connection;
+use super::ppm::{History, Params, Predictor, Url};
+use super::server::path;
+use super::trace::Trace;
+
+/// How the clients fetch ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// What is predicted.
+    pub ppm: Params,
+    /// How long to wait after an answer before fetching ahead.
+    pub pause: Duration,
+}
+
+impl Policy {
+    /// As in the literature before: PPM-2/5, probability 0.25, a second's pause.
+    pub const CONSERVATIVE: Policy =
+        Policy { ppm: Params { n: 2, w: 5, threshold: 0.25 }, pause: Duration::from_secs(1) };
+    /// Whatever may be asked for: PPM-2/10, probability 0.00001, at once.
+    pub const AGGRESSIVE: Policy =
+        Policy { ppm: Params { n: 2, w: 10, threshold: 0.00001 }, pause: Duration::ZERO };
+}
+
+/// A run's parameters.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Server and port for what is asked for.
+    pub demand: String,
+    /// Server and port for what is fetched ahead.
+    pub prefetch: String,
+    /// How to fetch ahead; none for not at all.
+    pub policy: Option<Policy>,
+    /// The trace runs so many times faster than it was taken; pauses do not.
+    pub speed: f64,
+}
+
+/// What the clients saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Requests made.
+    pub requests: u64,
+    /// Requests that the cache answered.
+    pub hits: u64,
+    /// Among them those that it could answer because of fetching ahead.
+    pub prefetch_hits: u64,
+    /// Part of the requests that the cache answered.
+    pub hit_rate: f64,
+    /// Mean response time of all requests in seconds; a hit takes none.
+    pub mean_response_s: f64,
+    /// Mean response time of the requests that went to the server, in seconds.
+    pub mean_fetch_s: f64,
+    /// Median, 90th and 99th percentile of all response times in seconds.
+    pub response_quantiles_s: [f64; 3],
+    /// Bytes fetched because they were asked for.
+    pub demand_bytes: u64,
+    /// Bytes fetched ahead.
+    pub prefetch_bytes: u64,
+    /// Objects fetched ahead.
+    pub prefetched: u64,
+    /// Part of the objects fetched ahead that were asked for later.
+    pub useful: f64,
+    /// Requests that failed.
+    pub failures: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// One client's cache and list.
+#[derive(Debug, Default)]
+struct Mind {
+    cached: BTreeSet<Url>,
+    /// Fetched ahead and not asked for yet.
+    unused: BTreeSet<Url>,
+    list: VecDeque<Url>,
+    /// When fetching ahead may go on.
+    not_before: Option<Instant>,
+    over: bool,
+}
+
+/// One client.
+#[derive(Debug, Default)]
+struct Client {
+    mind: Mutex<Mind>,
+    changed: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: real requests take real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// What is counted, and every response time.
+#[derive(Debug, Default)]
+struct Count {
+    report: Report,
+    fetches: u64,
+    responses: Vec<f64>,
+}
+
+/// Replays `trace`; `stop` ends it early.
+///
+/// # Errors
+/// If the server cannot be reached at the beginning.
+pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Report> {
+    // A mistake in an address is better told now than by a thousand failures.
+    for address in [&options.demand, &options.prefetch] {
+        std::net::TcpStream::connect(address)
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
+    }
+    let count = Mutex::new(Count::default());
+    let predictor = options.policy.map(|policy| Mutex::new(Predictor::new(policy.ppm)));
+    let start = now();
+    thread::scope(|scope| {
+        for asks in &trace.clients {
+            let (count, predictor) = (&count, predictor.as_ref());
+            scope.spawn(move || {
+                let client = Client::default();
+                thread::scope(|scope| {
+                    if options.policy.is_some() {
+                        scope.spawn(|| fetch_ahead(&client, options, trace, count, stop));
+                    }
+                    let mut replay =
+                        Replay { client: &client, options, trace, predictor, count, stop, start };
+                    replay.all(asks);
+                    lock(&client.mind).over = true;
+                    client.changed.notify_all();
+                });
+                lock(count).report.useful += lock(&client.mind).unused.len() as f64;
+            });
+        }
+    });
+    Ok(finish(count.into_inner().unwrap_or_else(PoisonError::into_inner), start))
+}
+
+fn finish(mut count: Count, start: Instant) -> Report {
+    let mut report = count.report;
+    let mean = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
+    let sum: f64 = count.responses.iter().sum();
+    count.responses.sort_by(f64::total_cmp);
+    let quantile = |part: f64| {
+        let last = count.responses.len().saturating_sub(1);
+        count.responses.get((last as f64 * part).round() as usize).copied().unwrap_or(0.0)
+    };
+    report.mean_response_s = mean(sum, report.requests);
+    report.mean_fetch_s = mean(sum, count.fetches);
+    report.response_quantiles_s = [quantile(0.5), quantile(0.9), quantile(0.99)];
+    report.hit_rate = mean(report.hits as f64, report.requests);
+    // Until now it was the number of those that nobody asked for.
+    report.useful = mean(report.prefetched as f64 - report.useful, report.prefetched);
+    report.seconds = now().duration_since(start).as_secs_f64();
+    report
+}
+
+/// One client's requests.
+struct Replay<'a> {
+    client: &'a Client,
+    options: &'a Options,
+    trace: &'a Trace,
+    predictor: Option<&'a Mutex<Predictor>>,
+    count: &'a Mutex<Count>,
+    stop: &'a AtomicBool,
+    start: Instant,
+}
+
+impl Replay<'_> {
+    fn all(&mut self, asks: &[super::trace::Ask]) {
+        let mut connection = Connection::new(self.options.demand.clone());
+        let mut history = History::default();
+        for ask in asks {
+            let due = self.start + Duration::from_secs_f64(ask.at.as_secs_f64() / self.options.speed);
+            while now() < due {
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                pause(due.saturating_duration_since(now()).min(Duration::from_millis(100)));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let nature = self.trace.objects[ask.url as usize].nature;
+            self.answer(&mut connection, ask.url, nature.cachable);
+            let (Some(predictor), Some(policy)) = (self.predictor, self.options.policy) else { continue };
+            let mut predictor = lock(predictor);
+            predictor.learn(&mut history, ask.url, nature);
+            if nature.image {
+                continue;
+            }
+            let predicted = predictor.predict(&history);
+            drop(predictor);
+            let mut mind = lock(&self.client.mind);
+            let fresh = predicted.into_iter().map(|(url, _)| url).filter(|url| !mind.cached.contains(url));
+            mind.list = fresh.collect();
+            mind.not_before = Some(now() + policy.pause);
+            self.client.changed.notify_all();
+        }
+    }
+
+    fn answer(&self, connection: &mut Connection, url: Url, cachable: bool) {
+        let mut mind = lock(&self.client.mind);
+        let hit = mind.cached.contains(&url);
+        let ahead = mind.unused.remove(&url);
+        drop(mind);
+        let began = now();
+        let fetched = if hit { Ok(0) } else { connection.get(&path(url)) };
+        let seconds = if hit { 0.0 } else { now().duration_since(began).as_secs_f64() };
+        let mut count = lock(self.count);
+        let Ok(bytes) = fetched else {
+            count.report.failures += 1;
+            return;
+        };
+        count.report.requests += 1;
+        count.report.hits += u64::from(hit);
+        count.report.prefetch_hits += u64::from(ahead);
+        count.report.demand_bytes += bytes;
+        count.fetches += u64::from(!hit);
+        count.responses.push(seconds);
+        drop(count);
+        if cachable && !hit {
+            lock(&self.client.mind).cached.insert(url);
+        }
+    }
+}
+
+/// Fetches what a client's list names, one after the other, until the client is done.
+fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<Count>, stop: &AtomicBool) {
+    let mut connection = Connection::new(options.prefetch.clone());
+    loop {
+        let mut mind = lock(&client.mind);
+        let url = loop {
+            if mind.over || stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let wait = mind.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now()));
+            if wait.is_zero()
+                && let Some(url) = mind.list.pop_front()
+            {
+                break url;
+            }
+            let wait = if wait.is_zero() { Duration::from_millis(200) } else { wait };
+            mind = client.changed.wait_timeout(mind, wait).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        let known = mind.cached.contains(&url) || !trace.objects[url as usize].nature.cachable;
+        drop(mind);
+        if known {
+            continue;
+        }
+        match connection.get(&path(url)) {
+            Ok(bytes) => {
+                let mut mind = lock(&client.mind);
+                // It may have been asked for meanwhile.
+                if mind.cached.insert(url) {
+                    mind.unused.insert(url);
+                }
+                drop(mind);
+                let mut count = lock(count);
+                count.report.prefetched += 1;
+                count.report.prefetch_bytes += bytes;
+            }
+            Err(_) => lock(count).report.failures += 1,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: requests are made at their times")]
+fn pause(span: Duration) {
+    thread::sleep(span);
+}

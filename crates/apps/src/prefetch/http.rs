@@ -1,0 +1,115 @@
+//! One persistent HTTP/1.1 connection that asks for one object at a time.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Longest head of an answer in bytes.
+const MAX_HEAD: u64 = 16 << 10;
+
+/// Nothing comes for so long: the server is gone.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// A connection to a server; opened, and opened anew, when it is needed.
+#[derive(Debug)]
+pub struct Connection {
+    address: String,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+fn invalid(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+/// The status and the length of the body that a head announces.
+///
+/// # Errors
+/// If it is no head of an answer with a length.
+pub fn parse_head(head: &str) -> io::Result<(u16, u64)> {
+    let mut lines = head.lines();
+    let first = lines.next().unwrap_or_default();
+    let status = first.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
+    let status = status
+        .filter(|_| first.starts_with("HTTP/1."))
+        .ok_or_else(|| invalid(format!("`{}` is no HTTP/1 answer", first.escape_debug())))?;
+    let lengths = lines.filter_map(|line| line.split_once(':'));
+    let length = lengths
+        .filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-length"))
+        .find_map(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(|| invalid("the answer does not say how long it is".to_owned()))?;
+    Ok((status, length))
+}
+
+impl Connection {
+    /// One to "host:port".
+    pub fn new(address: String) -> Self {
+        Connection { address, stream: None }
+    }
+
+    /// Fetches what is at `path`; returns its bytes.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or does not have it.
+    pub fn get(&mut self, path: &str) -> io::Result<u64> {
+        let fresh = self.stream.is_none();
+        match self.attempt(path) {
+            // A kept connection that the server has closed meanwhile is no failure.
+            Err(error) if !fresh && error.kind() != io::ErrorKind::InvalidData => {
+                self.stream = None;
+                self.attempt(path)
+            }
+            other => other,
+        }
+    }
+
+    fn attempt(&mut self, path: &str) -> io::Result<u64> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(&self.address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(SILENCE))?;
+                BufReader::new(stream)
+            }
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+        stream.get_mut().write_all(request.as_bytes())?;
+        let mut head = String::new();
+        let mut limited = (&mut stream).take(MAX_HEAD);
+        while limited.read_line(&mut head)? > 2 {}
+        if !head.ends_with("\r\n\r\n") {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (status, length) = parse_head(&head)?;
+        if status != 200 {
+            return Err(invalid(format!("{} answers {status} to {path}", self.address)));
+        }
+        let got = io::copy(&mut (&mut stream).take(length), &mut io::sink())?;
+        if got != length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.stream = Some(stream);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn heads_say_status_and_length() {
+        let head = "HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 17\r\n\r\n";
+        assert_eq!(parse_head(head).unwrap(), (200, 17));
+        assert!(parse_head("HTTP/1.1 200 OK\r\n\r\n").is_err());
+        assert!(parse_head("SSH-2.0\r\nContent-Length: 1\r\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[\\PC\r\n]*") {
+            let _ = parse_head(&text);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! nginx with a trace's objects, on two ports that send with different congestion controls.
+//!
+//! nginx has no setting for the congestion control. What it accepts inherits that of the listening socket; so the sockets are opened here, given
+//! their algorithms, and handed to nginx as it hands them to itself when it is upgraded: by number, in the variable NGINX.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use tempfile::TempDir;
+
+use super::trace::Trace;
+
+/// Where the kernel says which congestion controls it has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// nginx is not installed.
+    #[error(
+        "nginx is not installed (Debian: apt-get install nginx-light); or name a running server with --server"
+    )]
+    NoNginx,
+    /// The kernel does not have, or not allow, the congestion control.
+    #[error("this kernel does not let us use the congestion control `{name}`: {source}; it has {available}")]
+    Congestion {
+        /// The algorithm.
+        name: String,
+        /// Why not.
+        source: io::Error,
+        /// What it has.
+        available: String,
+    },
+    /// The system says no.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// nginx ended, or does not answer.
+    #[error("nginx does not serve: {0}")]
+    Dead(String),
+}
+
+fn system(action: &'static str) -> impl FnOnce(io::Error) -> ServerError {
+    move |source| ServerError::System { action, source }
+}
+
+/// The congestion controls that the kernel has now.
+pub fn available() -> Vec<String> {
+    let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    text.split_whitespace().map(ToOwned::to_owned).collect()
+}
+
+/// The kernel's congestion control for the wish, and a note if it is another: for `nice` also what comes nearest, LP and then Reno.
+pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
+    let has = |name: &&str| available.iter().any(|other| other == name);
+    // The names under which the kernel may have it.
+    let same: &[&str] = if wish == "nice" { &["nice", "warpline_nice", "bpf_nice"] } else { &[] };
+    if let Some(name) = same.iter().find(|name| has(name)) {
+        return ((*name).to_owned(), None);
+    }
+    if wish != "nice" || has(&wish) {
+        return (wish.to_owned(), None);
+    }
+    let nearest = ["lp", "reno"].into_iter().find(|name| has(&name)).unwrap_or("reno");
+    let note = format!(
+        "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used in its place, which {}",
+        if nearest == "lp" { "yields by one-way delays" } else { "does not yield" }
+    );
+    (nearest.to_owned(), Some(note))
+}
+
+/// A running nginx; it ends with this.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where what was asked for is fetched.
+    pub demand: SocketAddr,
+    /// Where what will be asked for is.
+    pub prefetch: SocketAddr,
+    /// Held for nginx.
+    _directory: TempDir,
+}
+
+/// A socket that listens on `address` and sends with `algorithm`.
+fn listen(address: SocketAddr, algorithm: &str) -> Result<TcpListener, ServerError> {
+    let socket = TcpListener::bind(address).map_err(system("listen for HTTP"))?;
+    let set = set_tcp_congestion(&socket, algorithm).map_err(io::Error::from);
+    set.map_err(|source| ServerError::Congestion {
+        name: algorithm.to_owned(),
+        source,
+        available: available().join(", "),
+    })?;
+    fcntl_setfd(socket.as_fd(), FdFlags::empty())
+        .map_err(|error| system("hand a socket on")(error.into()))?;
+    Ok(socket)
+}
+
+impl Server {
+    /// Serves the objects of `trace` on two ports of `address`, `port` and the one after it (0 for any two), sending with `demand_cc` on the first
+    /// and `prefetch_cc` on the second.
+    ///
+    /// # Errors
+    /// If nginx is not there, or a congestion control not to be had.
+    pub fn start(
+        trace: &Trace,
+        address: IpAddr,
+        port: u16,
+        demand_cc: &str,
+        prefetch_cc: &str,
+    ) -> Result<Self, ServerError> {
+        let second = if port == 0 { 0 } else { port.saturating_add(1) };
+        let sockets = [
+            listen(SocketAddr::new(address, port), demand_cc)?,
+            listen(SocketAddr::new(address, second), prefetch_cc)?,
+        ];
+        let mut addresses = [SocketAddr::new(address, 0); 2];
+        for (socket, address) in sockets.iter().zip(&mut addresses) {
+            *address = socket.local_addr().map_err(system("listen for HTTP"))?;
+        }
+        let directory = tempfile::Builder::new().prefix("warpline-prefetch-").tempdir();
+        let directory = directory.map_err(system("create a directory"))?;
+        objects(trace, directory.path()).map_err(system("write the objects"))?;
+        let config = config(directory.path(), &addresses);
+        let path = directory.path().join("nginx.conf");
+        fs::write(&path, config).map_err(system("write nginx.conf"))?;
+        let numbers = sockets.iter().fold(String::new(), |mut text, socket| {
+            let _ = write!(text, "{};", socket.as_raw_fd());
+            text
+        });
+        let child = Command::new("nginx")
+            .arg("-e")
+            .arg(directory.path().join("error.log"))
+            .arg("-p")
+            .arg(directory.path())
+            .arg("-c")
+            .arg(&path)
+            .env("NGINX", numbers)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => ServerError::NoNginx,
+                _ => system("start nginx")(source),
+            })?;
+        let [demand, prefetch] = addresses;
+        let mut server = Server { child, demand, prefetch, _directory: directory };
+        server.wait()?;
+        Ok(server)
+    }
+
+    /// Waits until it answers.
+    fn wait(&mut self) -> Result<(), ServerError> {
+        let log = || {
+            let text = fs::read_to_string(self._directory.path().join("error.log")).unwrap_or_default();
+            text.lines().last().unwrap_or("no reason given").to_owned()
+        };
+        for _ in 0..100 {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(ServerError::Dead(format!("it ended with {status}: {}", log())));
+            }
+            let reach = |address: SocketAddr| {
+                let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
+                TcpStream::connect((ip, address.port())).is_ok()
+            };
+            // Our own sockets take connections from the beginning; nginx is there when it has written its number.
+            let ready = self._directory.path().join("nginx.pid").exists();
+            if ready && reach(self.demand) && reach(self.prefetch) {
+                return Ok(());
+            }
+            pause(Duration::from_millis(50));
+        }
+        Err(ServerError::Dead(format!("it does not answer: {}", log())))
+    }
+
+    /// Waits until it ends by itself, which it does when it is killed.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub fn join(&mut self) -> io::Result<()> {
+        self.child.wait().map(|_| ())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The master process ends its workers when it is asked to, not when it is killed.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: another program needs its time to start")]
+fn pause(span: Duration) {
+    std::thread::sleep(span);
+}
+
+/// The objects as files without content, which take no room.
+fn objects(trace: &Trace, directory: &Path) -> io::Result<()> {
+    let root = directory.join("root/o");
+    fs::create_dir_all(&root)?;
+    for (number, object) in trace.objects.iter().enumerate() {
+        File::create(root.join(number.to_string()))?.set_len(object.bytes)?;
+    }
+    // Workers may run as another user.
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+}
+
+/// The path at which an object is served.
+pub fn path(url: u32) -> String {
+    format!("/o/{url}")
+}
+
+fn config(directory: &Path, addresses: &[SocketAddr; 2]) -> String {
+    let directory = directory.display();
+    let mut text = format!(
+        "daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/error.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush off;\n  keepalive_requests 1000000;\n  keepalive_timeout 3600;\n  \
+         client_body_temp_path {directory}/b;\n  proxy_temp_path {directory}/p;\n  fastcgi_temp_path {directory}/f;\n  \
+         uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n  server {{\n"
+    );
+    for address in addresses {
+        let _ = writeln!(text, "    listen {address};");
+    }
+    let _ = write!(text, "    root {directory}/root;\n  }}\n}}\n");
+    text
+}
+
+/// The congestion control of a socket.
+///
+/// # Errors
+/// If it is none of TCP.
+pub fn congestion(socket: impl AsFd) -> io::Result<String> {
+    Ok(tcp_congestion(socket)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_falls_back_and_says_so() {
+        let names = |text: &str| text.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(resolve("nice", &names("reno cubic nice")), ("nice".to_owned(), None));
+        let (name, note) = resolve("nice", &names("reno cubic lp"));
+        assert!(name == "lp" && note.unwrap().contains("yields by one-way delays"));
+        let (name, note) = resolve("nice", &names("reno cubic"));
+        assert!(name == "reno" && note.unwrap().contains("does not yield"));
+        assert_eq!(resolve("bbr", &names("reno")), ("bbr".to_owned(), None));
+    }
+}
