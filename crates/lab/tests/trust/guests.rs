@@ -10,6 +10,7 @@ use warpline_net::Control;
 use crate::support::{Rows, parse};
 
 /// Runs a scenario, unless there is no guest kernel here.
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 fn simulate(text: &str, out: Option<&Path>) -> Option<RunOutcome> {
     let options = RunOptions { tables: true, out: out.map(Path::to_owned), ..RunOptions::default() };
     match run(&parse(text), &options, &mut |_| Control::Continue) {
@@ -152,7 +153,11 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let busy = std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let busy = files("busy");
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
