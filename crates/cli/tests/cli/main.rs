@@ -12,6 +12,8 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod run;
