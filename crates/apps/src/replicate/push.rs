@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, Trust};
 
@@ -179,7 +179,7 @@ impl Job<'_> {
     fn serve(&self, number: usize, outcome: &mut Outcome) -> bool {
         let address = with_port(&outcome.host);
         let first = Duration::from_millis(250);
-        let (mut wait, mut waited) = (first, Duration::ZERO);
+        let (mut wait, mut since) = (first, now());
         loop {
             outcome.attempts += 1;
             (self.observe)(Some(number), Event::Connecting { attempt: outcome.attempts });
@@ -198,18 +198,17 @@ impl Job<'_> {
                 }
                 Attempt::Passing(reason, progress) => {
                     if progress {
-                        (wait, waited) = (first, Duration::ZERO);
+                        (wait, since) = (first, now());
                     }
                     reason
                 }
             };
-            if waited >= self.options.patience {
+            if now().duration_since(since) >= self.options.patience {
                 outcome.result = Err(reason);
                 return false;
             }
             (self.observe)(Some(number), Event::Waiting { reason });
             pause(wait);
-            waited += wait;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
@@ -306,6 +305,11 @@ fn judged(error: io::Error, progress: bool) -> Attempt {
         }
         _ => Attempt::Passing(error.to_string(), progress),
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: patience is measured in real time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the edge: between two attempts real time has to pass")]

@@ -250,7 +250,11 @@ fn send(args: &Push) -> Result<Code, Failure> {
         patience: Duration::from_secs(args.patience),
         skip_special: args.skip_special,
         verify: args.verify,
-        settings: Settings { idle_timeout: Duration::from_secs(15), ..Settings::with(algorithm) },
+        // A receiver that does not answer is noticed within its patience.
+        settings: Settings {
+            idle_timeout: Duration::from_secs(args.patience.clamp(2, 15)),
+            ..Settings::with(algorithm)
+        },
     };
     let watch = Stopwatch::start();
     let bars = Bars::new(&args.hosts, args.json || args.quiet);

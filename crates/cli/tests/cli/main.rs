@@ -17,6 +17,7 @@ mod live;
 #[cfg(target_os = "linux")]
 mod meet;
 mod nice;
+mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod run;

@@ -162,6 +162,7 @@ fn what_leads_out_of_the_tree_and_strangers_are_refused() {
     bench.push(&["--skip-special"]).fine();
     assert!(fs::symlink_metadata(bench.desk.path().join("store/current/out")).is_err());
 
+    fs::remove_file(bench.source("out")).unwrap();
     bench.desk.warpline(&["replicate", "keygen", "stranger.key"]).fine();
     let host = format!("127.0.0.1:{}", bench.port);
     let answer = bench.desk.warpline(&["replicate", "push", "source", &host, "--key", "stranger.key"]);

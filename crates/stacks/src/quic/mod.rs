@@ -3,7 +3,7 @@
 //! ```no_run
 //! use warpline_stacks::quic::{self, Identity, Settings, Trust};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let key = Identity::load("team.key")?;
+//! let key = Identity::load("team.key".as_ref())?;
 //! let trust = Trust::only(key.public());
 //! // The sender, in one line; TCP Nice is the default congestion control.
 //! quic::send("host:4433", &key, &trust, &Settings::default(), &mut &b"hello"[..])?;

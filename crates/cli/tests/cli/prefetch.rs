@@ -1,0 +1,49 @@
+//! `warpline prefetch` against a real nginx.
+
+use std::process::{Command, Stdio};
+
+use crate::support::Desk;
+
+fn has_nginx() -> bool {
+    let found = Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: nginx is not installed");
+    }
+    found
+}
+
+#[test]
+fn clients_fetch_what_they_ask_for_and_what_they_will() {
+    if !has_nginx() {
+        return;
+    }
+    let desk = Desk::new();
+    // Ten pages: what is asked for is soon known.
+    let trace = ["--duration", "60", "--think", "2", "--clients", "4", "--pages", "10", "--speed", "20"];
+    let run = |policy: &str| {
+        let words = [&["prefetch", "run", "--json", "--cc", "reno", "--policy", policy], &trace[..]].concat();
+        desk.warpline(&words).fine().json()["report"].clone()
+    };
+    let count = |report: &serde_json::Value, name: &str| report[name].as_u64().unwrap();
+    let none = run("none");
+    assert!(count(&none, "requests") > 50 && count(&none, "failures") == 0, "{none}");
+    assert_eq!((count(&none, "prefetched"), count(&none, "prefetch_hits")), (0, 0));
+    let ahead = run("aggressive");
+    assert_eq!(count(&ahead, "requests"), count(&none, "requests"));
+    assert!(count(&ahead, "prefetched") > 0 && count(&ahead, "prefetch_hits") > 0, "{ahead}");
+    assert!(count(&ahead, "hits") > count(&none, "hits"), "{ahead}");
+}
+
+#[test]
+fn another_congestion_control_is_refused_when_it_is_to_be_that_one() {
+    if !has_nginx() {
+        return;
+    }
+    let answer = Desk::new().warpline(&["prefetch", "run", "--duration", "1", "--cc", "no-such"]);
+    assert_eq!(answer.code, Some(2));
+    assert!(
+        answer.stderr.contains("does not let us use the congestion control `no-such`"),
+        "{}",
+        answer.stderr
+    );
+}
