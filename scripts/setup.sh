@@ -5,7 +5,8 @@
 #
 # Rust and Python are expected. Debian packages are installed when this runs as root; otherwise the command that installs them
 # is printed, and the checks that need them are left out, unless CI=true: then a missing one is a failure. When all is there, nothing
-# is done.
+# is done. What `make run` builds holds TCP Nice for the running kernel only where clang and libelf are there already: a scenario
+# needs none of it, and clang is large.
 set -euo pipefail
 
 purpose=${1:?"usage: scripts/setup.sh run|test|bench"}
@@ -29,6 +30,13 @@ test)
     have python3 || fail "python3 is missing; install Python 3.10 or later"
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
     have tshark || packages+=(tshark)
+    # TCP Nice for the running kernel (Linux), and what its tests send with.
+    if [[ $(uname -s) == Linux ]]; then
+        have clang || packages+=(clang)
+        [[ -e /usr/include/libelf.h ]] || packages+=(libelf-dev)
+        [[ -e /usr/include/zlib.h ]] || packages+=(zlib1g-dev)
+        have iperf3 || packages+=(iperf3)
+    fi
     have chromium || have chromium-browser || have google-chrome || packages+=(chromium)
     # Real clients and servers for live networks.
     have ping || packages+=(iputils-ping)

@@ -7,12 +7,12 @@
     warpline.plot.cwnd(run)
 
 `Scenario` builds or reads an experiment, its `run` gives a `Run` with summary and tables, `plot` draws them, `sweep` runs many.
-`CongestionControl` is the base of congestion controls written in Python.
+`CongestionControl` is the base of congestion controls written in Python. `quic` moves bytes in the background, between real machines.
 """
 
 from __future__ import annotations
 
-from warpline import plot
+from warpline import plot, quic
 from warpline._congestion import CcFactories, CcFactory, CongestionControl
 from warpline._errors import (
     Diagnostic,
@@ -155,6 +155,7 @@ __all__ = [
     "__version__",
     "json_schema",
     "plot",
+    "quic",
     "run",
     "sweep",
 ]

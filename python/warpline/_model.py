@@ -67,8 +67,8 @@ class Clock(Part):
     Attributes:
         mode: The kind of clock. Default virtual.
         tdf: dilated: how many times slower than real time the hosts' clocks run.
-        max_lag: real: how late a live packet may leave; the run stops when one is later. Default: lateness is counted,
-            and the run goes on.
+        max_lag: real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness
+            is counted, and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None

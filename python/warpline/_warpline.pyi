@@ -15,9 +15,14 @@ __all__ = [
     "NativeRun",
     "NativeScenario",
     "Progress",
+    "QuicCongestion",
+    "QuicConnection",
+    "QuicMessage",
+    "QuicServer",
     "Table",
     "__version__",
     "json_schema",
+    "quic_keygen",
     "run_scenario",
 ]
 
@@ -263,3 +268,83 @@ class CongestionEvent:
     @property
     def srtt(self) -> float:
         """Smoothed RTT in seconds; 0.0 before the first sample."""
+
+def quic_keygen(path: str) -> str:
+    """Makes a key in a new file that only its owner can read; returns its public half."""
+
+@final
+class QuicCongestion:
+    """The congestion control of a connection at one moment."""
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name."""
+    @property
+    def cwnd(self) -> int:
+        """Congestion window in bytes; may be below one datagram."""
+    @property
+    def mtu(self) -> int:
+        """Bytes of a full datagram."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest RTT in seconds."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT in seconds."""
+    @property
+    def delivered(self) -> int:
+        """Bytes acknowledged."""
+    @property
+    def lost(self) -> int:
+        """Bytes lost."""
+
+@final
+class QuicConnection:
+    """A connection to a server."""
+
+    @staticmethod
+    def connect(address: str, *, key: str, trust: str | None = None, cc: str = "nice") -> QuicConnection:
+        """Connects to "host:port"."""
+    def send(self, data: bytes | PathLike[str]) -> int:
+        """Sends a message and waits until the receiver has taken it; returns its length in bytes."""
+    @property
+    def congestion(self) -> QuicCongestion | None:
+        """The congestion control now."""
+    @property
+    def peer(self) -> str | None:
+        """The server's public key."""
+    def close(self) -> None:
+        """Closes it; a second time does nothing."""
+    def __enter__(self) -> QuicConnection: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class QuicMessage:
+    """A message that came in."""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+    @property
+    def peer(self) -> str | None:
+        """The sender's public key."""
+    @property
+    def remote(self) -> str:
+        """The sender's address."""
+
+@final
+class QuicServer:
+    """Receives messages: iterate over it."""
+
+    @staticmethod
+    def bind(address: str, *, key: str, trust: str | None = None, max_bytes: int = ...) -> QuicServer:
+        """Listens on "address:port"."""
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+    def close(self) -> None:
+        """Stops listening; a second time does nothing."""
+    def __iter__(self) -> QuicServer: ...
+    def __next__(self) -> QuicMessage: ...
+    def __enter__(self) -> QuicServer: ...
+    def __exit__(self, *_exception: object) -> None: ...

@@ -57,6 +57,21 @@ pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
+/// Listens from now on, for a command that leaves nothing behind: the first request is heeded in silence, the second ends the
+/// process at once.
+///
+/// # Errors
+/// If the system does not allow a handler.
+#[cfg(target_os = "linux")]
+pub(crate) fn listen_plainly() -> Result<(), Failure> {
+    let asked = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            process::exit(i32::from(Code::Interrupted.number()));
+        }
+    };
+    handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
 /// Calls `asked`, on a thread of its own, whenever the process is asked to end.
 #[cfg(unix)]
 fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {

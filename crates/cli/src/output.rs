@@ -56,6 +56,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a result to stdout as one JSON document.
+///
+/// # Errors
+/// As [`print`].
+#[cfg(target_os = "linux")]
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print(&format!("{:#}\n", serde_json::json!(value)))
+}
+
 /// Writes a message to stderr under a coloured `label`. Nobody can be told when that fails.
 fn message(label: &str, colour: AnsiColor, text: &str) {
     let mut stderr = io::stderr().lock();

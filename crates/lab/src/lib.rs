@@ -5,6 +5,7 @@
 //! what emulation can do on this machine.
 
 pub mod bench;
+pub mod btc;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 mod hosts;

@@ -34,7 +34,8 @@ impl World for Crossing {
         let from = arrival.port.0;
         // Endpoints are numbered as the ports they stand behind.
         let packet = gate.packet(arrival.handle, EndpointId(1 - from));
-        port.send_at(arrival.at, self.routes[from as usize], packet);
+        let behind = port.send_at(arrival.at, self.routes[from as usize], packet);
+        gate.note_behind(arrival.handle, behind);
     }
     #[inline]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {

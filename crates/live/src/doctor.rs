@@ -14,9 +14,11 @@ use rustix::event::{Timespec, poll};
 use serde::Serialize;
 use warpline_core::TimeDelta;
 
+use crate::bpf;
 use crate::clock::{RealClock, be_punctual};
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
+use crate::nice::cgroup::Cgroup;
 use crate::privilege;
 
 /// One ability.
@@ -117,9 +119,31 @@ pub fn examine() -> Vec<Finding> {
         ),
         finding(
             "BTF",
-            "congestion controls in BPF",
+            "warpline nice: TCP Nice in the kernel",
             "a kernel with CONFIG_DEBUG_INFO_BTF (distributions' kernels have it)",
             present(&["/sys/kernel/btf/vmlinux"]).ok_or_else(|| "no /sys/kernel/btf/vmlinux".to_owned()),
+        ),
+        finding(
+            "BPF objects",
+            "warpline nice: TCP Nice in the kernel",
+            "apt install clang libelf-dev zlib1g-dev, then build again: make run, or cargo build --features bpf",
+            if bpf::is_built() {
+                Ok("in this build".to_owned())
+            } else {
+                Err("not in this build, which had no clang or no libelf".to_owned())
+            },
+        ),
+        finding(
+            "struct_ops",
+            "warpline nice: TCP Nice in the kernel",
+            "Linux 6.4 or later, with BTF, CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
+            struct_ops(privileged),
+        ),
+        finding(
+            "cgroup v2",
+            "warpline nice: every socket of a command",
+            "a kernel with CONFIG_CGROUPS and CONFIG_CGROUP_BPF, not booted with cgroup_no_v2; in a container, CAP_SYS_ADMIN",
+            cgroup(privileged),
         ),
         finding(
             "nft",
@@ -185,6 +209,29 @@ fn veth() -> Result<String, String> {
     });
     made.map_err(text)?.map_err(text)?;
     Ok("pairs can be made".to_owned())
+}
+
+/// Loads TCP Nice and lets it go again, or finds it loaded.
+fn struct_ops(privileged: bool) -> Result<String, String> {
+    if !bpf::is_built() {
+        return Err("not tried: no BPF objects".to_owned());
+    }
+    if !privileged {
+        return Ok("not tried: an ordinary user".to_owned());
+    }
+    if let Some(loaded) = bpf::control::status() {
+        let how = if loaded.stays { "until it is unloaded" } else { "while commands use it" };
+        return Ok(format!("TCP Nice is in the kernel, {how}"));
+    }
+    bpf::control::hold(None).map(|_| "TCP Nice can be loaded".to_owned()).map_err(text)
+}
+
+fn cgroup(privileged: bool) -> Result<String, String> {
+    if !privileged {
+        return Ok("not tried: an ordinary user".to_owned());
+    }
+    let made = Cgroup::create(&format!("warpline-doctor-{}", std::process::id())).map_err(text)?;
+    Ok(format!("groups can be made (as {})", made.path()))
 }
 
 /// How finely the clock goes, and how late this thread wakes from short sleeps.

@@ -11,6 +11,7 @@
 //!
 //! What lives beside the network, simulated hosts and the rules for live packets, is the caller's [`World`].
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,7 +20,7 @@ use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
+use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -61,7 +62,7 @@ pub enum EmulatorError {
     Port(#[from] PortError),
     /// It could not keep up, and was told not to go on then.
     #[error(
-        "at {at} a packet left {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
+        "at {at} a packet was {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
          with something else; lower the rates, raise the limit, or let it go on and count (best effort)"
     )]
     Lag {
@@ -89,7 +90,7 @@ pub enum Ended {
 /// What is at the ends of the network's routes: rules for live packets, and simulated hosts.
 pub trait World {
     /// A datagram has come in from outside. It is to be sent into the network ([`Gate::packet`], then
-    /// `port.send_at(arrival.at, ..)`), or given back with [`Gate::release`].
+    /// `port.send_at(arrival.at, ..)` and [`Gate::note_behind`]), or given back with [`Gate::release`].
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>);
     /// A packet has come out of the network at the endpoint that it is addressed to. A frame is to be sent to a port with
     /// [`Gate::transmit`], or given back with [`Gate::release`].
@@ -108,12 +109,14 @@ pub struct Gate {
     pool: Pool,
     /// What is to leave by each port, with the instant it was due.
     outgoing: Vec<Vec<(Timestamp, u32)>>,
+    /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
+    behind: BTreeMap<u32, TimeDelta>,
 }
 
 impl Gate {
     /// Access to these bytes, and so many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
-        Gate { pool, outgoing: vec![Vec::new(); ports] }
+        Gate { pool, outgoing: vec![Vec::new(); ports], behind: BTreeMap::new() }
     }
     /// The bytes, and what is to leave by each port.
     pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>]) {
@@ -142,6 +145,13 @@ impl Gate {
             body: Body::Frame(Frame { handle }),
         }
     }
+    /// Notes that a frame is behind by what [`warpline_net::Port::send_at`] could not make up for: it will count as late.
+    #[inline]
+    pub fn note_behind(&mut self, handle: u32, by: TimeDelta) {
+        if !by.is_zero() {
+            self.behind.insert(handle, by);
+        }
+    }
     /// Sends the frame in `packet`, which came out of the network at `now`, from a port: with its header marked if the network
     /// has marked it. A packet that carries no frame is left alone.
     #[inline]
@@ -150,10 +160,13 @@ impl Gate {
         if packet.ecn == Ecn::Ce && self.pool.header(handle).ecn != Ecn::Ce {
             self.pool.mark_congestion(handle);
         }
-        self.outgoing[port.0 as usize].push((now, handle));
+        let behind = if self.behind.is_empty() { None } else { self.behind.remove(&handle) };
+        let due = behind.map_or(now, |by| Timestamp::ZERO + (now - Timestamp::ZERO).saturating_sub(by));
+        self.outgoing[port.0 as usize].push((due, handle));
     }
     /// Gives the frame of a packet back without sending it.
     pub fn release(&mut self, handle: u32) {
+        self.behind.remove(&handle);
         self.pool.release(handle);
     }
 }
@@ -203,6 +216,11 @@ pub struct Emulator {
     /// When a packet last came in.
     active: Timestamp,
     oversleep: Oversleep,
+    handover: Handover,
+    /// Whether the last wait slept until shortly before its deadline.
+    slept: bool,
+    /// The deadline of the last wait, which may be a little ahead.
+    target: Timestamp,
     /// What is known of offloads, for the audit.
     offloads: String,
     /// The precedence of the thread that runs it, from the first run on.
@@ -232,6 +250,9 @@ impl Emulator {
             cpu_start: thread_time(),
             active: Timestamp::ZERO,
             oversleep: Oversleep::UNKNOWN,
+            handover: Handover::default(),
+            slept: false,
+            target: Timestamp::ZERO,
             offloads: String::new(),
             precedence: None,
         }
@@ -330,9 +351,15 @@ impl Emulator {
         let latest = self.arrivals.iter().map(|arrival| arrival.at).max();
         let horizon = match latest {
             Some(latest) if latest > now => latest.min(self.clock.now()),
+            // Nothing has come in: what is due by the time that it has been handed over is handed over.
+            None => now.max(self.target),
             _ => now,
         };
         let horizon = horizon.min(until);
+        // Simulated packets do not leave by a port: that the network is behind is all there is to see of their lateness.
+        if let Some(due) = network.next_event() {
+            self.check_lag(due, horizon)?;
+        }
         if !self.arrivals.is_empty() {
             self.active = now;
             self.ledger.intakes += 1;
@@ -356,33 +383,41 @@ impl Emulator {
         self.send()?;
         for handle in network.take_released() {
             world.handle_loss(handle);
-            self.gate.pool.release(handle);
+            self.gate.release(handle);
         }
         Ok(horizon)
     }
 
+    /// Whether what was `due` is not handled too late at `now`.
+    fn check_lag(&self, due: Timestamp, now: Timestamp) -> Result<(), EmulatorError> {
+        let by = now.saturating_since(due);
+        match self.config.lag {
+            LagPolicy::Hard(limit) if by > limit => Err(EmulatorError::Lag { at: due, by, limit }),
+            _ => Ok(()),
+        }
+    }
+
     /// Hands what has come out of the network to the ports.
     fn send(&mut self) -> Result<(), EmulatorError> {
-        for (port, outgoing) in self.ports.iter_mut().zip(&mut self.gate.outgoing) {
+        for port in 0..self.ports.len() {
+            let outgoing = std::mem::take(&mut self.gate.outgoing[port]);
             if outgoing.is_empty() {
                 continue;
             }
-            // The first is the latest of all.
             let now = self.clock.now();
-            let due = outgoing[0].0;
-            let by = now.saturating_since(due);
-            if let LagPolicy::Hard(limit) = self.config.lag
-                && by > limit
-            {
-                return Err(EmulatorError::Lag { at: due, by, limit });
-            }
             self.handles.clear();
-            for &(due, handle) in &*outgoing {
+            for &(due, handle) in &outgoing {
+                self.check_lag(due, now)?;
                 self.ledger.note(now.saturating_since(due), 1);
                 self.handles.push(handle);
             }
-            outgoing.clear();
-            let sent = port.transmit(&mut self.gate.pool, &self.handles);
+            let sent = self.ports[port].transmit(&mut self.gate.pool, &self.handles);
+            if self.slept && self.handles.len() == 1 {
+                self.handover.note(self.clock.now().saturating_since(now));
+            }
+            self.slept = false;
+            self.gate.outgoing[port] = outgoing;
+            self.gate.outgoing[port].clear();
             for &handle in &self.handles {
                 self.gate.pool.release(handle);
             }
@@ -402,10 +437,16 @@ impl Emulator {
         let Waiting { spin: most, linger } = self.config.waiting;
         // Only rings can be looked at without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
+        (self.slept, self.target) = (false, Timestamp::ZERO);
         loop {
             let now = self.clock.now();
             let look = deadline == Timestamp::ZERO;
-            if !look && (now >= deadline || self.pending()) {
+            let lead = if self.slept { self.handover.lead() } else { TimeDelta::ZERO };
+            if !look && now + lead >= deadline {
+                self.target = deadline;
+                return Ok(false);
+            }
+            if !look && self.pending() {
                 return Ok(false);
             }
             let left = deadline.saturating_since(now);
@@ -426,6 +467,7 @@ impl Emulator {
                 .collect();
             match poll(&mut fds, Some(&sleep)) {
                 Ok(0) if !look => {
+                    self.slept = true;
                     self.oversleep.note(self.clock.now().saturating_since(now + left.saturating_sub(spin)));
                 }
                 Ok(_) => {

@@ -27,6 +27,23 @@ struct EthtoolValue {
     data: u32,
 }
 
+/// A request about interface `name` to the kernel's older interface (netdevice(7)), with all else zero.
+///
+/// # Errors
+/// If the name is too long.
+pub(crate) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: plain numbers, bytes and a pointer, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte ends the name.
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
 /// Switches the offloads of interface `name`, in the network namespace of the calling thread, off. Returns those that stay as
 /// they are because the interface cannot do without or does not have them.
 ///
@@ -41,14 +58,7 @@ pub fn switch_off(name: &str) -> io::Result<Vec<&'static str>> {
     let mut left = Vec::new();
     for (feature, command) in FEATURES {
         let mut value = EthtoolValue { command, data: 0 };
-        // SAFETY: plain numbers, bytes and a pointer, for which zero is a value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if name.len() >= request.ifr_name.len() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
+        let mut request = interface_request(name)?;
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: the request is an ifreq whose data are an ethtool_value, as these commands take; both live through the call.
         let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };

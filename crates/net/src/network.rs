@@ -163,12 +163,16 @@ impl Port<'_> {
     /// seen late), the packet goes as if it had come in time, as far as what has happened since allows: it is behind all
     /// that was sent before, and is admitted to the queue of its first link as that is now, but its transmission there begins
     /// when it could have begun then. What has passed of its time on the wire is over.
+    ///
+    /// Returns by how much it will come out of that link later all the same, as far as that is known at once: a link with random
+    /// delays, a varying rate or the like is taken to make up for everything.
     #[inline]
-    pub fn send_at(&mut self, due: Timestamp, route: RouteId, packet: Packet) {
+    pub fn send_at(&mut self, due: Timestamp, route: RouteId, packet: Packet) -> TimeDelta {
         if due >= self.now {
             self.core.send(self.now, route, packet);
+            TimeDelta::ZERO
         } else {
-            self.core.send_late(self.now, due, route, packet);
+            self.core.send_late(self.now, due, route, packet)
         }
     }
 
@@ -192,7 +196,7 @@ impl Core {
     /// Sends a packet that was due before `now`. Only the first link can make up for it.
     #[cold]
     #[inline(never)]
-    fn send_late(&mut self, now: Timestamp, due: Timestamp, route: RouteId, mut packet: Packet) {
+    fn send_late(&mut self, now: Timestamp, due: Timestamp, route: RouteId, mut packet: Packet) -> TimeDelta {
         packet.id = self.next_packet;
         self.next_packet += 1;
         let slot = self.arena.insert(&packet);
@@ -203,21 +207,28 @@ impl Core {
             self.arena.set_hop(slot, hop as u32);
             let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
             let announce = link.offer_general_late(step, due, slot);
-            return self.announce(announce, index);
+            self.announce(announce, index);
+            return TimeDelta::ZERO;
         }
         let at = link.in_order(due);
         let accepted = match link.offer(now, at, (slot, size), &self.arena) {
             Some(accepted) if !accepted.lost => accepted,
-            _ => return self.arena.drop_packet(slot),
+            _ => {
+                self.arena.drop_packet(slot);
+                return TimeDelta::ZERO;
+            }
         };
         let on_wire = link.last_arrival().unwrap_or(now);
         let arrival = accepted.arrival.max(now).max(on_wire);
+        let left = now.saturating_since(accepted.arrival);
         if self.hops[hop] & EXPRESS != 0 {
-            return self.forward_from(now, arrival, slot, hop as u32, size);
+            self.forward_from(now, arrival, slot, hop as u32, size);
+            return left;
         }
         if link.append(OnWire { arrival, slot, hop: hop as u32, size }) {
             self.events.push_arrival(arrival, index);
         }
+        left
     }
 
     #[inline]

@@ -3,9 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use clap::ValueHint;
-use serde_json::json;
-use warpline_lab::calibrate::{CalibrateError, Options, calibrate, report, tables};
+use clap::{ValueEnum, ValueHint};
+use warpline_lab::calibrate::{CalibrateError, Options, Part, calibrate, report, tables};
 use warpline_lab::run::prepare;
 use warpline_live::calibrate::bed::BedError;
 
@@ -28,6 +27,7 @@ Leave the machine alone meanwhile; what other work may have changed is said firs
 Examples:
   warpline calibrate
   warpline calibrate --quick --no-report
+  warpline calibrate --only accuracy
   warpline calibrate --json > calibration.json
 
 `make bench-live` puts other emulators beside it.";
@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// Less of everything: an impression
     #[arg(long)]
     quick: bool,
+
+    /// Measure these parts only
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_enum, conflicts_with = "floors")]
+    only: Vec<Only>,
 
     /// Also measure what is carried without an emulated network: by packet sockets, TUN and veth alone
     #[arg(long)]
@@ -59,6 +63,40 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// A part, as the command line names it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Only {
+    /// Delay, bandwidth, loss
+    Accuracy,
+    /// Packets a second, TCP
+    Capacity,
+    /// What is carried without an emulated network
+    Floors,
+    /// Simulated links beside a live one
+    KeepPace,
+}
+
+impl From<Only> for Part {
+    fn from(only: Only) -> Part {
+        match only {
+            Only::Accuracy => Part::Accuracy,
+            Only::Capacity => Part::Capacity,
+            Only::Floors => Part::Floors,
+            Only::KeepPace => Part::KeepPace,
+        }
+    }
+}
+
+impl Args {
+    fn parts(&self) -> Vec<Part> {
+        if !self.only.is_empty() {
+            return self.only.iter().copied().map(Part::from).collect();
+        }
+        let floors = self.floors.then_some(Part::Floors);
+        [Part::Accuracy, Part::Capacity].into_iter().chain(floors).chain([Part::KeepPace]).collect()
+    }
+}
+
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     // Before anything else: threads cannot be taken into a user namespace.
     prepare().map_err(Failure::run)?;
@@ -69,7 +107,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         output::note("this is a build with debug assertions; its figures are not those of a release build");
     }
     let steps = Steps::new(args.json);
-    let options = Options { program: &program, quick: args.quick, floors: args.floors };
+    let options = Options { program: &program, quick: args.quick, parts: &args.parts() };
     let calibrated = calibrate(&options, interrupt::flag(), &mut |share, what| steps.update(share, what));
     steps.clear();
     let calibration = match calibrated {
@@ -83,7 +121,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         report::write(&calibration, &args.out).map_err(Failure::output)?;
     }
     if args.json {
-        output::print(&format!("{:#}\n", json!(calibration)))?;
+        output::print_json(&calibration)?;
     } else {
         output::print(&headed(&tables::render(&calibration)))?;
         if !args.no_report {

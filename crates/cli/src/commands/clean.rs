@@ -1,6 +1,5 @@
 //! `warpline clean`: what killed runs left.
 
-use serde_json::json;
 use warpline_live::registry;
 
 use crate::failure::{Code, Failure};
@@ -32,7 +31,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         Failure::run(format!("cannot look for leftovers in {}: {error}", registry::directory().display()))
     })?;
     if args.json {
-        output::print(&format!("{:#}\n", json!(cleaned)))?;
+        output::print_json(&cleaned)?;
         return Ok(Code::Success);
     }
     let mut text = String::new();

@@ -1,7 +1,6 @@
 //! `warpline doctor`: what this machine can do.
 
 use anstyle::{AnsiColor, Style};
-use serde_json::json;
 use warpline_live::doctor::{Finding, examine};
 
 use crate::failure::{Code, Failure};
@@ -28,7 +27,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let mut findings = examine();
     findings.push(guest_kernel());
     if args.json {
-        output::print(&format!("{:#}\n", json!(findings)))?;
+        output::print_json(&findings)?;
         return Ok(Code::Success);
     }
     let mut text = String::new();

@@ -3,6 +3,10 @@
 mod bench;
 #[cfg(target_os = "linux")]
 mod calibrate;
+#[cfg(target_os = "linux")]
+mod cap;
+#[cfg(target_os = "linux")]
+mod capd;
 mod check;
 #[cfg(target_os = "linux")]
 mod clean;
@@ -12,13 +16,18 @@ mod completions;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod load;
+#[cfg(target_os = "linux")]
 mod nice;
 mod oracle;
+#[cfg(unix)]
+mod replicate;
 mod report;
 mod run;
 mod schema;
 #[cfg(target_os = "linux")]
 mod shell;
+#[cfg(target_os = "linux")]
+mod treno;
 
 use clap::Subcommand;
 
@@ -28,7 +37,8 @@ use crate::failure::{Code, Failure};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for was done
-    1  a run failed, or was given up; or a program on a live host did not end as expected
+    1  a run failed, or was given up; or a program on a live host did not end as
+       expected; or a receiver did not get its replica
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
@@ -48,6 +58,14 @@ pub(crate) enum Command {
     Shell(Box<shell::Args>),
     #[cfg(target_os = "linux")]
     Nice(nice::Args),
+    #[cfg(target_os = "linux")]
+    Cap(Box<cap::Args>),
+    #[cfg(target_os = "linux")]
+    Capd(capd::Args),
+    #[cfg(target_os = "linux")]
+    Treno(treno::Args),
+    #[cfg(unix)]
+    Replicate(replicate::Args),
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -77,6 +95,14 @@ impl Command {
             Command::Shell(args) => shell::execute(*args),
             #[cfg(target_os = "linux")]
             Command::Nice(args) => nice::execute(args),
+            #[cfg(target_os = "linux")]
+            Command::Cap(args) => cap::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Capd(args) => capd::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Treno(args) => treno::execute(&args),
+            #[cfg(unix)]
+            Command::Replicate(args) => replicate::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

@@ -111,8 +111,8 @@ pub(crate) struct Args {
     /// Stop, with exit code 1, as soon as a packet is later than this [default: go on and count]
     #[arg(long, value_name = "TIME")]
     hard_limit: Option<Time>,
-    /// Stop sleeping this long before a packet is due: longer takes more CPU, shorter is less punctual
-    #[arg(long, value_name = "TIME", default_value = "60us")]
+    /// Stop sleeping this long before a packet is due at the most: longer takes more CPU, shorter is less punctual
+    #[arg(long, value_name = "TIME", default_value = "200us")]
     spin: Time,
     /// After a packet came in, look out for another so long without sleeping
     #[arg(long, value_name = "TIME", default_value = "0s")]

@@ -73,11 +73,11 @@ fn shell(line: &str, more: &str) -> String {
 }
 
 /// What a program of the run `out` has printed.
-fn printed(desk: &Desk, name: &str) -> String {
+pub(crate) fn printed(desk: &Desk, name: &str) -> String {
     fs::read_to_string(desk.path().join("out/programs").join(name)).unwrap()
 }
 
-fn run(desk: &Desk, scenario: &str) -> Answer {
+pub(crate) fn run(desk: &Desk, scenario: &str) -> Answer {
     desk.write("live.toml", scenario);
     desk.warpline(&["run", "live.toml", "--out", "out", "--force"])
 }
@@ -95,11 +95,21 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
     let Some(_turn) = turn(&["ping"]) else { return };
     let desk = Desk::new();
     let ping = |options: &str| shell(&format!("ping -n -c 4 -i 0.2 {options}"), "");
-    let programs =
-        ["-4 {b}", "-6 {b:6}", "-4 {r1}", "-6 {r2:6}", "-4 {m}", "-4 -M dont -s 1400 -p 5a {b}"].map(ping);
+    let programs = [
+        "-4 {b}",
+        "-6 {b:6}",
+        "-4 {r1}",
+        "-6 {r2:6}",
+        "-4 {m}",
+        "-4 -M dont -s 1400 -p 5a {b}",
+        "-4 -s 4000 {r1}",
+        "-6 -s 4000 {r1:6}",
+    ]
+    .map(ping);
     let answer = run(&desk, &path("3s", &programs, &[])).fine();
     // Two links each way between a and r2, three to b and m; 84 bytes on 100 Mbit/s and 1 Gbit/s take 7 and 0.7 us.
-    for (number, expected) in [20.0, 20.0, 4.0, 14.0, 20.0, 20.3].into_iter().enumerate() {
+    // The last two go to the router in fragments, and come back so.
+    for (number, expected) in [20.0, 20.0, 4.0, 14.0, 20.0, 20.3, 4.0, 4.0].into_iter().enumerate() {
         let text = printed(&desk, &format!("a.{number}.stdout"));
         let rtt = average(&text);
         // The machine may be busy with other things: late by a few milliseconds at the most, never early.
@@ -220,6 +230,14 @@ fn a_live_flow_gets_what_a_simulated_one_gets() {
     let simulated = desk.summary("simulated")["flows"][0]["goodput_bps"].as_f64().unwrap();
     let live = received(&desk);
     assert!((live / simulated - 1.0).abs() < 0.05, "live {live}, simulated {simulated}");
+    // The row of the connection says the same as the program; its retransmissions are seen.
+    let summary = desk.summary("out");
+    let flows = summary["flows"].as_array().unwrap();
+    let goodput = |flow: &serde_json::Value| flow["goodput_bps"].as_f64().unwrap();
+    let row = flows.iter().max_by(|a, b| goodput(a).total_cmp(&goodput(b))).unwrap();
+    assert_eq!((&row["app"], &row["from"], &row["to"]), (&"program".into(), &"a".into(), &"b".into()));
+    assert!((goodput(row) / live - 1.0).abs() < 0.05, "{row}");
+    assert!(row["lost_packets"].as_u64().unwrap() > 0 && row["retransmitted_packets"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod cap;
 mod completions;
 mod docs;
 mod help;
@@ -12,6 +13,11 @@ mod inputs;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod meet;
+mod nice;
+#[cfg(unix)]
+mod replicate;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -98,4 +98,11 @@ impl Answer {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
+
+    /// The one JSON document on stdout.
+    #[cfg(unix)]
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap()
+    }
 }

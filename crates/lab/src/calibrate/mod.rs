@@ -23,6 +23,30 @@ const QUIET_MS: f64 = 0.05;
 /// The largest spread of repeated capacities that is not doubted.
 const STEADY: f64 = 0.15;
 
+/// A part of a calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The three tables: delay, bandwidth, loss.
+    Accuracy,
+    /// What the emulator carries.
+    Capacity,
+    /// What is carried without an emulated network.
+    Floors,
+    /// How many simulated links fit beside a live one.
+    KeepPace,
+}
+
+impl Part {
+    /// How much of the time it takes, roughly.
+    fn weight(self) -> f64 {
+        match self {
+            Part::Accuracy => 0.3,
+            Part::Capacity => 0.2,
+            Part::Floors | Part::KeepPace => 0.45,
+        }
+    }
+}
+
 /// What is to be measured, and with what.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -30,8 +54,8 @@ pub struct Options<'a> {
     pub program: &'a Path,
     /// Less of everything.
     pub quick: bool,
-    /// Also what is carried without an emulated network.
-    pub floors: bool,
+    /// Which parts.
+    pub parts: &'a [Part],
 }
 
 /// Why a calibration was not made.
@@ -95,8 +119,8 @@ pub struct Calibration {
     pub quick: bool,
     /// The three tables.
     pub accuracy: Accuracy,
-    /// What the emulator carries.
-    pub capacity: Capacity,
+    /// What the emulator carries, if that was asked for.
+    pub capacity: Option<Capacity>,
     /// A BBR stream over 1 Gbit/s and a round trip of 80 ms; none where the kernel has no BBR.
     pub long_fat: Option<Goodput>,
     /// What is carried without an emulated network, if that was asked for.
@@ -106,9 +130,6 @@ pub struct Calibration {
     /// Why some of it may not be this machine's own: in sentences.
     pub doubts: Vec<String>,
 }
-
-/// How much of the time each part takes, roughly: accuracy, capacity, long and fat, floor, keep pace.
-const PARTS: [f64; 5] = [0.35, 0.15, 0.05, 0.45, 0.45];
 
 /// Measures everything. `tell` hears how far it is, as a share, and what is measured next; when `stop` becomes true, it ends soon.
 ///
@@ -129,39 +150,37 @@ pub fn calibrate(
         quick: options.quick,
         ..Calibration::default()
     };
-    let total: f64 = if options.floors { PARTS.iter().sum() } else { PARTS.iter().sum::<f64>() - PARTS[3] };
+    let total: f64 = options.parts.iter().map(|part| part.weight()).sum();
     let mut before = 0.0;
-    let mut part = |number: usize, tell: &mut dyn FnMut(f64, &str), share: f64, what: &str| {
-        tell((before + PARTS[number] * share) / total, what);
-        if share >= 1.0 {
-            before += PARTS[number];
-        }
-    };
-    {
-        let bed = Bed::new(options.program.to_owned(), stop)?;
-        calibration.accuracy =
-            calibrate::accuracy(&bed, extent, &mut |share, what| part(0, tell, share.min(0.99), what))?;
-        part(0, tell, 1.0, "capacity");
-        calibration.capacity = calibrate::capacity(&bed, Way::Emulator, extent, &mut |share, what| {
-            part(1, tell, share.min(0.99), what);
-        })?;
-        part(1, tell, 1.0, "BBR over 1 Gbit/s and 80 ms");
-        calibration.long_fat = calibrate::long_fat(&bed, extent)?;
-        part(2, tell, 1.0, "without an emulated network");
-        if options.floors {
-            for (number, (name, way)) in FLOORS.into_iter().enumerate() {
-                let capacity = calibrate::capacity(&bed, way, extent, &mut |share, what| {
-                    let share = (number as f64 + share) / FLOORS.len() as f64;
-                    part(3, tell, share.min(0.99), &format!("{name}: {what}"));
-                })?;
-                calibration.floors.push(Floor { name: name.to_owned(), capacity });
+    for &part in options.parts {
+        let mut tell = |share: f64, what: &str| tell((before + part.weight() * share) / total, what);
+        match part {
+            Part::Accuracy => {
+                let bed = Bed::new(options.program.to_owned(), stop)?;
+                calibration.accuracy = calibrate::accuracy(&bed, extent, &mut tell)?;
             }
-            part(3, tell, 1.0, "simulated links");
+            Part::Capacity => {
+                let bed = Bed::new(options.program.to_owned(), stop)?;
+                calibration.capacity = Some(calibrate::capacity(&bed, Way::Emulator, extent, &mut tell)?);
+                tell(0.9, "BBR over 1 Gbit/s and 80 ms");
+                calibration.long_fat = calibrate::long_fat(&bed, extent)?;
+            }
+            Part::Floors => {
+                let bed = Bed::new(options.program.to_owned(), stop)?;
+                for (number, (name, way)) in FLOORS.into_iter().enumerate() {
+                    let capacity = calibrate::capacity(&bed, way, extent, &mut |share, what| {
+                        tell((number as f64 + share) / FLOORS.len() as f64, &format!("{name}: {what}"));
+                    })?;
+                    calibration.floors.push(Floor { name: name.to_owned(), capacity });
+                }
+            }
+            Part::KeepPace => {
+                let program = options.program;
+                calibration.keep_pace = keep_pace::measure(program, options.quick, stop, &mut tell)?;
+            }
         }
+        before += part.weight();
     }
-    calibration.keep_pace = keep_pace::measure(options.program, options.quick, stop, &mut |share, what| {
-        part(4, tell, share.min(0.99), what);
-    })?;
     calibration.doubts = doubts(&calibration);
     Ok(calibration)
 }
@@ -189,16 +208,16 @@ fn doubts(calibration: &Calibration) -> Vec<String> {
             restless.join(", ")
         ));
     }
-    let c = &calibration.capacity;
-    let parts = [
-        ("round trips of single packets", &c.rtt_ms),
-        ("one way", &c.one_way_pps),
-        ("flooded", &c.flooded_pps),
-        ("round trips", &c.round_trips_ps),
-        ("TCP", &c.stream_bps),
-    ];
+    let parts = calibration.capacity.iter().flat_map(|c| {
+        [
+            ("round trips of single packets", &c.rtt_ms),
+            ("one way", &c.one_way_pps),
+            ("flooded", &c.flooded_pps),
+            ("round trips", &c.round_trips_ps),
+            ("TCP", &c.stream_bps),
+        ]
+    });
     let apart: Vec<String> = parts
-        .iter()
         .filter(|(_, repeated)| repeated.spread() > STEADY)
         .map(|(name, repeated)| format!("{name} by {:.0} %", repeated.spread() * 100.0))
         .collect();
@@ -237,7 +256,8 @@ mod tests {
             rtt_ms: Sample { stddev: 0.2, ..Sample::default() },
             ..DelayRow::default()
         });
-        calibration.capacity.stream_bps = Repeated { median: 2.0, min: 1.0, max: 3.0, times: 3 };
+        let stream_bps = Repeated { median: 2.0, min: 1.0, max: 3.0, times: 3 };
+        calibration.capacity = Some(Capacity { stream_bps, ..Capacity::default() });
         let text = doubts(&calibration).join("\n");
         for part in ["load 3.00", "5 ms/64 B: 0.200 ms", "TCP by 100 %", "1 of the measurements"] {
             assert!(text.contains(part), "{part}: {text}");

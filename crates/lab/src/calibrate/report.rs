@@ -150,7 +150,8 @@ fn capacity(calibration: &Calibration) -> Table {
             row(way, "TCP without a limit", "bit/s", &c.stream_bps),
         ]
     };
-    let mut rows = all("emulator", &calibration.capacity);
+    let mut rows: Vec<_> =
+        calibration.capacity.iter().flat_map(|capacity| all("emulator", capacity)).collect();
     if let Some(goodput) = &calibration.long_fat {
         let name = "BBR over 1 Gbit/s and 80 ms";
         rows.push(row("emulator", name, "bit/s", &Repeated::of([goodput.bps])));

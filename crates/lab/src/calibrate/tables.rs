@@ -29,11 +29,15 @@ pub fn render(calibration: &Calibration) -> String {
     if !calibration.doubts.is_empty() {
         text.push('\n');
     }
-    delays(calibration, &mut text);
-    rates(calibration, &mut text);
-    losses(calibration, &mut text);
+    if !calibration.accuracy.delay.is_empty() {
+        delays(calibration, &mut text);
+        rates(calibration, &mut text);
+        losses(calibration, &mut text);
+    }
     capacity(calibration, &mut text);
-    keep_pace(calibration, &mut text);
+    if !calibration.keep_pace.cbr.is_empty() {
+        keep_pace(calibration, &mut text);
+    }
     text
 }
 
@@ -114,19 +118,23 @@ fn losses(calibration: &Calibration, text: &mut String) {
 }
 
 fn capacity(calibration: &Calibration, text: &mut String) {
-    let _ = writeln!(text, "\nCapacity (source and sink on the same {} cores)", calibration.machine.cores);
-    capacities(&calibration.capacity, text);
-    let _ = writeln!(text, "  {:<42} {:.0}", "the seed's round trips, thousand/s", SEED_ROUND_TRIPS / 1e3);
-    let name = "BBR over 1 Gbit/s and 80 ms, Gbit/s";
-    let _ = match &calibration.long_fat {
-        Some(goodput) => {
-            let steady = goodput.steady_bps.map_or_else(String::new, |steady| {
-                format!("; {:.3} in the median second, after its start", steady / 1e9)
-            });
-            writeln!(text, "  {name:<42} {:.3}{steady}", goodput.bps / 1e9)
-        }
-        None => writeln!(text, "  {name:<42} this kernel has no BBR"),
-    };
+    if let Some(capacity) = &calibration.capacity {
+        let _ =
+            writeln!(text, "\nCapacity (source and sink on the same {} cores)", calibration.machine.cores);
+        capacities(capacity, text);
+        let _ =
+            writeln!(text, "  {:<42} {:.0}", "the seed's round trips, thousand/s", SEED_ROUND_TRIPS / 1e3);
+        let name = "BBR over 1 Gbit/s and 80 ms, Gbit/s";
+        let _ = match &calibration.long_fat {
+            Some(goodput) => {
+                let steady = goodput.steady_bps.map_or_else(String::new, |steady| {
+                    format!("; {:.3} in the median second, after its start", steady / 1e9)
+                });
+                writeln!(text, "  {name:<42} {:.3}{steady}", goodput.bps / 1e9)
+            }
+            None => writeln!(text, "  {name:<42} this kernel has no BBR"),
+        };
+    }
     for floor in &calibration.floors {
         let _ = writeln!(text, "\nCapacity without an emulated network: {}", floor.name);
         capacities(&floor.capacity, text);

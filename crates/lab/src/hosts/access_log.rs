@@ -19,12 +19,33 @@ pub struct AccessLogError {
     pub problem: String,
 }
 
+/// A request in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it began, after the earliest in the log.
+    pub start: TimeDelta,
+    /// Bytes of the answer.
+    pub bytes: u64,
+    /// Who asked; only that it is the same or another means anything.
+    pub client: String,
+    /// What for; empty if the line ends before it.
+    pub url: String,
+}
+
 /// Reads a log: (start after the earliest, bytes) of every entry with a size, by start.
 ///
 /// # Errors
 /// At the first line that is neither empty, a comment, nor an entry.
 pub fn parse(text: &str) -> Result<Vec<(TimeDelta, u64)>, AccessLogError> {
-    let mut entries = Vec::new();
+    Ok(requests(text)?.into_iter().map(|request| (request.start, request.bytes)).collect())
+}
+
+/// Reads a log: every entry with a size, by start.
+///
+/// # Errors
+/// At the first line that is neither empty, a comment, nor an entry.
+pub fn requests(text: &str) -> Result<Vec<Request>, AccessLogError> {
+    let mut entries: Vec<(f64, u64, &str, &str)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -48,24 +69,28 @@ pub fn parse(text: &str) -> Result<Vec<(TimeDelta, u64)>, AccessLogError> {
         let elapsed: u32 = elapsed
             .parse()
             .map_err(|_| fail(at, format!("`{elapsed}` is not an elapsed time in milliseconds")))?;
-        field("client")?;
+        let (client, _) = field("client")?;
         field("status")?;
         let (bytes, at) = field("size")?;
         let bytes: u64 =
             bytes.parse().map_err(|_| fail(at, format!("`{bytes}` is not a number of bytes")))?;
         if bytes > 0 {
-            entries.push((end - f64::from(elapsed) / 1e3, bytes));
+            let _method = fields.next();
+            entries.push((end - f64::from(elapsed) / 1e3, bytes, client, fields.next().unwrap_or_default()));
         }
     }
-    let first = entries.iter().map(|&(start, _)| start).fold(f64::INFINITY, f64::min);
+    let first = entries.iter().map(|&(start, ..)| start).fold(f64::INFINITY, f64::min);
     let mut entries: Vec<_> = entries
         .into_iter()
-        .map(|(start, bytes)| {
+        .map(|(start, bytes, client, url)| Request {
             // Whole microseconds: a double has no more of a time of day to give.
-            (TimeDelta::from_nanos((((start - first) * 1e6).round() as u64).saturating_mul(1_000)), bytes)
+            start: TimeDelta::from_nanos((((start - first) * 1e6).round() as u64).saturating_mul(1_000)),
+            bytes,
+            client: client.to_owned(),
+            url: url.to_owned(),
         })
         .collect();
-    entries.sort_by_key(|&(start, _)| start);
+    entries.sort_by_key(|request| request.start);
     Ok(entries)
 }
 
@@ -84,6 +109,13 @@ mod tests {
     fn starts_count_from_the_earliest_request() {
         let entries = parse(LOG).unwrap();
         assert_eq!(entries, [(TimeDelta::ZERO, 1200), (TimeDelta::from_millis(193), 4500)]);
+    }
+
+    #[test]
+    fn requests_know_who_asked_for_what() {
+        let requests = requests(LOG).unwrap();
+        assert_eq!((&requests[1].client[..], &requests[1].url[..]), ("192.168.0.1", "http://example.com/"));
+        assert_eq!(super::requests("7 0 c s 5").unwrap()[0].url, "");
     }
 
     #[test]

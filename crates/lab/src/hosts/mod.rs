@@ -488,10 +488,12 @@ impl World {
         if !stopped || flow.open_transfers > 0 {
             return None;
         }
-        if flow.spec.wire.is_some() && !flow.live.is_empty() {
-            return None;
-        }
         let mut ended = flow.ended;
+        for end in flow.live.keys() {
+            if let Endpoint::Wire(end) = &self.endpoints[end.index()] {
+                ended = ended.max(Some(end.finished?));
+            }
+        }
         for (_, receiver) in self.connections(flow).filter(|(_, receiver)| receiver.is_stream()) {
             if receiver.finished.is_none() && !receiver.connection.is_closed() {
                 return None;

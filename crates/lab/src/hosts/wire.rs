@@ -6,7 +6,7 @@
 use warpline_core::{EndpointId, FlowId, Timestamp};
 use warpline_net::Port;
 use warpline_transport::cc::Controller;
-use warpline_transport::tcp::{Connection, Outcome};
+use warpline_transport::tcp::{Connection, Outcome, State};
 
 use super::app::{App, Exchange};
 use super::counters::FlowTotals;
@@ -48,6 +48,8 @@ pub(crate) struct WireEndpoint {
     pub(super) watch: u64,
     /// Its end was ordered.
     pub(super) closing: bool,
+    /// When the program had acknowledged everything, the FIN included.
+    pub(super) finished: Option<Timestamp>,
 }
 
 /// What the open connections of a flow say of themselves.
@@ -101,7 +103,7 @@ impl World {
 
     /// A connection of a flow with a program has begun: one that a program has opened, or one that is to be.
     fn add_wire(&mut self, flow: FlowId, exchange: Exchange) -> EndpointId {
-        let end = WireEndpoint { flow, exchange, watch: u64::MAX, closing: false };
+        let end = WireEndpoint { flow, exchange, watch: u64::MAX, closing: false, finished: None };
         let own = self.add_endpoint(Endpoint::Wire(end));
         let program = self.add_endpoint(Endpoint::Gone);
         let state = &mut self.flows[flow.index()];
@@ -131,16 +133,19 @@ impl World {
         self.orders.push(Order::Open { flow, endpoint, exchange });
     }
 
-    /// The program has acknowledged `acked` bytes on a connection; `left` is whether it has closed its side.
+    /// A segment of the program has come on a connection.
     pub(crate) fn on_progress(
         &mut self,
         now: Timestamp,
         endpoint: EndpointId,
-        acked: u64,
-        left: bool,
+        connection: &Connection<Controller>,
         port: &mut Port<'_>,
     ) {
         let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        let (acked, left) = (connection.bytes_acked(), connection.peer_closed());
+        if matches!(connection.state(), State::FinWait2 | State::TimeWait) {
+            end.finished.get_or_insert(now);
+        }
         let (flow, exchange) = (end.flow, end.exchange);
         if acked >= end.watch {
             let state = &mut self.flows[flow.index()];
@@ -171,7 +176,7 @@ impl World {
         port: &mut Port<'_>,
     ) {
         let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
-        let (flow, exchange) = (end.flow, end.exchange);
+        let (flow, exchange, finished) = (end.flow, end.exchange, end.finished);
         let outcome = connection.as_ref().map(|connection| connection.outcome());
         if let Some(connection) = connection {
             self.drain_wire(endpoint, connection);
@@ -182,7 +187,7 @@ impl World {
         self.endpoints[endpoint.index()] = Endpoint::Gone;
         let state = &mut self.flows[flow.index()];
         state.live.remove(&endpoint);
-        state.ended = state.ended.max(Some(now));
+        state.ended = state.ended.max(finished.or(Some(now)));
         let failure = match outcome {
             None => Some("no port left"),
             Some(Some(Outcome::Complete)) => None,

@@ -31,6 +31,7 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
     completeness(object, &mut run);
     live(object, &mut run);
     guests(object, &mut run);
+    capacity(dir, &mut run);
 
     for (id, missing) in [
         ("flows", "flows.parquet is missing"),
@@ -203,6 +204,20 @@ fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
     for id in ["programs", "hosts"] {
         run.tables.extend(part.remove(id).and_then(|rows| rows_to_table(id, &rows)));
     }
+}
+
+/// The report of a capacity test, where the run is one: line by line, as a table.
+fn capacity(dir: &Path, run: &mut RunData) {
+    let Ok(text) = std::fs::read_to_string(dir.join("btc.json")) else { return };
+    let Ok(report) = serde_json::from_str::<crate::btc::CapReport>(&text) else {
+        run.warn("btc.json cannot be read: the report of the capacity test is left out.");
+        return;
+    };
+    for reason in &report.judgement.host_limited {
+        run.warn(&format!("A host, not the path, was the bottleneck: {reason}."));
+    }
+    let lines = serde_json::to_value(report.lines()).unwrap_or_default();
+    run.tables.extend(rows_to_table("capacity", &lines));
 }
 
 /// A table from an array of objects; columns in order of first appearance.

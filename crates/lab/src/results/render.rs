@@ -117,6 +117,9 @@ fn flows(summary: &Summary) -> TextTable {
     let mut table = TextTable::default();
     table.words("flow", flows.iter().map(|f| f.name.clone()));
     table.numbers("goodput", Unit::BitPerSecond, flows.iter().map(|f| Some(f.goodput_bps)));
+    if flows.iter().any(|f| f.outcome.is_some()) {
+        table.words("outcome", flows.iter().map(|f| f.outcome.clone().unwrap_or_default()));
+    }
     table.words("control", flows.iter().map(|f| f.cc.clone().unwrap_or_else(|| f.transport.clone())));
     let retransmitted = |f: &crate::results::FlowRow| {
         (f.transport == "tcp").then(|| share(f.retransmitted_packets, f.sent_packets)).flatten()
@@ -127,9 +130,6 @@ fn flows(summary: &Summary) -> TextTable {
     table.numbers("message latency", Unit::Millisecond, flows.iter().map(|f| f.message_latency_mean_ms));
     table.numbers("completion", Unit::Second, flows.iter().map(|f| f.completion_mean_s));
     table.numbers("time-outs", Unit::Count, unless_all_zero(flows.iter().map(|f| f.rtos).collect()));
-    if flows.iter().any(|f| f.outcome.is_some()) {
-        table.words("outcome", flows.iter().map(|f| f.outcome.clone().unwrap_or_default()));
-    }
     table.words("path", flows.iter().map(|f| format!("{} > {}", f.from, f.to)));
     table
 }

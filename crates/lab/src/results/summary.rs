@@ -12,6 +12,8 @@ use crate::results::rows::{FlowRow, LinkRow};
 
 /// Version of the run directory's format. A reader refuses a newer one.
 pub const FORMAT: u64 = 1;
+/// The word for the application of what programs send each other.
+pub(crate) const PROGRAM: &str = "program";
 /// Name of the summary's file in a run directory.
 pub const SUMMARY_FILE: &str = "summary.json";
 
@@ -54,7 +56,7 @@ pub struct Totals {
     pub drops: u64,
     /// Packets marked congestion-experienced on all links.
     pub marks: u64,
-    /// Jain's fairness index of the flows' goodput; absent without flows or goodput.
+    /// Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent without flows or goodput.
     pub jain: Option<f64>,
 }
 
@@ -146,7 +148,7 @@ impl Summary {
             throughput_bps: rate(flows.iter().map(|flow| flow.sent_bytes).sum(), measured_s),
             drops: links.iter().map(LinkRow::drops).sum(),
             marks: links.iter().map(|link| link.marks).sum(),
-            jain: jain(flows.iter().map(|flow| flow.goodput_bps)),
+            jain: jain(flows.iter().filter(|flow| flow.app != PROGRAM).map(|flow| flow.goodput_bps)),
         };
         let mut names: Vec<&str> = Vec::new();
         let mut members: Vec<Vec<&FlowRow>> = Vec::new();

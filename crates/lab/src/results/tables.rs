@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -22,6 +24,8 @@ use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow
 pub const ROW_GROUP_ROWS: usize = 1 << 16;
 /// Rows gathered before they are turned into a record batch.
 const BATCH_ROWS: usize = 1 << 13;
+/// Batches that wait to be written, at the most.
+const QUEUED_BATCHES: usize = 16;
 
 /// A table: record batches of one schema.
 #[derive(Clone, Debug)]
@@ -177,16 +181,16 @@ fn encode_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> Resul
 #[derive(Debug)]
 pub(crate) struct TableSink<R: Row> {
     pending: Vec<R>,
-    target: Target,
+    target: Target<R>,
 }
 
 #[derive(Debug)]
-enum Target {
+enum Target<R: Row> {
     Memory(Vec<RecordBatch>),
-    File { path: PathBuf, writer: Box<ArrowWriter<BufWriter<File>>> },
+    File(FileWriter<R>),
 }
 
-impl<R: Row> TableSink<R> {
+impl<R: Row + 'static> TableSink<R> {
     /// Rows are kept.
     pub(crate) fn memory() -> Self {
         TableSink { pending: Vec::new(), target: Target::Memory(Vec::new()) }
@@ -194,16 +198,7 @@ impl<R: Row> TableSink<R> {
 
     /// Rows go to `TABLE.parquet` in the directory.
     pub(crate) fn file(directory: &Path) -> Result<Self, ResultError> {
-        let path = directory.join(format!("{}.parquet", R::TABLE));
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-            .set_created_by(concat!("warpline ", env!("CARGO_PKG_VERSION")).to_owned())
-            .build();
-        let writer = ArrowWriter::try_new(BufWriter::new(file), R::schema(), Some(properties))
-            .map_err(|error| encode_error(&path, &error))?;
-        Ok(TableSink { pending: Vec::new(), target: Target::File { path, writer: Box::new(writer) } })
+        Ok(TableSink { pending: Vec::new(), target: Target::File(FileWriter::create(directory)?) })
     }
 
     /// Appends a row.
@@ -216,19 +211,15 @@ impl<R: Row> TableSink<R> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let path = match &self.target {
-            Target::Memory(_) => Path::new(R::TABLE),
-            Target::File { path, .. } => path,
-        };
-        let batch = R::batch(&self.pending).map_err(|error| encode_error(path, &error))?;
-        self.pending.clear();
         match &mut self.target {
-            Target::Memory(batches) => batches.push(batch),
-            Target::File { path, writer } => {
-                writer.write(&batch).map_err(|error| encode_error(path, &error))?;
+            Target::Memory(batches) => {
+                let batch = R::batch(&self.pending);
+                self.pending.clear();
+                batches.push(batch.map_err(|error| encode_error(Path::new(R::TABLE), &error))?);
+                Ok(())
             }
+            Target::File(writer) => writer.write(std::mem::take(&mut self.pending)),
         }
-        Ok(())
     }
 
     /// Writes what is pending and brings the file safely to disk.
@@ -236,11 +227,91 @@ impl<R: Row> TableSink<R> {
         self.flush()?;
         match self.target {
             Target::Memory(batches) => Ok(Table { schema: R::schema(), batches }),
-            Target::File { path, writer } => {
-                let buffered = (*writer).into_inner().map_err(|error| encode_error(&path, &error))?;
-                finish_file(&path, buffered)?;
+            Target::File(writer) => {
+                writer.close()?;
                 Ok(Table { schema: R::schema(), batches: Vec::new() })
             }
+        }
+    }
+}
+
+/// A Parquet file with a thread that writes it: whoever makes the rows is not kept waiting while they are encoded and compressed (a
+/// live run would be late by milliseconds), unless the disk is too slow for a long time.
+#[derive(Debug)]
+struct FileWriter<R: Row> {
+    path: PathBuf,
+    /// None once there is nothing more to come.
+    rows: Option<SyncSender<Vec<R>>>,
+    thread: Option<JoinHandle<Result<(), ResultError>>>,
+}
+
+impl<R: Row + 'static> FileWriter<R> {
+    /// Makes the file, and the thread: now, and not when there are rows, so that it has the precedence of an ordinary thread.
+    fn create(directory: &Path) -> Result<Self, ResultError> {
+        let path = directory.join(format!("{}.parquet", R::TABLE));
+        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+            .set_created_by(concat!("warpline ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let writer = ArrowWriter::try_new(BufWriter::new(file), R::schema(), Some(properties))
+            .map_err(|error| encode_error(&path, &error))?;
+        let (sender, receiver) = sync_channel(QUEUED_BATCHES);
+        let own = path.clone();
+        let thread = thread::Builder::new()
+            .name(format!("write {}", R::TABLE))
+            .spawn(move || Self::run(&own, writer, &receiver))
+            .map_err(|error| ResultError::io("start a thread to write", &path, error))?;
+        Ok(FileWriter { path, rows: Some(sender), thread: Some(thread) })
+    }
+
+    /// The thread: writes what comes, until nothing more does.
+    fn run(
+        path: &Path,
+        mut writer: ArrowWriter<BufWriter<File>>,
+        rows: &Receiver<Vec<R>>,
+    ) -> Result<(), ResultError> {
+        for rows in rows {
+            let batch = R::batch(&rows).map_err(|error| encode_error(path, &error))?;
+            writer.write(&batch).map_err(|error| encode_error(path, &error))?;
+        }
+        let buffered = writer.into_inner().map_err(|error| encode_error(path, &error))?;
+        finish_file(path, buffered)
+    }
+
+    fn write(&mut self, rows: Vec<R>) -> Result<(), ResultError> {
+        match self.rows.as_ref().map(|sender| sender.send(rows)) {
+            Some(Ok(())) => Ok(()),
+            // The thread has ended early, and says why.
+            _ => self.finish(),
+        }
+    }
+
+    fn close(mut self) -> Result<(), ResultError> {
+        self.finish()
+    }
+}
+
+impl<R: Row> FileWriter<R> {
+    /// Waits for everything to be written.
+    fn finish(&mut self) -> Result<(), ResultError> {
+        self.rows = None;
+        let failed = || ResultError::Encode {
+            path: self.path.clone(),
+            why: "the thread that wrote it has failed".to_owned(),
+        };
+        self.thread
+            .take()
+            .map_or_else(|| Err(failed()), |thread| thread.join().unwrap_or_else(|_| Err(failed())))
+    }
+}
+
+impl<R: Row> Drop for FileWriter<R> {
+    fn drop(&mut self) {
+        // A run that failed: the directory is about to be removed.
+        if self.thread.is_some() {
+            let _ = self.finish();
         }
     }
 }
@@ -252,7 +323,7 @@ pub(crate) fn finish_file(path: &Path, mut buffered: BufWriter<File>) -> Result<
 }
 
 /// Writes a whole table to `TABLE.parquet` in the directory.
-pub(crate) fn write_table<R: Row + Clone>(directory: &Path, rows: &[R]) -> Result<(), ResultError> {
+pub(crate) fn write_table<R: Row + Clone + 'static>(directory: &Path, rows: &[R]) -> Result<(), ResultError> {
     let mut sink = TableSink::file(directory)?;
     for row in rows {
         sink.push(row.clone())?;

@@ -160,12 +160,13 @@ impl Recorder for MemoryRecorder {
 /// ```
 #[derive(Debug)]
 pub struct RunWriter {
-    directory: PartialDirectory,
     streams: Streams,
     names: BTreeSet<String>,
     wire: WireFormat,
     captures: BTreeMap<LinkId, Capture>,
     qlogs: BTreeMap<FlowId, Qlog>,
+    /// Last: it is removed, if the run fails, when nobody writes there any more.
+    directory: PartialDirectory,
 }
 
 #[derive(Debug)]

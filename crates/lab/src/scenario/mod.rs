@@ -109,7 +109,7 @@ pub struct Clock {
     pub mode: ClockMode,
     /// dilated: how many times slower than real time the hosts' clocks run.
     pub tdf: Option<Tdf>,
-    /// real: how late a live packet may leave; the run stops when one is later. Default: lateness is counted, and the run goes on.
+    /// real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness is counted, and the run goes on.
     #[schemars(example = &"5ms")]
     pub max_lag: Option<Time>,
 }

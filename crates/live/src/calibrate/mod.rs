@@ -75,8 +75,12 @@ pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accurac
     for &delay_ms in delays {
         for bytes in SIZES {
             tell(format!("delay of {delay_ms} ms, packets of {bytes} bytes"));
-            // Long delays take long, and differ less.
-            let count = if delay_ms >= 100.0 { 20 } else { 200 };
+            // Long delays take long, and matter less.
+            let count = match delay_ms {
+                100.0.. => 20,
+                20.0.. => 60,
+                _ => 200,
+            };
             let count = if extent.quick { count / 4 } else { count };
             accuracy.delay.push(measure::delay(bed, Way::Emulator, delay_ms, bytes, count)?);
         }

@@ -132,9 +132,12 @@ fn wall_us(clock: &RealClock) -> u64 {
     wall.saturating_sub(now.as_nanos()) / 1000
 }
 
-/// Processor time of this thread so far, in nanoseconds.
+/// Time so far in which this thread ran or waited for a processor, in nanoseconds: what it had no choice about. Where the system does not
+/// tell of waiting (`CONFIG_SCHED_INFO`), only its running counts.
 fn thread_ns() -> u64 {
-    nanos(ClockId::ThreadCPUTime)
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = told.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    nanos(ClockId::ThreadCPUTime) + waited
 }
 
 /// A span for poll(2); none waits for ever.

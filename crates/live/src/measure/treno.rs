@@ -78,7 +78,7 @@ pub struct TrenoRun {
     pub responders: Vec<Responder>,
     /// Progress, one sample for each interval.
     pub samples: Vec<TrenoSample>,
-    /// Processor time of this end in nanoseconds.
+    /// Time in which this end ran or waited for a processor, in nanoseconds.
     pub busy_ns: u64,
 }
 

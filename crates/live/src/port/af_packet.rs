@@ -19,10 +19,10 @@ use nix::libc;
 use warpline_core::Timestamp;
 
 use super::ring::{RxRing, layout};
-use super::{Arrival, LivePort, PortCounters, PortError, PortId};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId, take};
+use crate::checksum;
 use crate::clock::RealClock;
 use crate::pool::Pool;
-use crate::{checksum, datagram};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -264,24 +264,10 @@ impl LivePort for AfPacketPort {
                     self.counters.pool_overruns += 1;
                     return None;
                 }
-                let Ok(header) = datagram::read(&frame.bytes[ETHERNET..]) else {
-                    self.counters.malformed += 1;
-                    return None;
-                };
-                let bytes = &frame.bytes[ETHERNET..ETHERNET + header.len as usize];
-                if datagram::link_local_multicast(bytes) {
-                    self.counters.ignored += 1;
-                    return None;
-                }
-                let Some(handle) = pool.insert(bytes, header) else {
-                    self.counters.pool_overruns += 1;
-                    return None;
-                };
+                let (handle, header) = take(&frame.bytes[ETHERNET..], pool, &mut self.counters)?;
                 if frame.partial_checksum {
                     checksum::complete(pool.datagram_mut(handle), &header);
                 }
-                self.counters.received_packets += 1;
-                self.counters.received_bytes += u64::from(header.len);
                 Some(Arrival { at: clock.stamp(frame.realtime, now), port: id, handle })
             })();
             into.extend(taken);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use warpline_core::Timestamp;
 
 use crate::clock::RealClock;
+use crate::datagram::{self, Header};
 use crate::pool::Pool;
 
 /// Number of a port within an emulator.
@@ -58,6 +59,28 @@ impl PortCounters {
     pub fn lost(&self) -> u64 {
         self.ring_overruns + self.pool_overruns + self.send_errors
     }
+}
+
+/// Keeps the datagram that `bytes` begin with; what follows it is padding. None, and counted, if it is damaged, is for its own link only,
+/// or has no room.
+#[inline]
+fn take(bytes: &[u8], pool: &mut Pool, counters: &mut PortCounters) -> Option<(u32, Header)> {
+    let Ok(header) = datagram::read(bytes) else {
+        counters.malformed += 1;
+        return None;
+    };
+    let bytes = &bytes[..header.len as usize];
+    if datagram::link_local_multicast(bytes) {
+        counters.ignored += 1;
+        return None;
+    }
+    let Some(handle) = pool.insert(bytes, header) else {
+        counters.pool_overruns += 1;
+        return None;
+    };
+    counters.received_packets += 1;
+    counters.received_bytes += u64::from(header.len);
+    Some((handle, header))
 }
 
 /// Why a port cannot go on.

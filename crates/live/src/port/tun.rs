@@ -12,9 +12,9 @@ use nix::errno::Errno;
 use nix::libc;
 use warpline_core::Timestamp;
 
-use super::{Arrival, LivePort, PortCounters, PortError, PortId};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId, take};
 use crate::clock::RealClock;
-use crate::datagram;
+use crate::offload::interface_request;
 use crate::pool::Pool;
 
 /// Datagrams read at a time.
@@ -55,16 +55,8 @@ impl TunPort {
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")
             .map_err(fail("open /dev/net/tun (the module tun must be loaded, and the file be readable)"))?;
-        // SAFETY: plain numbers and bytes, for which zero is a value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if name.len() >= request.ifr_name.len() {
-            return Err(fail("use its name: it has more than 15 characters")(
-                io::ErrorKind::InvalidInput.into(),
-            ));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
+        let mut request =
+            interface_request(name).map_err(fail("use its name: it has more than 15 characters"))?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
         // SAFETY: the request is an ifreq, as this ioctl takes, and lives through the call.
         unsafe { request::set_interface(device.as_raw_fd(), &raw const request) }
@@ -106,22 +98,9 @@ impl LivePort for TunPort {
                 Ok(len) => len,
                 Err(_) => return Err(PortError::Vanished(self.name.clone())),
             };
-            let Ok(header) = datagram::read(&self.buffer[..len]) else {
-                self.counters.malformed += 1;
-                continue;
-            };
-            let bytes = &self.buffer[..header.len as usize];
-            if datagram::link_local_multicast(bytes) {
-                self.counters.ignored += 1;
-                continue;
+            if let Some((handle, _)) = take(&self.buffer[..len], pool, &mut self.counters) {
+                into.push(Arrival { at: clock.now(), port: id, handle });
             }
-            let Some(handle) = pool.insert(bytes, header) else {
-                self.counters.pool_overruns += 1;
-                continue;
-            };
-            self.counters.received_packets += 1;
-            self.counters.received_bytes += u64::from(header.len);
-            into.push(Arrival { at: clock.now(), port: id, handle });
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use super::service::{Service, UdpService, Worker};
 use super::session::{FourTuple, Session};
 use super::translate::{self, Incoming, Translator};
 use super::udp;
+use crate::checksum::{fold, sum};
 use crate::icmp::{self, Message, Problem};
 use crate::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
 use crate::reassembly::Reassembly;
@@ -693,5 +694,76 @@ impl ModelHost {
         if codec::write(&mut out, &header, wire, 0, |_| ()).is_ok() {
             self.answer(out);
         }
+    }
+}
+
+/// Lets bytes, as a fuzzer makes them, happen to a host with services: each piece says how much time passes, and is a TCP segment,
+/// UDP datagram, ICMP message or fragment whose checksums are made right.
+///
+/// # Panics
+/// If the host breaks its word: that is what a fuzzer looks for.
+pub fn fuzz_host(bytes: &[u8]) {
+    let own = IpAddr::from([192, 0, 2, 1]);
+    let config = HostConfig { memory: 16 << 20, ..HostConfig::new(vec![own]) };
+    let Ok(mut host) = ModelHost::new(config, warpline_core::Streams::new(1).stream("fuzz")) else { return };
+    let services = [
+        Service::Echo,
+        Service::Discard,
+        Service::Source { bytes: Some(5000) },
+        Service::Http { size: Some(9) },
+    ];
+    for (port, service) in (1..).zip(services) {
+        let _ = host.listen(port, service);
+    }
+    let _ = host.listen_udp(1, UdpService::Echo);
+    let (mut now, mut out) = (Timestamp::ZERO, Vec::new());
+    let mut last = Vec::new();
+    for piece in bytes.chunks(48) {
+        let [wait, protocol, rest @ ..] = piece else { break };
+        now += TimeDelta::from_millis(u64::from(*wait) * 8);
+        let protocol = [TCP, TCP, UDP, ICMP][usize::from(protocol & 3)];
+        let header = IpHeader::new([192, 0, 2, 2].into(), own, protocol);
+        let mut datagram = Vec::new();
+        if header.write(&mut datagram, rest.len()).is_ok() {
+            datagram.extend_from_slice(rest);
+            // What is an error is about the last that the host has sent.
+            if protocol == ICMP && !last.is_empty() {
+                let start = ip::IPV4_HEADER.min(last.len());
+                let quoted = rest
+                    .iter()
+                    .copied()
+                    .take(8)
+                    .chain(last[..start + 8.min(last.len() - start)].iter().copied());
+                let message: Vec<u8> = quoted.collect();
+                datagram.clear();
+                let _ = header.write(&mut datagram, message.len());
+                datagram.extend(message);
+            }
+            let at = match protocol {
+                TCP => Some(36),
+                UDP => Some(26),
+                _ => Some(22),
+            };
+            if let Some(place) = at.and_then(|at| datagram.get_mut(at..at + 2)) {
+                place.fill(0);
+                let pseudo =
+                    if protocol == ICMP { 0 } else { header.pseudo_sum(datagram.len() - ip::IPV4_HEADER) };
+                let checksum = fold(pseudo + sum(&datagram[ip::IPV4_HEADER..])).to_be_bytes();
+                if let Some(place) = at.and_then(|at| datagram.get_mut(at..at + 2)) {
+                    place.copy_from_slice(&checksum);
+                }
+            }
+            host.handle_datagram(now, &datagram);
+        }
+        host.handle_timeout(now);
+        let mut sent = 0;
+        while host.poll_transmit(now, &mut out) {
+            assert!(ip::parse(&out).is_ok(), "{out:?}");
+            sent += 1;
+            assert!(sent < 10_000, "it sends without end");
+            std::mem::swap(&mut last, &mut out);
+        }
+        assert!(host.poll_timeout() > now, "a deadline that has passed");
+        while host.poll_event().is_some() {}
     }
 }

@@ -10,6 +10,8 @@
 //!   shut for `burst / cwnd * srtt`. quinn has no timer for that, see [`gate`](super::gate).
 //! * Delay samples include what the receiver waited with its ACK: quinn subtracts that for itself only. The endpoints here ask for
 //!   short waits (the ACK frequency extension), and the ACK of a lone packet with nothing in flight behind it gives no sample.
+//! * Both programs run when the scheduler lets them. On a path of a fraction of a millisecond that noise would pass for a queue all the time, and
+//!   Nice would hardly send: a settable part of every delay (a millisecond) is forgiven.
 //!
 //! What cannot be had: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window says (the gate stays
 //! shut longer for them); the algorithm's own pacing rate is not heeded, quinn paces at 1.25 windows per RTT in bursts of up to ten
@@ -38,19 +40,21 @@ const INITIAL_SEGMENTS: u64 = 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Factory {
     algorithm: Algorithm,
+    jitter: TimeDelta,
 }
 
 impl Factory {
-    /// Connections that use `algorithm`.
-    pub const fn new(algorithm: Algorithm) -> Self {
-        Factory { algorithm }
+    /// Connections that use `algorithm`. So much of an RTT above the smallest is put down to the scheduling of the two programs and not to
+    /// a queue: `jitter`.
+    pub const fn new(algorithm: Algorithm, jitter: TimeDelta) -> Self {
+        Factory { algorithm, jitter }
     }
 }
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn QuinnController> {
         Box::new(Bridge(Arc::new(Shared {
-            state: Mutex::new(State::new(&self.algorithm, now, current_mtu)),
+            state: Mutex::new(State::new(&self, now, current_mtu)),
             changed: Notify::new(),
         })))
     }
@@ -128,6 +132,7 @@ struct Batch {
 #[derive(Debug)]
 pub(super) struct State {
     cc: Controller,
+    jitter: TimeDelta,
     epoch: Instant,
     /// Bytes of a segment as the algorithm counts, and of a datagram now.
     mss: u64,
@@ -150,11 +155,12 @@ pub(super) struct State {
 }
 
 impl State {
-    fn new(algorithm: &Algorithm, epoch: Instant, mtu: u16) -> Self {
+    fn new(factory: &Factory, epoch: Instant, mtu: u16) -> Self {
         let mss = u64::from(mtu);
         let config = CcConfig { mss, initial_window: INITIAL_SEGMENTS * mss, initial_ssthresh: u64::MAX };
         State {
-            cc: algorithm.build(&config),
+            cc: factory.algorithm.build(&config),
+            jitter: factory.jitter,
             epoch,
             mss,
             mtu: mss,
@@ -280,7 +286,7 @@ impl State {
             now,
             acked,
             mss: self.mss,
-            rtt: (!waited).then_some(rtt),
+            rtt: (!waited).then_some(rtt.saturating_sub(self.jitter).max(self.min_rtt)),
             srtt: self.srtt,
             min_rtt: self.min_rtt,
             one_way_delay: None,

@@ -16,6 +16,7 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Runtime;
+use warpline_core::TimeDelta;
 use warpline_transport::cc::{Algorithm, NiceParams};
 
 use super::congestion::{Factory, View};
@@ -31,6 +32,8 @@ const UNTRUSTED: u64 = 0x100 + 48;
 pub struct Settings {
     /// Congestion control of what this end sends. Default: TCP Nice.
     pub algorithm: Algorithm,
+    /// How much of an RTT above the smallest is put down to the scheduling of the programs and not to a queue. Default 1 ms.
+    pub jitter: TimeDelta,
     /// Bytes that may be unacknowledged or unread on a connection. Default 8 MiB: 670 Mbit/s at an RTT of 100 ms.
     pub buffer: u32,
     /// A connection is given up after so long without a packet from the other end. Default 30 s.
@@ -41,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             algorithm: Algorithm::Nice(NiceParams::default()),
+            jitter: TimeDelta::from_millis(1),
             buffer: 8 << 20,
             idle_timeout: Duration::from_secs(30),
         }
@@ -62,7 +66,7 @@ impl Settings {
         let idle = VarInt::from_u64(u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX))
             .unwrap_or(VarInt::MAX);
         config
-            .congestion_controller_factory(Arc::new(Factory::new(self.algorithm)))
+            .congestion_controller_factory(Arc::new(Factory::new(self.algorithm, self.jitter)))
             .ack_frequency_config(Some(acks))
             .stream_receive_window(VarInt::from_u32(self.buffer))
             .receive_window(VarInt::from_u32(self.buffer).max(VarInt::from_u32(1 << 20)))
@@ -183,6 +187,7 @@ impl Base {
     fn bind(
         address: SocketAddr,
         server: Option<quinn::ServerConfig>,
+        config: &EndpointConfig,
         settings: &Settings,
     ) -> Result<Arc<Self>, QuicError> {
         let socket = |source| QuicError::Socket { address, source };
@@ -194,8 +199,8 @@ impl Base {
             .map_err(|error| QuicError::Setup(error.to_string()))?;
         let udp = UdpSocket::bind(address).map_err(socket)?;
         let guard = runtime.enter();
-        let endpoint = quinn::Endpoint::new(EndpointConfig::default(), server, udp, Arc::new(TokioRuntime))
-            .map_err(socket)?;
+        let endpoint =
+            quinn::Endpoint::new(config.clone(), server, udp, Arc::new(TokioRuntime)).map_err(socket)?;
         drop(guard);
         Ok(Arc::new(Base { runtime: Some(runtime), endpoint, settings: *settings }))
     }
@@ -254,10 +259,12 @@ impl Client {
         let tls = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
+        let own = identity.endpoint();
         // Of both families where the machine has them.
         let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
         let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
-        let base = Base::bind(both, None, settings).or_else(|_| Base::bind(four, None, settings))?;
+        let base =
+            Base::bind(both, None, &own, settings).or_else(|_| Base::bind(four, None, &own, settings))?;
         Ok(Client { base, config })
     }
 
@@ -307,7 +314,7 @@ impl Server {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
-        let base = Base::bind(resolve(address)?, Some(config), settings)?;
+        let base = Base::bind(resolve(address)?, Some(config), &identity.endpoint(), settings)?;
         let (to, incoming) = channel();
         let endpoint = base.endpoint.clone();
         if let Some(runtime) = &base.runtime {

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use quinn::EndpointConfig;
+use quinn_proto::HashedConnectionIdGenerator;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -123,6 +125,8 @@ impl FromStr for PublicKey {
 pub struct Identity {
     public: PublicKey,
     signing: Arc<dyn SigningKey>,
+    /// Derived from the secret: the same after a restart.
+    derived: ring::hmac::Key,
 }
 
 impl fmt::Debug for Identity {
@@ -149,7 +153,10 @@ impl Identity {
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok()?;
         let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
         let signing = rustls::crypto::ring::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(der)).ok()?;
-        Some(Identity { public, signing })
+        let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, der);
+        let derived = ring::hmac::sign(&secret, b"warpline: endpoint of this identity");
+        let derived = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, derived.as_ref());
+        Some(Identity { public, signing, derived })
     }
 
     /// Makes a key pair and writes it to a new file that only its owner may read.
@@ -200,6 +207,16 @@ impl Identity {
     /// The public half: what others put on their lists.
     pub fn public(&self) -> PublicKey {
         self.public
+    }
+
+    /// An endpoint whose connections, after the program was killed and has started again, are reset at once and not only given up in time
+    /// (RFC 9000 section 10.3): its reset key and its connection IDs are those of before.
+    pub(super) fn endpoint(&self) -> EndpointConfig {
+        let mut config = EndpointConfig::new(Arc::new(self.derived.clone()));
+        let tag = ring::hmac::sign(&self.derived, b"connection IDs");
+        let key = tag.as_ref().iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte));
+        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(key)));
+        config
     }
 
     pub(super) fn signing(&self) -> Arc<dyn SigningKey> {

@@ -169,7 +169,7 @@ counters! {
     pub struct HostResults {
         /// How long the end ran.
         elapsed_ns,
-        /// Processor time that its thread took.
+        /// Time in which its thread ran, or was ready to run and waited for a processor.
         busy_ns,
         /// Datagrams that the system refused to send for want of buffers.
         send_drops,
@@ -179,7 +179,7 @@ counters! {
         send_wait_ns,
         /// Most bytes that waited in the socket's send buffer.
         send_queue_max,
-        /// Datagrams dropped because the socket's receive buffer was full.
+        /// Receptions dropped because the socket's receive buffer was full; with receive offload each is a batch of datagrams.
         receive_drops,
         /// Most bytes that waited in the socket's receive buffer, as far as was looked.
         receive_queue_max,

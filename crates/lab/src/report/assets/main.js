@@ -25,7 +25,7 @@
     if (run.links?.members.length) view.append(part("Links", [], ...add(...W.linkPlots(run))));
     if (run.distributions.length) view.append(part("Distributions", [], ...add(...run.distributions.map(W.distributionPlot))));
     if (run.shares?.length) view.append(part("Keeping pace", [], ...add(...run.shares.map(W.sharesPlot))));
-    const order = ["programs", "groups", "flows", "links", "transfers", "hosts"];
+    const order = ["capacity", "programs", "groups", "flows", "links", "transfers", "hosts"];
     const tables = run.tables.filter((t) => t.cells[0]?.length).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
     if (tables.length) view.append(part("Tables", [], ...tables.map((t) => W.table(t))));
     return { view, destroy: () => plots.forEach((plot) => plot.destroy()) };

@@ -48,12 +48,13 @@ pub(in crate::run) fn run(
     let expanded = scenario.expand();
     let live = live_hosts(scenario, &expanded);
     let plan = AddressPlan::new(scenario, &expanded);
-    let nodes: Vec<u32> = live.iter().map(|(_, node)| *node).collect();
-    let ways = Ways::find(&expanded, &nodes, &mut network);
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
     models.claim_services(&plan);
-    let routers = Routers::new(plan, ways, nodes, expanded.nodes.len());
+    let ends: Vec<u32> = live.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
+    let ways = Ways::find(&expanded, &ends, &mut network);
+    let mtu = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
+    let routers = Routers::new(plan, ways, ends, live.len(), mtu);
     let mut world = LiveWorld { hosts: simulated, models, routers };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 

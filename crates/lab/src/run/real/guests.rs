@@ -255,7 +255,6 @@ impl Guests {
                 let ms = |micros: u32| (micros > 0).then_some(f64::from(micros) / 1e3);
                 row.rtt_min_ms = ms(report.last.min_rtt);
                 row.end_s = report.finished.map(|at| at as f64 / 1e9);
-                row.start_s = report.connected.map_or(row.start_s, |_| row.start_s);
             }
         }
         for (machine, report) in self.machines.iter().zip(reports) {

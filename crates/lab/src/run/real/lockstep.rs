@@ -75,12 +75,13 @@ pub(in crate::run) fn run(
     let expanded = scenario.expand();
     let plan = AddressPlan::new(scenario, &expanded);
     let guests = Guests::plan(scenario, &expanded, &plan, |node| interface_mtu(&expanded, node));
-    let nodes: Vec<u32> = guests.hosts.iter().map(|(_, node)| *node).collect();
-    let ways = Ways::find(&expanded, &nodes, &mut network);
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
     models.claim_services(&plan);
-    let mut routers = Routers::new(plan, ways, nodes, expanded.nodes.len());
+    let ends: Vec<u32> = guests.hosts.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
+    let ways = Ways::find(&expanded, &ends, &mut network);
+    let mtus = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
+    let mut routers = Routers::new(plan, ways, ends, guests.hosts.len(), mtus);
     guests.introduce(&mut routers.traffic);
     let mtu = guests.hosts.iter().map(|(_, node)| interface_mtu(&expanded, *node));
     let mtu = mtu.chain([ETHERNET_MTU, models.mtu()]).max().unwrap_or(ETHERNET_MTU);

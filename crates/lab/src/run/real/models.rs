@@ -54,6 +54,9 @@ struct Meeting {
     listens: bool,
 }
 
+/// Sends a datagram of a node.
+pub(super) type Send<'a> = dyn FnMut(&Models, u32, &[u8], &mut Port<'_>) + 'a;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Models {
@@ -147,6 +150,11 @@ impl Models {
         self.models.iter().map(|model| model.host.mtu()).max().unwrap_or(0)
     }
 
+    /// Their nodes.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.models.iter().map(|model| model.node)
+    }
+
     /// Whether a node is one of them.
     pub(super) fn has(&self, node: u32) -> bool {
         self.by_node.contains_key(&node)
@@ -184,8 +192,7 @@ impl Models {
             && let Some(session) = model.connections.get(&id)
             && let Some(connection) = model.host.connection(id)
         {
-            let (acked, left) = (connection.bytes_acked(), connection.peer_closed());
-            world.on_progress(now, session.endpoint, acked, left, port);
+            world.on_progress(now, session.endpoint, connection, port);
         }
     }
 
@@ -203,7 +210,7 @@ impl Models {
         now: Timestamp,
         world: &mut World,
         port: &mut Port<'_>,
-        send: &mut dyn FnMut(&Self, u32, &[u8], &mut Port<'_>),
+        send: &mut Send<'_>,
     ) {
         loop {
             for order in world.take_orders() {

@@ -78,10 +78,14 @@ struct UnderWay {
 pub(super) struct Routers {
     plan: AddressPlan,
     ways: Ways,
-    /// The node of each port.
-    hosts: Vec<u32>,
-    /// The port of each node that has one.
-    ports: Vec<Option<u32>>,
+    /// The nodes that datagrams come from and go to: live hosts in the order of their ports, then simulated ones that meet programs.
+    ends: Vec<u32>,
+    /// How many of them are live.
+    live: usize,
+    /// The place of each node among them.
+    places: Vec<Option<usize>>,
+    /// What each node's interface takes, in bytes.
+    mtu: Vec<u32>,
     /// By the number of the frame.
     under_way: Vec<UnderWay>,
     limiter: Limiter,
@@ -94,17 +98,19 @@ pub(super) struct Routers {
 }
 
 impl Routers {
-    /// Routers for `hosts`, the nodes of the ports in order, out of `nodes` in all.
-    pub(super) fn new(plan: AddressPlan, ways: Ways, hosts: Vec<u32>, nodes: usize) -> Self {
-        let mut ports = vec![None; nodes];
-        for (port, &node) in (0u32..).zip(&hosts) {
-            ports[node as usize] = Some(port);
+    /// Routers between `ends`, of which the first `live` are the nodes of the ports in order. `mtu` is what each node's interface takes.
+    pub(super) fn new(plan: AddressPlan, ways: Ways, ends: Vec<u32>, live: usize, mtu: Vec<u32>) -> Self {
+        let mut places = vec![None; mtu.len()];
+        for (place, &node) in ends.iter().enumerate() {
+            places[node as usize] = Some(place);
         }
         Routers {
             plan,
             ways,
-            hosts,
-            ports,
+            ends,
+            live,
+            places,
+            mtu,
             under_way: Vec::new(),
             limiter: Limiter::default(),
             fragments: BTreeMap::new(),
@@ -125,7 +131,7 @@ impl Routers {
         let destination = router::addresses(bytes).map(|(_, to)| self.plan.owner(to));
         let header = gate.pool().header(arrival.handle);
         let label = Label::of(models, bytes, &header);
-        let ends = (self.hosts[host], destination.flatten());
+        let ends = (self.ends[host], destination.flatten());
         self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
         let way = match destination {
             None => None,
@@ -169,7 +175,10 @@ impl Routers {
         packet.flow = FlowId(label.flow);
         packet.class = label.class;
         match due {
-            Some(due) => port.send_at(due, route, packet),
+            Some(due) => {
+                let behind = port.send_at(due, route, packet);
+                gate.note_behind(handle, behind);
+            }
             None => port.send(route, packet),
         }
     }
@@ -206,8 +215,8 @@ impl Routers {
         }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
         self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn);
-        if let Some(live) = self.ports[node as usize] {
-            gate.transmit(now, packet, PortId(live));
+        if let Some(live) = self.places[node as usize].filter(|&place| place < self.live) {
+            gate.transmit(now, packet, PortId(live as u32));
             return None;
         }
         if packet.ecn == Ecn::Ce && header.ecn != Ecn::Ce {
@@ -292,12 +301,10 @@ impl Routers {
         }
     }
 
-    /// Sends what a node has made to the live host that it is for, in pieces if it is larger than the first link takes.
+    /// Sends what a node has made to whom it is for, in pieces if it is larger than the first link takes.
     fn reply(&mut self, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
-        let to = router::addresses(bytes).and_then(|(_, to)| self.plan.owner(to));
-        let host = to.and_then(|to| self.ports[to as usize]);
-        let Some(way) = host.and_then(|host| self.ways.back(node, host as usize)) else { return };
-        let room = self.ways.get(way).mtu(0).min(gate.pool().largest() as u32);
+        let Some(way) = self.way_to(node, bytes) else { return };
+        let room = self.mtu[node as usize];
         if bytes.len() <= room as usize {
             return self.launch(way, bytes, None, gate, port);
         }
@@ -327,16 +334,21 @@ impl Routers {
 
     /// A simulated host that meets programs sends a datagram.
     fn send(&mut self, models: &Models, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
-        let to = router::addresses(bytes).and_then(|(_, to)| self.plan.owner(to));
-        let host = to.and_then(|to| self.ports[to as usize]);
-        if let Some(way) = host.and_then(|host| self.ways.back(node, host as usize)) {
+        if let Some(way) = self.way_to(node, bytes) {
             self.launch(way, bytes, models.owner(bytes), gate, port);
         }
     }
 
+    /// The way of a datagram that a node has made.
+    fn way_to(&self, node: u32, bytes: &[u8]) -> Option<u32> {
+        let (_, to) = router::addresses(bytes)?;
+        let place = self.places[self.plan.owner(to)? as usize]?;
+        self.ways.back(node, place)
+    }
+
     /// The node behind a port.
     pub(super) fn host(&self, port: usize) -> u32 {
-        self.hosts[port]
+        self.ends[port]
     }
     /// The address plan.
     pub(super) fn plan(&self) -> &AddressPlan {

@@ -11,6 +11,7 @@ use warpline_live::datagram::Header;
 use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
 
 use super::routers::LIVE_FLOW;
+use crate::results::summary::PROGRAM;
 use crate::results::{FlowRow, FlowSample};
 
 /// The group of these rows; no flow of a scenario can have the name.
@@ -322,7 +323,7 @@ impl Traffic {
                 group: known.map_or_else(|| GROUP.to_owned(), |known| known.group.clone()),
                 from: name(Some(stream.from)),
                 to: name(stream.to),
-                app: known.map_or("program", |known| known.app).to_owned(),
+                app: known.map_or(PROGRAM, |known| known.app).to_owned(),
                 cc: known.and_then(|known| known.cc.clone()),
                 transport: protocol_name(stream.protocol),
                 start_s: stream.first.as_secs_f64(),
@@ -364,6 +365,6 @@ mod tests {
         let mut seen = Seen::default();
         assert_eq!([seen.add(0, 10), seen.add(20, 10), seen.add(30, 10), seen.add(25, 20)], [10, 10, 10, 5]);
         assert_eq!(seen.runs, BTreeMap::from([(20, 45)]));
-        assert_eq!([seen.add(5, 100), seen.add(0, 105)], [65, 0]);
+        assert_eq!([seen.add(5, 100), seen.add(0, 105)], [70, 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! The ways of live packets: from every live host to every node, and from every node back to every live host, with the
-//! network's routes for each part of a way that a packet may travel.
+//! The ways of live packets: from every end (a live host, or a simulated one that meets programs) to every node, and from every node
+//! back to every end, with the network's routes for each part of a way that a packet may travel.
 //!
 //! A packet that will not get through (its time to live is over before, a link on the way is too narrow) travels as far as the
 //! router that stops it, over the real links: so that each way has a route to every router on it.
@@ -57,18 +57,18 @@ impl Way {
 #[derive(Debug)]
 pub(super) struct Ways {
     all: Vec<Way>,
-    /// By live host and destination.
+    /// By end and destination.
     there: Vec<Vec<u32>>,
-    /// By live host and where the packet begins.
+    /// By end and where the packet begins.
     back: Vec<Vec<u32>>,
-    /// By live host: to the first router, for packets to nobody.
+    /// By end: to the first router, for packets to nobody.
     nowhere: Vec<u32>,
 }
 
 impl Ways {
-    /// Finds the ways and adds their routes to the network, whose links are those of `expanded`. `live` are the nodes of the live
-    /// hosts.
-    pub(super) fn find(expanded: &Expanded, live: &[u32], network: &mut Network) -> Self {
+    /// Finds the ways and adds their routes to the network, whose links are those of `expanded`. `ends` are the nodes of the
+    /// ends.
+    pub(super) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
         let mut graph = Graph::new();
         for name in &expanded.nodes {
             graph.node(name);
@@ -87,19 +87,19 @@ impl Ways {
                 }
                 _ => NONE,
             };
-        for &host in live {
+        for &host in ends {
             let there = (0..nodes as u32).map(|to| number(host, to, &mut ways.all)).collect();
             ways.there.push(there);
         }
-        for &host in live {
-            let back = (0..nodes as u32).map(|from| match live.iter().position(|&other| other == from) {
+        for &host in ends {
+            let back = (0..nodes as u32).map(|from| match ends.iter().position(|&other| other == from) {
                 Some(other) => ways.there[other][host as usize],
                 None => number(from, host, &mut ways.all),
             });
             let back = back.collect();
             ways.back.push(back);
         }
-        for &host in live {
+        for &host in ends {
             let first = expanded.links.iter().position(|link| link.from == host as usize);
             ways.nowhere.push(match first {
                 Some(link) => {
@@ -115,16 +115,16 @@ impl Ways {
     pub(super) fn get(&self, way: u32) -> &Way {
         &self.all[way as usize]
     }
-    /// From live host number `host` to a node.
+    /// From end number `host` to a node.
     #[inline]
     pub(super) fn there(&self, host: usize, node: u32) -> Option<u32> {
         Some(self.there[host][node as usize]).filter(|&way| way != NONE)
     }
-    /// From a node to live host number `host`.
+    /// From a node to end number `host`.
     pub(super) fn back(&self, node: u32, host: usize) -> Option<u32> {
         Some(self.back[host][node as usize]).filter(|&way| way != NONE)
     }
-    /// From live host number `host` to its first router.
+    /// From end number `host` to its first router.
     pub(super) fn nowhere(&self, host: usize) -> Option<u32> {
         Some(self.nowhere[host]).filter(|&way| way != NONE)
     }

@@ -1,0 +1,224 @@
+//! Prediction by partial matching, PPM-n/w: what will be asked for soon after the last requests.
+//!
+//! Source: TCP Nice (OSDI 2002) section 6.1, after Cleary and Witten (1984). A context is a client's last 1 to n requests for anything but images.
+//! What was asked for after it, up to and including the w-th such request, counts once for each time the context came; images in between count
+//! too. The probability of a URL is its count over the context's, in the longest context that it was ever seen after. What programs generate
+//! (queries, scripts) is neither cached nor predicted.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A URL, by number.
+pub type Url = u32;
+
+/// What a URL's name says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nature {
+    /// It is a picture: no context.
+    pub image: bool,
+    /// It can be cached, and so prefetched.
+    pub cachable: bool,
+}
+
+impl Nature {
+    /// Judges by the name alone.
+    pub fn of(url: &str) -> Self {
+        let path = url.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let suffix = last.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+        let image = matches!(suffix, "gif" | "jpg" | "jpeg" | "png" | "ico" | "bmp" | "webp" | "svg");
+        let program = matches!(suffix, "cgi" | "php" | "asp" | "aspx" | "jsp" | "pl" | "exe" | "dll")
+            || path.contains("/cgi-bin/");
+        Nature { image, cachable: !program && !url.contains('?') }
+    }
+}
+
+/// How it predicts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Longest context: n.
+    pub n: usize,
+    /// Requests in the window: w.
+    pub w: usize,
+    /// Least probability of a prediction.
+    pub threshold: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Context {
+    seen: u32,
+    followed_by: BTreeMap<Url, u32>,
+}
+
+/// A context whose window is still open.
+#[derive(Clone, Debug)]
+struct Open {
+    context: Vec<Url>,
+    left: usize,
+    counted: BTreeSet<Url>,
+}
+
+/// One client's past.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    recent: VecDeque<Url>,
+    open: Vec<Open>,
+}
+
+/// What was learnt from all clients.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    params: Params,
+    contexts: BTreeMap<Vec<Url>, Context>,
+}
+
+impl Predictor {
+    /// One that knows nothing yet.
+    pub fn new(params: Params) -> Self {
+        Predictor { params, contexts: BTreeMap::new() }
+    }
+
+    /// A client asks for a URL.
+    pub fn learn(&mut self, history: &mut History, url: Url, nature: Nature) {
+        if nature.cachable {
+            for open in &mut history.open {
+                if open.counted.insert(url) {
+                    let context = self.contexts.entry(open.context.clone()).or_default();
+                    *context.followed_by.entry(url).or_default() += 1;
+                }
+            }
+        }
+        if nature.image {
+            return;
+        }
+        history.open.retain_mut(|open| {
+            open.left -= 1;
+            open.left > 0
+        });
+        history.recent.push_back(url);
+        if history.recent.len() > self.params.n {
+            history.recent.pop_front();
+        }
+        if self.params.w == 0 {
+            return;
+        }
+        for length in 1..=history.recent.len() {
+            let context: Vec<Url> =
+                history.recent.iter().skip(history.recent.len() - length).copied().collect();
+            self.contexts.entry(context.clone()).or_default().seen += 1;
+            history.open.push(Open { context, left: self.params.w, counted: BTreeSet::new() });
+        }
+    }
+
+    /// What the client will ask for soon, the most probable first; equals in the order of their numbers.
+    pub fn predict(&self, history: &History) -> Vec<(Url, f64)> {
+        let mut found: BTreeMap<Url, f64> = BTreeMap::new();
+        for length in (1..=history.recent.len()).rev() {
+            let context: Vec<Url> =
+                history.recent.iter().skip(history.recent.len() - length).copied().collect();
+            let Some(context) = self.contexts.get(&context) else { continue };
+            for (&url, &count) in &context.followed_by {
+                found.entry(url).or_insert(f64::from(count) / f64::from(context.seen.max(1)));
+            }
+        }
+        let mut all: Vec<_> = found.into_iter().filter(|&(_, part)| part >= self.params.threshold).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Nature = Nature { image: false, cachable: true };
+    const IMAGE: Nature = Nature { image: true, cachable: true };
+    const PROGRAM: Nature = Nature { image: false, cachable: false };
+
+    fn predictor(n: usize, w: usize, threshold: f64) -> Predictor {
+        Predictor::new(Params { n, w, threshold })
+    }
+
+    fn walk(predictor: &mut Predictor, pages: &[Url]) -> History {
+        let mut history = History::default();
+        pages.iter().for_each(|&url| predictor.learn(&mut history, url, PAGE));
+        history
+    }
+
+    #[test]
+    fn what_followed_is_predicted_with_its_share() {
+        let mut predictor = predictor(1, 1, 0.0);
+        walk(&mut predictor, &[1, 2]);
+        walk(&mut predictor, &[1, 2]);
+        walk(&mut predictor, &[1, 3]);
+        let at_one = walk(&mut predictor, &[1]);
+        // Four times 1 came, after three of them something.
+        assert_eq!(predictor.predict(&at_one), [(2, 0.5), (3, 0.25)]);
+    }
+
+    #[test]
+    fn the_window_ends_after_the_wth_request() {
+        let mut two = predictor(1, 2, 0.0);
+        walk(&mut two, &[1, 2, 3, 4]);
+        let history = walk(&mut two, &[1]);
+        let urls: Vec<Url> = two.predict(&history).into_iter().map(|(url, _)| url).collect();
+        assert_eq!(urls, [2, 3]);
+    }
+
+    #[test]
+    fn images_are_predicted_and_are_no_context() {
+        let mut predictor = predictor(1, 1, 0.0);
+        let mut history = History::default();
+        for (url, nature) in [(1, PAGE), (10, IMAGE), (11, IMAGE), (2, PAGE), (12, IMAGE)] {
+            predictor.learn(&mut history, url, nature);
+        }
+        let mut history = History::default();
+        predictor.learn(&mut history, 1, PAGE);
+        let urls: Vec<Url> = predictor.predict(&history).into_iter().map(|(url, _)| url).collect();
+        // 12 belongs to page 2, whose request closed the window.
+        assert_eq!(urls, [2, 10, 11]);
+        predictor.learn(&mut history, 10, IMAGE);
+        assert_eq!(predictor.predict(&history).len(), 3, "the image changed no context");
+    }
+
+    #[test]
+    fn the_longer_context_is_asked_first() {
+        let mut predictor = predictor(2, 1, 0.0);
+        walk(&mut predictor, &[1, 5, 7]);
+        walk(&mut predictor, &[2, 5, 8]);
+        walk(&mut predictor, &[2, 5, 8]);
+        let history = walk(&mut predictor, &[1, 5]);
+        // After 1, 5 came 7 in one of two; 8 only came after 5 in other company, in two of four.
+        assert_eq!(predictor.predict(&history), [(7, 0.5), (8, 0.5)]);
+    }
+
+    #[test]
+    fn thresholds_cut_and_programs_are_left_out() {
+        let mut predictor = predictor(1, 1, 0.3);
+        for next in [2, 2, 3, 2] {
+            walk(&mut predictor, &[1, next]);
+        }
+        let mut history = walk(&mut predictor, &[1]);
+        assert_eq!(predictor.predict(&history), [(2, 0.6)]);
+        predictor.learn(&mut history, 9, PROGRAM);
+        let history = walk(&mut predictor, &[1]);
+        assert!(predictor.predict(&history).iter().all(|&(url, _)| url != 9));
+    }
+
+    #[test]
+    fn one_window_counts_a_url_once() {
+        let mut predictor = predictor(1, 5, 0.0);
+        walk(&mut predictor, &[1, 2, 2, 2]);
+        let history = walk(&mut predictor, &[1]);
+        assert_eq!(predictor.predict(&history), [(2, 0.5)]);
+    }
+
+    #[test]
+    fn names_tell_pictures_and_programs() {
+        let nature = |url| (Nature::of(url).image, Nature::of(url).cachable);
+        assert_eq!(nature("http://a/b/c.GIF"), (true, true));
+        assert_eq!(nature("http://a/b/"), (false, true));
+        assert_eq!(nature("http://a/find?q=x.png"), (false, false));
+        assert_eq!(nature("http://a/cgi-bin/count"), (false, false));
+        assert_eq!(nature("http://a/x.php"), (false, false));
+    }
+}

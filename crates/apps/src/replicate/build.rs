@@ -1,0 +1,446 @@
+//! From a manifest to a version: what is there already stays, what older trees have is copied, the rest is fetched; then everything is read back,
+//! flushed, and switched to.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{Chunk, Entry, Id, Kind, Manifest, shown};
+use super::store::{Store, StoreError, failed};
+use super::tree::{Tree, children, finish, missing};
+
+/// Bytes asked for and not there yet, at most.
+const AHEAD: u64 = 16 << 20;
+
+/// Bytes that stay free on the disk.
+const SPARE: u64 = 32 << 20;
+
+/// Why a tree cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something in the tree cannot be written or read.
+    #[error("cannot {action} `{path}`: {source}")]
+    Entry {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The disk is too small.
+    #[error("{needed} bytes are needed and {free} are free on the disk of {} ({SPARE} are left free)", path.display())]
+    Space {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        free: u64,
+        /// The store.
+        path: PathBuf,
+    },
+    /// What was written does not read back as it was written.
+    #[error(
+        "`{path}` does not read back as it was written: the disk or the memory is faulty, or somebody else writes there"
+    )]
+    Corrupt {
+        /// The file.
+        path: String,
+    },
+    /// Names do not come out as they should.
+    #[error("the directory {0}")]
+    Names(String),
+    /// The chunks do not come.
+    #[error("the connection broke: {0}")]
+    Source(io::Error),
+    /// The sender's file is not what it was when it was described.
+    #[error("`{path}` changed at the sender while it was being sent")]
+    Stale {
+        /// The file.
+        path: String,
+    },
+}
+
+impl BuildError {
+    /// Whether trying again may help.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, BuildError::Source(_) | BuildError::Stale { .. })
+    }
+}
+
+/// Where chunks come from: asked for in some order, delivered in the same.
+pub trait Source {
+    /// Asks for a chunk of an entry, both by number.
+    fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()>;
+    /// The next chunk that was asked for; none if the sender does not have it any more.
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>>;
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Looking at what is there.
+    Comparing,
+    /// Fetching chunks.
+    Fetching,
+    /// Reading everything back and flushing it.
+    Checking,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is being done.
+    pub step: Step,
+    /// Bytes of data that are there.
+    pub done: u64,
+    /// Bytes of data in the tree, holes left out.
+    pub total: u64,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// The version was in use already.
+    pub unchanged: bool,
+    /// Bytes of data in the tree, holes left out.
+    pub total: u64,
+    /// Bytes that were fetched.
+    pub fetched: u64,
+}
+
+/// Somewhere a chunk has to go.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    entry: u32,
+    chunk: u32,
+    offset: u64,
+}
+
+/// How to build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Versions to keep besides the one in use.
+    pub keep: usize,
+    /// Read every byte of a version that is there, and not only look at sizes and times.
+    pub verify: bool,
+}
+
+/// Makes `manifest` the version in use.
+///
+/// # Errors
+/// If that is not possible; the version in use stays, and what was fetched stays for the next attempt.
+pub fn build(
+    store: &Store,
+    encoded: &[u8],
+    manifest: &Manifest,
+    options: Options,
+    source: &mut dyn Source,
+    report: &mut dyn FnMut(Progress) -> io::Result<()>,
+) -> Result<Built, BuildError> {
+    let id = Id::of(encoded);
+    let total = manifest.data_bytes();
+    let mut tell = |step, done| report(Progress { step, done, total }).map_err(BuildError::Source);
+    tell(Step::Comparing, 0)?;
+    if let Some(unchanged) = find_version(store, id, manifest, options.verify)? {
+        store.prune(options.keep)?;
+        return Ok(Built { unchanged, total, fetched: 0 });
+    }
+    let incoming = store.begin(id, encoded)?;
+    let tree = Tree::open(&incoming.tree).map_err(failed("open", &incoming.tree))?;
+    let wanted = compare(store, id, manifest, &tree, &mut tell)?;
+    let fetched = fetch(manifest, &tree, &wanted, total, source, &mut tell)?;
+    tell(Step::Checking, total)?;
+    complete(manifest, &tree)?;
+    let name = store.add_version(id, &incoming, encoded)?;
+    finish_root(store, &name, manifest)?;
+    store.switch(&name)?;
+    store.prune(options.keep)?;
+    Ok(Built { unchanged: false, total, fetched })
+}
+
+/// Looks for the version among those that are there, and switches to it; whether it was in use already, or none if it is not there.
+fn find_version(
+    store: &Store,
+    id: Id,
+    manifest: &Manifest,
+    verify: bool,
+) -> Result<Option<bool>, BuildError> {
+    let base = id.to_string();
+    let current = store.current();
+    let mut names: Vec<_> = store.versions()?.into_iter().filter(|name| name.starts_with(&base)).collect();
+    names.sort_by_key(|name| Some(name) != current.as_ref());
+    for name in names {
+        let used = Some(&name) == current.as_ref();
+        let path = store.version(&name);
+        if !used {
+            // It was left before its root had its mode, or it is an old one.
+            finish_root(store, &name, manifest)?;
+        }
+        let Ok(tree) = Tree::open(&path) else { continue };
+        if tree.difference(manifest, verify || !used).is_none() {
+            if !used {
+                store.switch(&name)?;
+            }
+            return Ok(Some(used));
+        }
+    }
+    Ok(None)
+}
+
+fn entry_error<'a>(action: &'static str, entry: &'a Entry) -> impl FnOnce(io::Error) -> BuildError + use<'a> {
+    move |source| BuildError::Entry { action, path: shown(&entry.path), source }
+}
+
+/// Makes directories and files, keeps what is right in them, copies what older trees have. Returns what is to be fetched: each chunk once, with all
+/// places that it goes to, in the order of the first of these.
+fn compare(
+    store: &Store,
+    id: Id,
+    manifest: &Manifest,
+    tree: &Tree,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+) -> Result<Vec<(Chunk, Vec<Place>)>, BuildError> {
+    for entry in &manifest.entries {
+        if let Kind::Directory { .. } = entry.kind {
+            tree.make_directory(&entry.path).map_err(entry_error("create", entry))?;
+        }
+    }
+    let present = AtomicU64::new(0);
+    let lacking: Result<Vec<Vec<Place>>, BuildError> = manifest
+        .entries
+        .par_iter()
+        .enumerate()
+        .map(|(number, entry)| {
+            let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
+            let lacking = lacking_chunks(tree, entry, chunks, &present)?;
+            let mut places = Vec::new();
+            let (mut offset, mut next) = (0, lacking.into_iter().peekable());
+            for (chunk, piece) in (0u32..).zip(chunks) {
+                if next.next_if_eq(&chunk).is_some() {
+                    places.push(Place { entry: number as u32, chunk, offset });
+                }
+                offset += piece.length;
+            }
+            Ok(places)
+        })
+        .collect();
+    let mut wanted: Vec<(Chunk, Vec<Place>)> = Vec::new();
+    let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::new();
+    for place in lacking?.into_iter().flatten() {
+        let chunk = manifest.entries[place.entry as usize].chunks()[place.chunk as usize];
+        let Some(hash) = chunk.hash else { continue };
+        let at = *known.entry(hash).or_insert(wanted.len());
+        if at == wanted.len() {
+            wanted.push((chunk, Vec::new()));
+        }
+        wanted[at].1.push(place);
+    }
+    check_space(store, &wanted)?;
+    tell(Step::Comparing, manifest.data_bytes().saturating_sub(lacking_bytes(&wanted)))?;
+    reuse(store, id, manifest, tree, &mut wanted)?;
+    Ok(wanted)
+}
+
+fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
+    wanted.iter().map(|(chunk, places)| chunk.length * places.len() as u64).sum()
+}
+
+/// Gives a file its size and says which of its chunks are not there.
+fn lacking_chunks(
+    tree: &Tree,
+    entry: &Entry,
+    chunks: &[Chunk],
+    present: &AtomicU64,
+) -> Result<Vec<u32>, BuildError> {
+    let mut file = tree.open_write(&entry.path).map_err(entry_error("create", entry))?;
+    let size = entry.size();
+    let mut look = || -> io::Result<Vec<u32>> {
+        file.set_len(size)?;
+        let mut lacking = missing(&mut file, chunks)?;
+        if lacking.iter().any(|&number| chunks[number as usize].hash.is_none()) {
+            // Data where there should be none: never by us. From the beginning.
+            file.set_len(0)?;
+            file.set_len(size)?;
+            lacking = missing(&mut file, chunks)?;
+        }
+        present.fetch_add(file.metadata()?.blocks() * 512, Ordering::Relaxed);
+        Ok(lacking)
+    };
+    look().map_err(entry_error("read", entry))
+}
+
+fn check_space(store: &Store, wanted: &[(Chunk, Vec<Place>)]) -> Result<(), BuildError> {
+    let needed = lacking_bytes(wanted);
+    let disk =
+        rustix::fs::statvfs(store.root()).map_err(|error| failed("examine", store.root())(error.into()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if needed > 0 && needed.saturating_add(SPARE) > free {
+        return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
+    }
+    Ok(())
+}
+
+/// Copies chunks that a version, or another unfinished tree, has; those are no longer wanted.
+fn reuse(
+    store: &Store,
+    id: Id,
+    manifest: &Manifest,
+    tree: &Tree,
+    wanted: &mut Vec<(Chunk, Vec<Place>)>,
+) -> Result<(), BuildError> {
+    let mut sources = store.others_begun(id)?;
+    for name in store.versions()? {
+        sources.extend(store.manifest(&name).map(|manifest| (store.version(&name), manifest)));
+    }
+    for (path, old) in &sources {
+        if wanted.is_empty() {
+            break;
+        }
+        let Ok(old_tree) = Tree::open(path) else { continue };
+        let mut places: BTreeMap<[u8; 32], (usize, u64)> = BTreeMap::new();
+        for (number, entry) in old.entries.iter().enumerate() {
+            let mut offset = 0;
+            for chunk in entry.chunks() {
+                if let Some(hash) = chunk.hash {
+                    places.entry(hash).or_insert((number, offset));
+                }
+                offset += chunk.length;
+            }
+        }
+        let copied: Result<Vec<bool>, BuildError> = wanted
+            .par_iter()
+            .map(|(chunk, to)| {
+                let found = chunk.hash.and_then(|hash| places.get(&hash));
+                let Some(&(number, offset)) = found else { return Ok(false) };
+                // Somebody may have changed, or locked, an old version: then the chunk is fetched.
+                let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
+                    return Ok(false);
+                };
+                write_places(manifest, tree, to, &data, &mut None)?;
+                Ok(true)
+            })
+            .collect();
+        let mut copied = copied?.into_iter();
+        wanted.retain(|_| !copied.next().unwrap_or(false));
+    }
+    Ok(())
+}
+
+fn read_at(tree: &Tree, path: &[u8], offset: u64, chunk: &Chunk) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let file = tree.open_read(path).ok()?;
+    let mut data = vec![0; chunk.length as usize];
+    file.read_exact_at(&mut data, offset).ok()?;
+    (chunk.hash == Some(*blake3::hash(&data).as_bytes())).then_some(data)
+}
+
+/// Writes a chunk wherever it goes. `open` remembers the last file.
+fn write_places(
+    manifest: &Manifest,
+    tree: &Tree,
+    places: &[Place],
+    data: &[u8],
+    open: &mut Option<(u32, File)>,
+) -> Result<(), BuildError> {
+    for place in places {
+        let entry = &manifest.entries[place.entry as usize];
+        let wrong = |source| entry_error("write", entry)(source);
+        if open.as_ref().is_none_or(|(number, _)| *number != place.entry) {
+            *open = Some((place.entry, tree.open_write(&entry.path).map_err(wrong)?));
+        }
+        if let Some((_, file)) = open {
+            let mut write = || {
+                file.seek(SeekFrom::Start(place.offset))?;
+                file.write_all(data)
+            };
+            write().map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fetches what is wanted, asking ahead. Returns how many bytes that were.
+fn fetch(
+    manifest: &Manifest,
+    tree: &Tree,
+    wanted: &[(Chunk, Vec<Place>)],
+    total: u64,
+    source: &mut dyn Source,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+) -> Result<u64, BuildError> {
+    let (mut asked, mut ahead, mut fetched) = (0, 0, 0);
+    let mut done = total.saturating_sub(lacking_bytes(wanted));
+    let mut open = None;
+    for (chunk, places) in wanted {
+        while asked < wanted.len() && (ahead == 0 || ahead + wanted[asked].0.length <= AHEAD) {
+            let place = wanted[asked].1[0];
+            source.want(place.entry, place.chunk).map_err(BuildError::Source)?;
+            ahead += wanted[asked].0.length;
+            asked += 1;
+        }
+        tell(Step::Fetching, done)?;
+        let entry = &manifest.entries[places[0].entry as usize];
+        let data = source.next().map_err(BuildError::Source)?;
+        let data = data.ok_or_else(|| BuildError::Stale { path: shown(&entry.path) })?;
+        if chunk.hash != Some(*blake3::hash(&data).as_bytes()) {
+            return Err(BuildError::Source(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a chunk of `{}` has another checksum than it should", shown(&entry.path)),
+            )));
+        }
+        write_places(manifest, tree, places, &data, &mut open)?;
+        ahead -= chunk.length;
+        fetched += chunk.length;
+        done += chunk.length * places.len() as u64;
+    }
+    Ok(fetched)
+}
+
+/// Reads everything back, gives it modes and times, and flushes it: the content of files first, directories from the leaves up.
+fn complete(manifest: &Manifest, tree: &Tree) -> Result<(), BuildError> {
+    manifest.entries.par_iter().try_for_each(|entry| match &entry.kind {
+        Kind::File { mode, chunks } => {
+            let mut file = tree.open_write(&entry.path).map_err(entry_error("open", entry))?;
+            // The content before the mode: a crash in between leaves a file that can be opened again.
+            file.sync_data().map_err(entry_error("flush", entry))?;
+            let size = file.metadata().map_err(entry_error("read", entry))?.len();
+            let wrong = missing(&mut file, chunks).map_err(entry_error("read", entry))?;
+            if size != entry.size() || !wrong.is_empty() {
+                return Err(BuildError::Corrupt { path: shown(&entry.path) });
+            }
+            finish(&file, entry, *mode).map_err(entry_error("flush", entry))
+        }
+        Kind::Link { target } => tree.make_link(entry, target).map_err(entry_error("create", entry)),
+        Kind::Directory { .. } => Ok(()),
+    })?;
+    let names = children(manifest);
+    for entry in manifest.entries.iter().rev() {
+        let Kind::Directory { mode } = entry.kind else { continue };
+        let expected = names.get(&entry.path[..]).map_or(&[][..], Vec::as_slice);
+        let differ = tree.names_differ(&entry.path, expected).map_err(entry_error("read", entry))?;
+        if let Some(text) = differ {
+            return Err(BuildError::Names(format!("`{}` {text}", shown(&entry.path))));
+        }
+        // The root must be movable yet.
+        let mode = if entry.path.is_empty() { 0o700 } else { mode };
+        tree.finish_directory(entry, mode).map_err(entry_error("flush", entry))?;
+    }
+    Ok(())
+}
+
+/// Gives a version's root its mode and time, which it could not have while it was moved.
+fn finish_root(store: &Store, name: &str, manifest: &Manifest) -> Result<(), BuildError> {
+    let path = store.version(name);
+    let Some(Entry { kind: Kind::Directory { mode }, .. }) = manifest.entries.first() else { return Ok(()) };
+    let set = || Tree::open(&path)?.finish_directory(&manifest.entries[0], *mode);
+    Ok(set().map_err(failed("flush", &path))?)
+}

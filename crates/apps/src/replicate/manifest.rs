@@ -1,0 +1,411 @@
+//! The description of a tree: what is in it, and what may be.
+//!
+//! Encoded it is a magic line and postcard; its BLAKE3 hash is the version's name. It comes from another machine, so decoding checks
+//! everything that the receiver relies on: no name leaves the tree, parents come before children, sizes add up.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What an encoded manifest begins with.
+const MAGIC: &[u8] = b"warpline tree 1\n";
+
+/// Longest name of one file or directory in bytes, as in Linux and macOS.
+const MAX_NAME: usize = 255;
+
+/// Longest path in bytes.
+const MAX_PATH: usize = 4096;
+
+/// Largest chunk of data in bytes.
+pub const MAX_CHUNK: u64 = 1 << 20;
+
+/// Largest encoded manifest in bytes that a receiver takes: some ten million files.
+pub const MAX_MANIFEST: u64 = 1 << 30;
+
+/// A tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The root first, then everything below, parents before children, by [`order`].
+    pub entries: Vec<Entry>,
+}
+
+/// A file, a directory or a symbolic link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Path below the root, `/` between names; of any bytes. Empty for the root.
+    #[serde(with = "serde_bytes")]
+    pub path: Vec<u8>,
+    /// Time of the last modification: seconds since 1970.
+    pub mtime: i64,
+    /// And nanoseconds.
+    pub mtime_ns: u32,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What an entry is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A directory.
+    Directory {
+        /// Permissions, at most 0o777.
+        mode: u16,
+    },
+    /// A regular file.
+    File {
+        /// Permissions, at most 0o777.
+        mode: u16,
+        /// Its content, in order.
+        chunks: Vec<Chunk>,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where to.
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+}
+
+/// A piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Bytes; at most [`MAX_CHUNK`] with a hash.
+    pub length: u64,
+    /// BLAKE3 of its bytes; none for zeros, which are left out of the file.
+    pub hash: Option<[u8; 32]>,
+}
+
+/// A tree's name: BLAKE3 of its encoded manifest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Id([u8; 32]);
+
+impl Id {
+    /// The name of an encoded manifest.
+    pub fn of(encoded: &[u8]) -> Self {
+        Id(*blake3::hash(encoded).as_bytes())
+    }
+}
+
+impl fmt::Display for Id {
+    /// The first half in hexadecimal: enough to tell any two apart, and short enough for a directory's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(16).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why something is no manifest, or none that may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// Not one of ours, or of another version.
+    #[error("this is no tree description of a version that this program knows")]
+    Magic,
+    /// Not decodable.
+    #[error("the tree description is damaged")]
+    Damaged,
+    /// The first entry is not the root.
+    #[error("the tree description does not begin with its root directory")]
+    Root,
+    /// A path that leads out of the tree, or is none.
+    #[error("`{path}` is not a path that may stand in a tree: {problem}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// An entry is not where the order wants it, twice there, or below something that is no directory.
+    #[error("`{path}` is not in its place in the tree description")]
+    Order {
+        /// The path.
+        path: String,
+    },
+    /// A value out of its range.
+    #[error("{what} of `{path}` is out of range")]
+    Range {
+        /// The path.
+        path: String,
+        /// Which.
+        what: &'static str,
+    },
+    /// A link that leads, or could lead, out of the tree.
+    #[error("the symbolic link `{path}` leads to `{target}`, which is not surely inside the tree")]
+    Link {
+        /// The link.
+        path: String,
+        /// Where it leads.
+        target: String,
+    },
+}
+
+/// A path for messages.
+pub fn shown(path: &[u8]) -> String {
+    if path.is_empty() { ".".to_owned() } else { String::from_utf8_lossy(path).escape_debug().to_string() }
+}
+
+/// The order of paths: a directory's content directly after it.
+pub fn order(path: &[u8]) -> impl Ord + use<> {
+    // A separator sorts before every byte that can stand in a name.
+    path.iter().map(|&byte| if byte == b'/' { 0 } else { byte }).collect::<Vec<u8>>()
+}
+
+impl Entry {
+    /// Bytes of a file; 0 of anything else.
+    pub fn size(&self) -> u64 {
+        self.chunks().iter().map(|chunk| chunk.length).sum()
+    }
+
+    /// A file's chunks; none of anything else.
+    pub fn chunks(&self) -> &[Chunk] {
+        match &self.kind {
+            Kind::File { chunks, .. } => chunks,
+            _ => &[],
+        }
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        check_path(&self.path)?;
+        let range = |holds: bool, what| {
+            if holds { Ok(()) } else { Err(ManifestError::Range { path: shown(&self.path), what }) }
+        };
+        range(self.mtime_ns < 1_000_000_000, "the time")?;
+        match &self.kind {
+            Kind::Directory { mode } => range(*mode <= 0o777, "the mode"),
+            Kind::File { mode, chunks } => {
+                range(*mode <= 0o777, "the mode")?;
+                let fits =
+                    |chunk: &Chunk| chunk.length > 0 && (chunk.hash.is_none() || chunk.length <= MAX_CHUNK);
+                range(chunks.iter().all(fits), "a chunk")?;
+                let size = chunks.iter().try_fold(0u64, |size, chunk| size.checked_add(chunk.length));
+                range(size.is_some_and(|size| i64::try_from(size).is_ok()), "the size")
+            }
+            Kind::Link { target } => check_target(&self.path, target),
+        }
+    }
+}
+
+/// Every name is one, and none leads up.
+fn check_path(path: &[u8]) -> Result<(), ManifestError> {
+    let wrong = |problem| Err(ManifestError::Path { path: shown(path), problem });
+    if path.len() > MAX_PATH {
+        return wrong("it is longer than 4096 bytes");
+    }
+    for name in path.split(|&byte| byte == b'/') {
+        match name {
+            b"" => return wrong("it has an empty name, or begins with a slash"),
+            b"." | b".." => return wrong("it has the name `.` or `..`"),
+            _ if name.len() > MAX_NAME => return wrong("it has a name of more than 255 bytes"),
+            _ if name.contains(&0) => return wrong("it has a NUL byte"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Where a link leads stays in the tree: it is relative, `..` stands at its front only, and climbs no higher than the root.
+///
+/// At the front, `..` climbs from real directories (parents are never links). Behind another name it could climb from wherever that name's
+/// link leads to. And what a link leads to through another link is inside if that one's target is.
+pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
+    let mut depth = path.iter().filter(|&&byte| byte == b'/').count();
+    let mut climbing = true;
+    let mut inside = !target.is_empty() && target.len() < MAX_PATH && !target.starts_with(b"/");
+    inside &= !target.contains(&0);
+    for name in target.split(|&byte| byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." if climbing && depth > 0 => depth -= 1,
+            b".." => inside = false,
+            _ => climbing = false,
+        }
+    }
+    if inside { Ok(()) } else { Err(ManifestError::Link { path: shown(path), target: shown(target) }) }
+}
+
+impl Manifest {
+    /// The encoded form.
+    pub fn encode(&self) -> Vec<u8> {
+        // Writing to memory does not fail, and every type here can be encoded.
+        postcard::to_extend(self, MAGIC.to_vec()).unwrap_or_default()
+    }
+
+    /// Decodes and checks.
+    ///
+    /// # Errors
+    /// If it is no manifest, or one that must not be built.
+    pub fn decode(encoded: &[u8]) -> Result<Self, ManifestError> {
+        let body = encoded.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
+        let (manifest, rest) =
+            postcard::take_from_bytes::<Manifest>(body).map_err(|_| ManifestError::Damaged)?;
+        if !rest.is_empty() {
+            return Err(ManifestError::Damaged);
+        }
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Whether it may be built.
+    ///
+    /// # Errors
+    /// At the first entry that is not as it has to be.
+    pub fn check(&self) -> Result<(), ManifestError> {
+        let mut entries = self.entries.iter();
+        match entries.next() {
+            Some(Entry {
+                path,
+                mtime_ns: 0..1_000_000_000,
+                kind: Kind::Directory { mode: 0..=0o777 },
+                ..
+            }) if path.is_empty() => {}
+            _ => return Err(ManifestError::Root),
+        }
+        // The directories that the last entry is in.
+        let mut open: Vec<&[u8]> = Vec::new();
+        let mut last: Option<&[u8]> = None;
+        for entry in entries {
+            entry.check()?;
+            let path = &entry.path[..];
+            let misplaced = || ManifestError::Order { path: shown(path) };
+            if last.is_some_and(|last| order(last) >= order(path)) {
+                return Err(misplaced());
+            }
+            last = Some(path);
+            let parent = path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |at| &path[..at]);
+            while open.last().is_some_and(|directory| *directory != parent) {
+                open.pop();
+            }
+            if open.is_empty() && !parent.is_empty() {
+                return Err(misplaced());
+            }
+            if let Kind::Directory { .. } = entry.kind {
+                open.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of data in all files, holes left out.
+    pub fn data_bytes(&self) -> u64 {
+        let chunks = self.entries.iter().flat_map(Entry::chunks);
+        chunks.filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
+    }
+
+    /// Files, and everything else but the root.
+    pub fn count(&self) -> (usize, usize) {
+        let files = self.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
+        (files, self.entries.len().saturating_sub(files + 1))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry { path: path.into(), mtime: 5, mtime_ns: 6, kind }
+    }
+    fn directory(path: &str) -> Entry {
+        entry(path, Kind::Directory { mode: 0o755 })
+    }
+    fn file(path: &str, lengths: &[u64]) -> Entry {
+        let chunks = lengths.iter().map(|&length| Chunk { length, hash: Some([1; 32]) }).collect();
+        entry(path, Kind::File { mode: 0o644, chunks })
+    }
+    fn link(path: &str, target: &str) -> Entry {
+        entry(path, Kind::Link { target: target.into() })
+    }
+    fn checked(entries: &[Entry]) -> Result<(), String> {
+        let entries = [&[directory("")], entries].concat();
+        let manifest = Manifest { entries };
+        let again = Manifest::decode(&manifest.encode());
+        assert_eq!(again, manifest.check().map(|()| manifest));
+        again.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_tree_survives_its_encoding() {
+        let tree = [
+            directory("a"),
+            directory("a/b"),
+            file("a/b/c", &[1, MAX_CHUNK]),
+            file("a/d", &[]),
+            file("a-", &[3]),
+        ];
+        assert_eq!(checked(&tree), Ok(()));
+    }
+
+    #[test]
+    fn no_path_leaves_the_tree() {
+        for path in ["/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", ".", "a\0b", "./a"] {
+            let error = checked(&[directory("a"), file(path, &[1])]).unwrap_err();
+            assert!(error.contains("is not a path that may stand in a tree"), "{path}: {error}");
+        }
+        assert!(checked(&[file(&"x".repeat(256), &[])]).is_err());
+    }
+
+    #[test]
+    fn children_stand_below_directories_that_were_named() {
+        for wrong in [
+            vec![file("a/b", &[])],
+            vec![file("a", &[]), file("a/b", &[])],
+            vec![link("a", "b"), file("a/b", &[])],
+            vec![directory("a"), directory("a")],
+            vec![directory("b"), directory("a")],
+            vec![directory("a"), file("a-", &[]), file("a/b", &[])],
+        ] {
+            assert!(checked(&wrong).unwrap_err().contains("not in its place"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        let at = |target: &str| checked(&[directory("d"), directory("d/e"), link("d/e/l", target)]);
+        for inside in ["x", "../x", "../../x", "./x/y", "..", "../.."] {
+            assert_eq!(at(inside), Ok(()), "{inside}");
+        }
+        // The fifth climbs from where `x`, perhaps a link, leads to.
+        for outside in ["/etc", "../../..", "../../../x", "", "x/../y", "x/../../../.."] {
+            assert!(at(outside).unwrap_err().contains("not surely inside"), "{outside}");
+        }
+    }
+
+    #[test]
+    fn values_are_in_range() {
+        let setuid = entry("a", Kind::File { mode: 0o4755, chunks: vec![] });
+        assert!(checked(&[setuid]).unwrap_err().contains("the mode"));
+        assert!(checked(&[file("a", &[0])]).unwrap_err().contains("a chunk"));
+        assert!(checked(&[file("a", &[MAX_CHUNK + 1])]).unwrap_err().contains("a chunk"));
+        let holes = vec![Chunk { length: u64::MAX / 2, hash: None }; 3];
+        assert!(
+            checked(&[entry("a", Kind::File { mode: 0, chunks: holes })]).unwrap_err().contains("the size")
+        );
+        assert_eq!(Manifest { entries: vec![] }.check(), Err(ManifestError::Root));
+        assert_eq!(Manifest::decode(b"something else"), Err(ManifestError::Magic));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            if let Ok(manifest) = Manifest::decode(&[MAGIC, &bytes].concat()) {
+                prop_assert!(manifest.check().is_ok());
+            }
+        }
+
+        #[test]
+        fn damage_is_noticed_or_harmless(at in 16usize..200, bit in 0u8..8) {
+            let tree = [directory(""), directory("a"), file("a/b", &[7, 9]), link("l", "a/b")];
+            let mut bytes = Manifest { entries: tree.to_vec() }.encode();
+            let at = at.min(bytes.len() - 1);
+            bytes[at] ^= 1 << bit;
+            if let Ok(manifest) = Manifest::decode(&bytes) {
+                prop_assert!(manifest.entries.iter().all(|entry| !entry.path.starts_with(b"/")));
+            }
+        }
+    }
+}

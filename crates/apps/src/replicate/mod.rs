@@ -1,0 +1,23 @@
+//! Background replication of a directory: one sender, many receivers, over QUIC with a congestion control that gets out of the way.
+//!
+//! The sender describes its tree in a [manifest](manifest): names, permissions, times, and each file as a list of chunks with their BLAKE3
+//! hashes. A receiver builds the tree beside the one in use, from what it already has and, for the rest, from chunks that it asks the sender
+//! for; then it switches `current` over in one rename. It keeps no journal: after whatever interruption it looks at what is there, and what
+//! has the right hash is done.
+//!
+//! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: from a directory to a manifest.
+//! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: from a manifest to a
+//!   version.
+//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends.
+
+pub mod build;
+pub mod manifest;
+pub mod protocol;
+pub mod push;
+pub mod scan;
+pub mod serve;
+pub mod store;
+pub mod tree;
+
+/// The port that receivers listen on when none is given.
+pub const PORT: u16 = 4433;

@@ -1,0 +1,332 @@
+//! The sending end: one tree, many receivers.
+//!
+//! The tree is described once; receivers are served at the same time, each with its own connection and so its own congestion control. What fails in
+//! passing is tried again; when a file has changed, all begins anew with a new description, and what receivers have got is used again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, Trust};
+
+use super::PORT;
+use super::build::{Built, Progress};
+use super::manifest::{Id, Manifest};
+use super::protocol::{Answer, Hello, SUPERSEDED, Say, VERSION, receive, send};
+use super::scan::{Scan, ScanError, read_chunk, scan};
+
+/// How often the tree is described anew when files change while they are sent.
+const ROUNDS: u32 = 5;
+
+/// Longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How to push.
+#[derive(Clone, Copy, Debug)]
+pub struct PushOptions {
+    /// Receivers served at the same time.
+    pub at_once: usize,
+    /// A receiver is given up after so long without any progress.
+    pub patience: Duration,
+    /// Leave out special files and links that lead out of the tree.
+    pub skip_special: bool,
+    /// Have receivers read every byte of what they have.
+    pub verify: bool,
+    /// The connections, with their congestion control.
+    pub settings: Settings,
+}
+
+/// Why nothing could be pushed at all.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The tree cannot be described.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// There is no socket, or the like.
+    #[error(transparent)]
+    Quic(#[from] QuicError),
+}
+
+/// What happens to a receiver.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The tree was described; all receivers begin with it.
+    Described {
+        /// The version.
+        id: Id,
+        /// Files.
+        files: usize,
+        /// Bytes of data in them.
+        bytes: u64,
+        /// Things left out.
+        skipped: usize,
+    },
+    /// Connecting, for the so-manyth time.
+    Connecting {
+        /// From 1.
+        attempt: u32,
+    },
+    /// It works.
+    Progress(Progress),
+    /// It could not be reached, or was lost; it will be tried again.
+    Waiting {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How it ended with a receiver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The receiver as it was named.
+    pub host: String,
+    /// What it did, or why it could not.
+    pub result: Result<Built, String>,
+    /// Connections that were needed.
+    pub attempts: u32,
+    /// Bytes of UDP payload that were sent to it.
+    pub sent: u64,
+}
+
+/// Whom to tell: the receiver's number, none for all, and what happened.
+pub type Observer<'a> = &'a (dyn Fn(Option<usize>, Event) + Sync);
+
+/// What came of one attempt.
+enum Attempt {
+    Built(Built),
+    /// May be tried again; whether there was progress.
+    Passing(String, bool),
+    /// A file changed.
+    Stale,
+    Final(String),
+}
+
+/// An address with a port.
+fn with_port(host: &str) -> String {
+    let bare = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let has_port = !bare && host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match (has_port, bare) {
+        (true, _) => host.to_owned(),
+        (false, true) => format!("[{host}]:{PORT}"),
+        (false, false) => format!("{host}:{PORT}"),
+    }
+}
+
+/// Pushes the directory `root` to all `hosts` ("host" or "host:port") that show a key of `trust`. Returns how it ended with each.
+///
+/// # Errors
+/// If the directory cannot be described, or no socket be had. What fails with one receiver stands in its outcome.
+pub fn push(
+    root: &Path,
+    hosts: &[String],
+    identity: &Identity,
+    trust: &Trust,
+    options: &PushOptions,
+    observe: Observer<'_>,
+) -> Result<(Id, Vec<Outcome>), PushError> {
+    let client = Client::new(identity, trust, &options.settings)?;
+    let mut outcomes: Vec<Outcome> = hosts
+        .iter()
+        .map(|host| Outcome { host: host.clone(), result: Err(String::new()), attempts: 0, sent: 0 })
+        .collect();
+    for round in 1.. {
+        let Scan { manifest, skipped } = scan(root, options.skip_special)?;
+        let encoded = manifest.encode();
+        let id = Id::of(&encoded);
+        let (files, _) = manifest.count();
+        let described = Event::Described { id, files, bytes: manifest.data_bytes(), skipped: skipped.len() };
+        observe(None, described);
+        let job = Job { root, manifest: &manifest, encoded: &encoded, client: &client, options, observe };
+        let queue: Mutex<VecDeque<(usize, &mut Outcome)>> =
+            Mutex::new(outcomes.iter_mut().enumerate().collect());
+        let stale = Mutex::new(false);
+        thread::scope(|scope| {
+            for _ in 0..options.at_once.clamp(1, hosts.len().max(1)) {
+                scope.spawn(|| {
+                    loop {
+                        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                        let Some((number, outcome)) = next else { break };
+                        if job.serve(number, outcome) {
+                            *stale.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                        }
+                    }
+                });
+            }
+        });
+        let stale = *stale.lock().unwrap_or_else(PoisonError::into_inner);
+        if !stale || round == ROUNDS {
+            return Ok((id, outcomes));
+        }
+    }
+    unreachable!("the rounds end by returning")
+}
+
+/// One description on its way to the receivers.
+struct Job<'a> {
+    root: &'a Path,
+    manifest: &'a Manifest,
+    encoded: &'a [u8],
+    client: &'a Client,
+    options: &'a PushOptions,
+    observe: Observer<'a>,
+}
+
+impl Job<'_> {
+    /// Serves one receiver, as often as it takes. Returns whether a file turned out to have changed.
+    fn serve(&self, number: usize, outcome: &mut Outcome) -> bool {
+        let address = with_port(&outcome.host);
+        let first = Duration::from_millis(250);
+        let (mut wait, mut waited) = (first, Duration::ZERO);
+        loop {
+            outcome.attempts += 1;
+            (self.observe)(Some(number), Event::Connecting { attempt: outcome.attempts });
+            let reason = match self.attempt(number, &address, &mut outcome.sent) {
+                Attempt::Built(built) => {
+                    outcome.result = Ok(built);
+                    return false;
+                }
+                Attempt::Final(reason) => {
+                    outcome.result = Err(reason);
+                    return false;
+                }
+                Attempt::Stale => {
+                    outcome.result = Err("files kept changing while they were sent".to_owned());
+                    return true;
+                }
+                Attempt::Passing(reason, progress) => {
+                    if progress {
+                        (wait, waited) = (first, Duration::ZERO);
+                    }
+                    reason
+                }
+            };
+            if waited >= self.options.patience {
+                outcome.result = Err(reason);
+                return false;
+            }
+            (self.observe)(Some(number), Event::Waiting { reason });
+            pause(wait);
+            waited += wait;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    fn attempt(&self, number: usize, address: &str, sent: &mut u64) -> Attempt {
+        let connection = match self.client.connect(address) {
+            Ok(connection) => connection,
+            Err(error) => return judged(error.into(), false),
+        };
+        let mut progress = false;
+        let outcome = self.talk(number, &connection, &mut progress);
+        *sent += connection.stats().udp_tx.bytes;
+        // The reason that the receiver gave says more than that the stream is gone.
+        outcome.unwrap_or_else(|error| {
+            judged(connection.close_reason().map_or(error, io::Error::from), progress)
+        })
+    }
+
+    fn talk(&self, number: usize, connection: &Connection, progress: &mut bool) -> io::Result<Attempt> {
+        let (mut to, mut from) = connection.open()?;
+        let hello =
+            Hello { version: VERSION, manifest: self.encoded.len() as u64, verify: self.options.verify };
+        send(&mut to, &hello)?;
+        io::Write::write_all(&mut to, self.encoded)?;
+        let mut stale = false;
+        let mut offsets = Offsets::default();
+        loop {
+            match receive(&mut from)? {
+                Say::Progress(now) => (self.observe)(Some(number), Event::Progress(now)),
+                Say::Want { entry, chunk } => {
+                    *progress = true;
+                    let answer = self.answer(entry, chunk, &mut offsets)?;
+                    stale |= answer == Answer::Gone;
+                    send(&mut to, &answer)?;
+                }
+                Say::Done(built) => {
+                    to.finish()?;
+                    return Ok(Attempt::Built(built));
+                }
+                Say::Failed { .. } if stale => return Ok(Attempt::Stale),
+                Say::Failed { reason, passing: true } => return Ok(Attempt::Passing(reason, *progress)),
+                Say::Failed { reason, passing: false } => return Ok(Attempt::Final(reason)),
+            }
+        }
+    }
+
+    fn answer(&self, entry: u32, chunk: u32, offsets: &mut Offsets) -> io::Result<Answer> {
+        let wrong =
+            || io::Error::new(io::ErrorKind::InvalidData, "the receiver asks for what is not in the tree");
+        let found = self.manifest.entries.get(entry as usize).ok_or_else(wrong)?;
+        let piece =
+            found.chunks().get(chunk as usize).filter(|piece| piece.hash.is_some()).ok_or_else(wrong)?;
+        let offset = offsets.of(entry, chunk, found.chunks());
+        // What cannot be read is to be found out by describing the tree anew.
+        let data = read_chunk(self.root, found, offset, piece).unwrap_or(None);
+        Ok(data.map_or(Answer::Gone, Answer::Chunk))
+    }
+}
+
+/// Where chunks begin in the file that was last asked for.
+#[derive(Default)]
+struct Offsets {
+    entry: Option<u32>,
+    starts: Vec<u64>,
+}
+
+impl Offsets {
+    fn of(&mut self, entry: u32, chunk: u32, chunks: &[super::manifest::Chunk]) -> u64 {
+        if self.entry != Some(entry) {
+            self.entry = Some(entry);
+            self.starts.clear();
+            let mut at = 0;
+            for chunk in chunks {
+                self.starts.push(at);
+                at += chunk.length;
+            }
+        }
+        self.starts[chunk as usize]
+    }
+}
+
+/// Whether an error is worth another attempt.
+fn judged(error: io::Error, progress: bool) -> Attempt {
+    let quic = error.get_ref().and_then(|inner| inner.downcast_ref::<QuicError>());
+    match quic {
+        Some(
+            QuicError::Untrusted { .. }
+            | QuicError::Refused { .. }
+            | QuicError::Address { .. }
+            | QuicError::Setup(_),
+        ) => Attempt::Final(error.to_string()),
+        Some(QuicError::Closed { code, .. }) if *code == u64::from(SUPERSEDED) => {
+            Attempt::Final("another push took over at this receiver".to_owned())
+        }
+        _ => Attempt::Passing(error.to_string(), progress),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: between two attempts real time has to pass")]
+fn pause(span: Duration) {
+    thread::sleep(span);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_get_the_usual_port() {
+        for (host, address) in [
+            ("example.org", "example.org:4433"),
+            ("example.org:99", "example.org:99"),
+            ("192.0.2.1", "192.0.2.1:4433"),
+            ("2001:db8::1", "[2001:db8::1]:4433"),
+            ("[2001:db8::1]:5", "[2001:db8::1]:5"),
+        ] {
+            assert_eq!(with_port(host), address);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! From a directory to its manifest.
+//!
+//! Files are cut by their content (FastCDC), so that an insertion moves one boundary and not all: what did not change is not sent again. A file
+//! that changes while it is read is read anew; one that keeps changing is an error.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use fastcdc::v2020::StreamCDC;
+use rayon::prelude::*;
+
+use super::manifest::{Chunk, Entry, Kind, MAX_CHUNK, Manifest, ManifestError, check_target, order, shown};
+
+/// Smallest and mean chunk in bytes.
+const MIN_CHUNK: usize = 64 << 10;
+const MEAN_CHUNK: usize = 256 << 10;
+
+/// How often a file that changes is read anew.
+const ATTEMPTS: u32 = 4;
+
+/// Why a directory cannot be described.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// Something cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The root is no directory.
+    #[error("{} is not a directory", path.display())]
+    NoDirectory {
+        /// The root.
+        path: PathBuf,
+    },
+    /// Something that is neither file, directory nor link.
+    #[error("{} is {what}, which is not replicated; move it away, or leave such things out with --skip-special", path.display())]
+    Special {
+        /// What.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A link that leads out of the tree.
+    #[error("{0}; change it, or leave such links out with --skip-special")]
+    Link(ManifestError),
+    /// A file that changes all the time.
+    #[error("{} changes while it is read", path.display())]
+    Restless {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A name that is too long.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Scan {
+    /// The tree.
+    pub manifest: Manifest,
+    /// Special files and outward links that were left out, as asked.
+    pub skipped: Vec<PathBuf>,
+}
+
+fn read_error(path: &Path) -> impl FnOnce(io::Error) -> ScanError + '_ {
+    move |source| ScanError::Read { path: path.to_owned(), source }
+}
+
+/// Describes the directory `root`.
+///
+/// # Errors
+/// If something in it cannot be read, keeps changing, or is of a kind that is not replicated (unless `skip_special`).
+pub fn scan(root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
+    let metadata = fs::metadata(root).map_err(read_error(root))?;
+    if !metadata.is_dir() {
+        return Err(ScanError::NoDirectory { path: root.to_owned() });
+    }
+    let mut found = vec![entry(Vec::new(), &metadata, Kind::Directory { mode: mode(&metadata) })];
+    let mut skipped = Vec::new();
+    let mut ahead = vec![Vec::new()];
+    while let Some(directory) = ahead.pop() {
+        let place = at(root, &directory);
+        let items = match fs::read_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.map_err(read_error(&place))?,
+        };
+        for item in items {
+            let name = item.map_err(read_error(&place))?.file_name().into_vec();
+            let path = if directory.is_empty() { name } else { [&directory[..], b"/", &name].concat() };
+            let real = at(root, &path);
+            let metadata = match fs::symlink_metadata(&real) {
+                // It went away meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(read_error(&real))?,
+            };
+            let kind = match special(&metadata) {
+                Some(_) if skip_special => {
+                    skipped.push(real);
+                    continue;
+                }
+                Some(what) => return Err(ScanError::Special { path: real, what }),
+                None if metadata.is_dir() => {
+                    ahead.push(path.clone());
+                    Kind::Directory { mode: mode(&metadata) }
+                }
+                None if metadata.is_symlink() => {
+                    let target = fs::read_link(&real).map_err(read_error(&real))?.into_os_string().into_vec();
+                    match check_target(&path, &target) {
+                        Err(_) if skip_special => {
+                            skipped.push(real);
+                            continue;
+                        }
+                        other => other.map_err(ScanError::Link)?,
+                    }
+                    Kind::Link { target }
+                }
+                None => Kind::File { mode: mode(&metadata), chunks: Vec::new() },
+            };
+            found.push(entry(path, &metadata, kind));
+        }
+    }
+    let described: Result<Vec<Option<Entry>>, ScanError> =
+        found.into_par_iter().map(|entry| with_content(root, entry)).collect();
+    let mut entries: Vec<Entry> = described?.into_iter().flatten().collect();
+    entries.sort_by_cached_key(|entry| order(&entry.path));
+    let manifest = Manifest { entries };
+    manifest.check()?;
+    Ok(Scan { manifest, skipped })
+}
+
+/// Where a path of a manifest is.
+pub fn at(root: &Path, path: &[u8]) -> PathBuf {
+    if path.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(path)) }
+}
+
+fn mode(metadata: &Metadata) -> u16 {
+    (metadata.mode() & 0o777) as u16
+}
+
+fn special(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    if kind.is_block_device() || kind.is_char_device() {
+        Some("a device")
+    } else if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        None
+    }
+}
+
+fn entry(path: Vec<u8>, metadata: &Metadata, kind: Kind) -> Entry {
+    Entry { path, mtime: metadata.mtime(), mtime_ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0), kind }
+}
+
+/// Fills in a file's chunks; none if it is gone.
+fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
+    if !matches!(entry.kind, Kind::File { .. }) {
+        return Ok(Some(entry));
+    }
+    let path = at(root, &entry.path);
+    for _ in 0..ATTEMPTS {
+        let mut file = match open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(read_error(&path))?,
+        };
+        let before = file.metadata().map_err(read_error(&path))?;
+        let chunks = chunks(&mut file, before.len()).map_err(read_error(&path))?;
+        let after = file.metadata().map_err(read_error(&path))?;
+        let stamp =
+            |data: &Metadata| (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec());
+        let whole = chunks.iter().map(|chunk| chunk.length).sum::<u64>() == after.len();
+        if whole && stamp(&before) == stamp(&after) {
+            let kind = Kind::File { mode: mode(&after), chunks };
+            return Ok(Some(self::entry(entry.path, &after, kind)));
+        }
+    }
+    Err(ScanError::Restless { path })
+}
+
+/// Opens a regular file; a link that took its place meanwhile is not followed.
+pub fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+/// Cuts a file: data by its content, holes as they are.
+fn chunks(file: &mut File, size: u64) -> io::Result<Vec<Chunk>> {
+    let mut chunks = Vec::new();
+    let mut position = 0;
+    while position < size {
+        let (start, end) = next_data(file, position, size)?;
+        push_zeros(&mut chunks, start - position);
+        if start == size {
+            break;
+        }
+        file.seek(SeekFrom::Start(start))?;
+        let segment = (&mut *file).take(end - start);
+        for chunk in StreamCDC::new(segment, MIN_CHUNK, MEAN_CHUNK, MAX_CHUNK as usize) {
+            let data = chunk.map_err(io::Error::other)?.data;
+            if data.iter().all(|&byte| byte == 0) {
+                push_zeros(&mut chunks, data.len() as u64);
+            } else {
+                let hash = Some(*blake3::hash(&data).as_bytes());
+                chunks.push(Chunk { length: data.len() as u64, hash });
+            }
+        }
+        position = end;
+    }
+    Ok(chunks)
+}
+
+fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
+    match chunks.last_mut() {
+        _ if length == 0 => {}
+        Some(Chunk { length: before, hash: None }) => *before += length,
+        _ => chunks.push(Chunk { length, hash: None }),
+    }
+}
+
+/// The next stretch of data at or after `position`: where it begins and ends; at `size` twice if only a hole follows.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(super) fn next_data(file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+    let start = match seek(file, SeekFrom::Data(position)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok((size, size)),
+        // A file system without holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((position, size)),
+        Err(error) => return Err(error.into()),
+    };
+    let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size);
+    // Both may lie beyond a stretch that is only a part of the file.
+    let start = start.min(size);
+    Ok((start, end.clamp(start, size.max(start))))
+}
+
+/// The next stretch of data: holes are not looked for.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(super) fn next_data(_file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
+    Ok((position, size))
+}
+
+/// Reads a chunk that a manifest names; none if the file is not what it was.
+///
+/// # Errors
+/// If it cannot be read for another reason than that it is gone or shorter.
+pub fn read_chunk(root: &Path, entry: &Entry, offset: u64, chunk: &Chunk) -> io::Result<Option<Vec<u8>>> {
+    let path = at(root, &entry.path);
+    let mut file = match open(&path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        other => other?,
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    let mut data = Vec::with_capacity(chunk.length as usize);
+    file.take(chunk.length).read_to_end(&mut data)?;
+    let same = data.len() as u64 == chunk.length && chunk.hash == Some(*blake3::hash(&data).as_bytes());
+    Ok(same.then_some(data))
+}
+
+/// A path for messages.
+pub fn name(entry: &Entry) -> String {
+    shown(&entry.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicate::tree::missing;
+
+    /// A file of 256 KiB of data, a hole of 4 MiB, and some data, all described.
+    fn holey(directory: &Path) -> (PathBuf, Entry) {
+        let path = directory.join("holey");
+        let noise: Vec<u8> = (0..262_144u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        fs::write(&path, &noise).unwrap();
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(262_144 + (4 << 20))).unwrap();
+        io::Write::write_all(&mut file, b"after the hole").unwrap();
+        let scan = scan(directory, false).unwrap();
+        let entry = scan.manifest.entries.iter().find(|entry| entry.path == b"holey").unwrap().clone();
+        (path, entry)
+    }
+
+    #[test]
+    fn a_file_is_what_it_was_described_as_and_holes_are_not_data() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, entry) = holey(directory.path());
+        assert_eq!(entry.size(), 262_144 + (4 << 20) + 14);
+        let hole = entry.chunks().iter().find(|chunk| chunk.hash.is_none()).unwrap();
+        assert!(hole.length >= (4 << 20) - 65_536, "{hole:?}");
+        let mut file = File::open(&path).unwrap();
+        assert_eq!(missing(&mut file, entry.chunks()).unwrap(), [0u32; 0]);
+        let mut offset = 0;
+        for chunk in entry.chunks() {
+            if chunk.hash.is_some() {
+                let data = read_chunk(directory.path(), &entry, offset, chunk).unwrap().unwrap();
+                assert_eq!(data.len() as u64, chunk.length);
+            }
+            offset += chunk.length;
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_begun_lacks_what_was_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, entry) = holey(directory.path());
+        let data = fs::read(&path).unwrap();
+        let begun = directory.path().join("begun");
+        let file = File::create_new(&begun).unwrap();
+        file.set_len(entry.size()).unwrap();
+        let lacking = |path: &Path| missing(&mut File::open(path).unwrap(), entry.chunks()).unwrap();
+        let with_data: Vec<u32> = (0u32..)
+            .zip(entry.chunks())
+            .filter(|(_, chunk)| chunk.hash.is_some())
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(lacking(&begun), with_data);
+        // The end only: the first chunks are still holes, before data that lies beyond them.
+        use std::os::unix::fs::FileExt as _;
+        let file = fs::OpenOptions::new().write(true).open(&begun).unwrap();
+        file.write_all_at(&data[data.len() - 14..], entry.size() - 14).unwrap();
+        assert!(lacking(&begun).contains(&0));
+        file.write_all_at(&data, 0).unwrap();
+        assert_eq!(lacking(&begun), [0u32; 0]);
+        // Something in the hole.
+        file.write_all_at(b"x", 1 << 20).unwrap();
+        assert_eq!(lacking(&begun).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_replicated_is_named_or_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink("/", directory.path().join("root")).unwrap();
+        assert!(scan(directory.path(), false).is_err());
+        let scan = scan(directory.path(), true).unwrap();
+        assert_eq!((scan.manifest.entries.len(), scan.skipped.len()), (1, 2));
+    }
+}

@@ -1,0 +1,264 @@
+//! The receiving end: one push at a time into one store.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use warpline_stacks::quic::{
+    Connection, Identity, PublicKey, QuicError, RecvStream, SendStream, Server, Settings, Trust,
+};
+
+use super::build::{self, BuildError, Built, Options, Progress, Source};
+use super::manifest::{Id, Manifest};
+use super::protocol::{Answer, Hello, SUPERSEDED, Say, receive, receive_manifest, send};
+use super::store::{Store, StoreError};
+
+/// Why a receiver cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It cannot listen.
+    #[error(transparent)]
+    Quic(#[from] QuicError),
+}
+
+/// What happens at a receiver.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It listens.
+    Listening {
+        /// Where.
+        address: SocketAddr,
+        /// The version in use.
+        current: Option<String>,
+    },
+    /// Somebody was not let in, or lost the connection in the handshake.
+    Refused {
+        /// Why.
+        reason: &'a QuicError,
+    },
+    /// A push begins.
+    Begun {
+        /// The sender.
+        remote: SocketAddr,
+        /// Its key.
+        peer: Option<PublicKey>,
+        /// The version.
+        id: Id,
+        /// Files in it.
+        files: usize,
+    },
+    /// A push came to its end.
+    Done {
+        /// The sender.
+        remote: SocketAddr,
+        /// The version.
+        id: Id,
+        /// What was done.
+        built: Built,
+    },
+    /// A push failed. What was fetched is kept.
+    Failed {
+        /// The sender.
+        remote: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How to receive.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// Versions to keep besides the one in use.
+    pub keep: usize,
+    /// End after the first push that came to its end.
+    pub once: bool,
+    /// The connections; a receiver sends little.
+    pub settings: Settings,
+}
+
+/// What the threads of a receiver share.
+struct Receiver<'a> {
+    store: Mutex<Store>,
+    options: ServeOptions,
+    /// The push that is under way.
+    active: Mutex<Option<Connection>>,
+    /// Calls of it do not overlap.
+    observe: Mutex<&'a mut (dyn FnMut(Event<'_>) + Send)>,
+    done: Mutex<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first push that came to
+/// its end if `once` is set, else never.
+///
+/// # Errors
+/// If the store cannot be used, or the address not listened on.
+pub fn serve(
+    root: &Path,
+    address: &str,
+    identity: &Identity,
+    trust: &Trust,
+    options: ServeOptions,
+    observe: &mut (dyn FnMut(Event<'_>) + Send),
+) -> Result<(), ServeError> {
+    let store = Store::open(root)?;
+    let server = Server::bind(address, identity, trust, &options.settings)?;
+    if let Ok(address) = server.local_addr() {
+        observe(Event::Listening { address, current: store.current() });
+    }
+    let receiver = Receiver {
+        store: Mutex::new(store),
+        options,
+        active: Mutex::new(None),
+        observe: Mutex::new(observe),
+        done: Mutex::new(false),
+    };
+    thread::scope(|scope| {
+        loop {
+            if options.once && *lock(&receiver.done) {
+                return Ok(());
+            }
+            match server.accept(Duration::from_millis(200)) {
+                Ok(None) => {}
+                Ok(Some(connection)) => {
+                    let receiver = &receiver;
+                    scope.spawn(move || receiver.push(&connection));
+                }
+                Err(reason) => (lock(&receiver.observe))(Event::Refused { reason: &reason }),
+            }
+        }
+    })
+}
+
+impl Receiver<'_> {
+    fn tell(&self, event: Event<'_>) {
+        (lock(&self.observe))(event);
+    }
+
+    /// Takes in one push.
+    fn push(&self, connection: &Connection) {
+        let remote = connection.remote_address();
+        let outcome = self.take(connection);
+        if let Err(error) = outcome {
+            self.tell(Event::Failed { remote, reason: error.to_string() });
+        }
+        let mut active = lock(&self.active);
+        if active.as_ref().is_some_and(|active| active.remote_address() == remote) {
+            *active = None;
+        }
+    }
+
+    fn take(&self, connection: &Connection) -> Result<(), Box<dyn std::error::Error>> {
+        let remote = connection.remote_address();
+        let (mut to, mut from) = connection.accept()?;
+        let hello: Hello = receive(&mut from)?;
+        let prepared =
+            receive_manifest(&mut from, &hello).map_err(|error| error.to_string()).and_then(|encoded| {
+                match Manifest::decode(&encoded) {
+                    Ok(manifest) => Ok((encoded, manifest)),
+                    Err(error) => Err(error.to_string()),
+                }
+            });
+        let (encoded, manifest) = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => {
+                end(&mut to, &mut from, &Say::Failed { reason: reason.clone(), passing: false });
+                return Err(reason.into());
+            }
+        };
+        // The newest push wins: one whose sender was killed would hold the store until its connection is given up.
+        let before = lock(&self.active).replace(connection.clone());
+        if let Some(before) = before {
+            before.close(SUPERSEDED, "another push takes over");
+        }
+        let store = lock(&self.store);
+        let id = Id::of(&encoded);
+        self.tell(Event::Begun { remote, peer: connection.peer(), id, files: manifest.count().0 });
+        let options = Options { keep: self.options.keep, verify: hello.verify };
+        let mut wire = Wire { to: &mut to, from: &mut from, said: None };
+        let built = wire.build(&store, &encoded, &manifest, options);
+        drop(store);
+        match built {
+            Ok(built) => {
+                self.tell(Event::Done { remote, id, built });
+                *lock(&self.done) = true;
+                end(&mut to, &mut from, &Say::Done(built));
+                Ok(())
+            }
+            Err(error) => {
+                end(
+                    &mut to,
+                    &mut from,
+                    &Say::Failed { reason: error.to_string(), passing: error.is_passing() },
+                );
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Says the last word and waits until the sender has it, or has gone.
+fn end(to: &mut SendStream, from: &mut RecvStream, word: &Say) {
+    if send(to, word).and_then(|()| to.finish()).is_ok() {
+        let _ = io::copy(from, &mut io::sink());
+    }
+}
+
+/// The sender, as a source of chunks.
+struct Wire<'a> {
+    to: &'a mut SendStream,
+    from: &'a mut RecvStream,
+    /// The last progress that was reported.
+    said: Option<Progress>,
+}
+
+impl Wire<'_> {
+    fn build(
+        &mut self,
+        store: &Store,
+        encoded: &[u8],
+        manifest: &Manifest,
+        options: Options,
+    ) -> Result<Built, BuildError> {
+        // Both the source of chunks and the reports use the stream, one after the other.
+        let wire = std::cell::RefCell::new(self);
+        let mut source = Chunks(&wire);
+        build::build(store, encoded, manifest, options, &mut source, &mut |progress| {
+            wire.borrow_mut().report(progress)
+        })
+    }
+
+    fn report(&mut self, progress: Progress) -> io::Result<()> {
+        if self.said == Some(progress) {
+            return Ok(());
+        }
+        self.said = Some(progress);
+        send(self.to, &Say::Progress(progress))
+    }
+}
+
+struct Chunks<'a, 'b>(&'a std::cell::RefCell<&'a mut Wire<'b>>);
+
+impl Source for Chunks<'_, '_> {
+    fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()> {
+        let wire = &mut **self.0.borrow_mut();
+        send(wire.to, &Say::Want { entry, chunk })?;
+        wire.to.flush()
+    }
+
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match receive(self.0.borrow_mut().from)? {
+            Answer::Chunk(data) => Ok(Some(data)),
+            Answer::Gone => Ok(None),
+        }
+    }
+}

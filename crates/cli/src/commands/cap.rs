@@ -1,0 +1,516 @@
+//! `warpline cap`: the client of capacity tests.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_core::TimeDelta;
+use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
+use warpline_lab::scenario::{BitRate, Size, Time};
+use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
+use warpline_live::measure::{Family, PORT, resolve};
+use warpline_transport::btc::{CapOptions, Direction, Outcome, Refusal};
+use warpline_transport::cc::Algorithm;
+use warpline_transport::tcp::LossRecovery;
+
+use crate::commands::capd::{Key, read_key};
+use crate::failure::{Code, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = "\
+What is measured is the bulk transfer capacity of RFC 3148: what one TCP connection would get, measured with the TCP of this
+program on both ends, not with those of the hosts. Start `warpline capd` on the other machine first.
+
+Examples:
+  On the one machine:      warpline capd
+  On the other:            warpline cap host.example
+  The way back; both ways at once:
+    warpline cap host.example --reverse
+    warpline cap host.example --both
+  Another congestion control, for thirty seconds, with everything kept:
+    warpline cap host.example --cc reno --duration 30s --out runs/reno --trace
+  The tool that the IETF's drafts of 2001 describe:
+    warpline cap host.example --preset classic
+  For programs:
+    warpline cap host.example --json | jq '.tests[].bulk_transfer_capacity_bps'
+
+Where a host and not the path was the bottleneck (processor, socket buffers, its own queue) no capacity is told; --anyway tells it.
+
+Exit codes: 0 measured; 1 not measured, or in part only; 2 wrong input; 3 results could not be written; 130 interrupted.";
+
+/// Presets of the emulated TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Preset {
+    /// A present-day Linux: CUBIC, RACK, PRR, fine timers
+    Linux,
+    /// The tool of the IPPM drafts: Reno, RFC 6675, a heartbeat of 500 ms, a first time-out of 3 s
+    Classic,
+}
+
+/// How losses are repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Recovery {
+    Tahoe,
+    Reno,
+    Newreno,
+    Sack,
+}
+
+/// Measure the bulk transfer capacity to a host that runs `warpline capd` (RFC 3148)
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where `warpline capd` runs
+    #[arg(value_hint = ValueHint::Hostname)]
+    host: String,
+
+    /// Its port
+    #[arg(short, long, default_value_t = PORT)]
+    port: u16,
+
+    /// Use IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+
+    /// Use IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+
+    /// How long data is sent
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10s")]
+    duration: Time,
+
+    /// The server sends, this side receives
+    #[arg(short = 'R', long, conflicts_with = "both")]
+    reverse: bool,
+
+    /// Both directions at the same time, as two tests
+    #[arg(long)]
+    both: bool,
+
+    /// The TCP that is emulated, where no other option says more
+    #[arg(long, value_enum, default_value = "linux", help_heading = "Emulated TCP")]
+    preset: Preset,
+
+    /// Congestion control [default: cubic; reno with --preset classic]
+    #[arg(short = 'C', long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(Algorithm::names()), help_heading = "Emulated TCP")]
+    cc: Option<String>,
+
+    /// Loss recovery [default: sack]
+    #[arg(long, value_enum, help_heading = "Emulated TCP")]
+    recovery: Option<Recovery>,
+
+    /// Bytes of a full segment on the wire, IPv4 and TCP headers included [default: 1500B]
+    #[arg(long, value_name = "SIZE", help_heading = "Emulated TCP")]
+    segment: Option<Size>,
+
+    /// Window that the receiver advertises [default: 16 MiB; 200 KiB with --preset classic]
+    #[arg(long, value_name = "SIZE", help_heading = "Emulated TCP")]
+    window: Option<Size>,
+
+    /// Initial window in segments [default: 10; 2 with --preset classic]
+    #[arg(long, value_name = "N", help_heading = "Emulated TCP")]
+    initial_window: Option<u32>,
+
+    /// First retransmission time-out [default: 1s; 3s with --preset classic]
+    #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
+    initial_rto: Option<Time>,
+
+    /// Smallest retransmission time-out [default: 200ms; 1s with --preset classic]
+    #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
+    min_rto: Option<Time>,
+
+    /// Largest retransmission time-out [default: 120s; 64s with --preset classic]
+    #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
+    max_rto: Option<Time>,
+
+    /// Timer granularity; 0s for none [default: 0s; 500ms with --preset classic]
+    #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
+    granularity: Option<Time>,
+
+    /// Let time-outs wait for a heartbeat of that granularity, or not [default: no; yes with --preset classic]
+    #[arg(long, value_name = "YES|NO", num_args = 0..=1, default_missing_value = "yes", value_parser = yes_or_no, help_heading = "Emulated TCP")]
+    heartbeat: Option<bool>,
+
+    /// Leave out timestamps: 12 bytes more of data in each segment, fewer RTT samples after losses
+    #[arg(long, help_heading = "Emulated TCP")]
+    no_timestamps: bool,
+
+    /// How long the receiver may hold an acknowledgement back; 0s acknowledges every segment [default: 40ms; 200ms with --preset classic]
+    #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
+    delayed_ack: Option<Time>,
+
+    /// Use ECN (RFC 3168)
+    #[arg(long, help_heading = "Emulated TCP")]
+    ecn: bool,
+
+    /// Pace segments at a multiple of cwnd/srtt
+    #[arg(long, help_heading = "Emulated TCP")]
+    pacing: bool,
+
+    /// Bound the sending rate; what comes out is no capacity then
+    #[arg(long, value_name = "RATE", help_heading = "Emulated TCP")]
+    max_rate: Option<BitRate>,
+
+    #[command(flatten)]
+    key: Key,
+
+    /// Give up when nothing is heard of the server for so long
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    patience: Time,
+
+    /// Send datagrams one by one, without segmentation offload
+    #[arg(long)]
+    no_offload: bool,
+
+    /// Tell what came out even where a host was the bottleneck
+    #[arg(long)]
+    anyway: bool,
+
+    /// How often progress is shown and sampled
+    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    interval: Time,
+
+    /// Directory for the results: btc.json, tables, a report page
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Replace earlier results in the directory given with --out
+    #[arg(short, long, requires = "out")]
+    force: bool,
+
+    /// Keep every segment: tcp.parquet, packets.parquet, qlog and captures, as TCP would show them (in --out)
+    #[arg(long, requires = "out")]
+    trace: bool,
+
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with_all = ["quiet", "csv"])]
+    json: bool,
+
+    /// Print the samples as CSV
+    #[arg(long, conflicts_with_all = ["quiet", "both"])]
+    csv: bool,
+
+    /// Print nothing but the capacity, in bit/s, a line for each test
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "true" => Ok(true),
+        "no" | "false" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}
+
+impl Args {
+    fn options(&self, direction: Direction) -> Result<CapOptions, Failure> {
+        let mut options = match self.preset {
+            Preset::Linux => CapOptions::default(),
+            Preset::Classic => CapOptions::classic(),
+        };
+        options.duration = self.duration.0;
+        options.direction = direction;
+        if let Some(cc) = &self.cc {
+            options.cc.clone_from(cc);
+        }
+        if let Some(recovery) = self.recovery {
+            options.recovery = match recovery {
+                Recovery::Tahoe => LossRecovery::Tahoe,
+                Recovery::Reno => LossRecovery::Reno,
+                Recovery::Newreno => LossRecovery::NewReno,
+                Recovery::Sack => LossRecovery::Sack,
+            };
+        }
+        let bytes = |size: Size| size.0.0;
+        options.segment =
+            self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);
+        options.window = self.window.map_or(options.window, bytes);
+        options.initial_window = self.initial_window.unwrap_or(options.initial_window);
+        let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);
+        options.initial_rto = time(self.initial_rto, options.initial_rto);
+        options.min_rto = time(self.min_rto, options.min_rto);
+        options.max_rto = time(self.max_rto, options.max_rto);
+        options.granularity = time(self.granularity, options.granularity);
+        options.heartbeat = self.heartbeat.unwrap_or(options.heartbeat && !options.granularity.is_zero());
+        options.timestamps &= !self.no_timestamps;
+        if let Some(delay) = self.delayed_ack {
+            options.delayed_ack = Some(delay.0).filter(|delay| !delay.is_zero());
+        }
+        options.ecn = self.ecn;
+        options.pacing = self.pacing;
+        options.max_rate = self.max_rate.map(|rate| rate.0);
+        options.validate().map_err(Failure::usage)?;
+        Ok(options)
+    }
+
+    fn family(&self) -> Family {
+        match (self.ipv4, self.ipv6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        }
+    }
+}
+
+/// How a test ended, for people.
+fn told(outcome: Outcome, host: &str) -> String {
+    match outcome {
+        Outcome::Complete => "complete".into(),
+        Outcome::NoReport => {
+            "complete, but the server's report did not come: what the other end saw is not known".into()
+        }
+        Outcome::NoAnswer => format!(
+            "no answer from {host}: `warpline capd` does not run there, or something on the way (a firewall) drops its packets"
+        ),
+        Outcome::Unreachable => {
+            format!("nobody listens at {host}: start `warpline capd` there (or it was stopped in mid-test)")
+        }
+        Outcome::Silent => {
+            "the server was not heard of any more: the path went silent, or the server was killed".into()
+        }
+        Outcome::Stopped => "stopped here".into(),
+        Outcome::Refused(reason, value) => match reason {
+            Refusal::Busy => format!("the server has the {value} clients that it takes; try again later"),
+            Refusal::Key => {
+                "the server has a key, and this is not it: give it with --key-file or $WARPLINE_CAP_KEY"
+                    .into()
+            }
+            Refusal::Unknown => "the server does not know this test any more: it was restarted".into(),
+            Refusal::Moved => {
+                "the server sees this host at another address than before: the path changed in mid-test"
+                    .into()
+            }
+            Refusal::TooFast => "the server ended the test: data came faster than it granted".into(),
+            Refusal::TooLong => "the server ended the test: it took longer than granted".into(),
+            Refusal::Stopping => "the server was stopped".into(),
+            Refusal::Version => {
+                format!("the server speaks version {value} of the protocol, this is version 1")
+            }
+            Refusal::Options => "the server cannot do what the options ask".into(),
+        },
+    }
+}
+
+/// A test that is over, with its report.
+struct Test {
+    run: CapRun,
+    report: CapReport,
+    trace: CapTrace,
+}
+
+fn finish(args: &Args, run: CapRun) -> Test {
+    let forward = run.options.direction == Direction::Forward;
+    let peer = run.peer;
+    let (sending, receiving) = if forward {
+        (Some(run.own.host), peer.map(|p| p.host))
+    } else {
+        (peer.map(|p| p.host), Some(run.own.host))
+    };
+    let outcome = match (run.outcome, run.too_big) {
+        (Outcome::Stopped, Some(mtu)) => format!(
+            "a segment of {} bytes is larger than the path's MTU{}; choose a smaller --segment",
+            run.options.segment,
+            mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
+        ),
+        (outcome, _) => told(outcome, &args.host),
+    };
+    let here = run.local.ip().to_string();
+    let there = format!("{} ({})", args.host, run.remote);
+    let report = CapReport::new(&CapInput {
+        options: &run.options,
+        outcome: &outcome,
+        began_us: Some(run.wall_us),
+        ends: CapReport::ends(run.options.direction, &here, &there, run.remote.is_ipv6()),
+        sender: run.own.sender.or(peer.and_then(|peer| peer.sender)),
+        receiver: run.own.receiver.or(peer.and_then(|peer| peer.receiver)),
+        sending,
+        receiving,
+        same_clock: false,
+        tell_anyway: args.anyway,
+    });
+    let mut run = run;
+    let trace = CapTrace {
+        samples: run.samples.iter().map(|sample| (sample.at, sample.progress)).collect(),
+        traced: std::mem::take(&mut run.traced),
+        forward,
+    };
+    Test { run, report, trace }
+}
+
+/// A line of progress.
+fn progress_line(direction: Direction, sample: &Sample, before: Option<&Sample>) -> String {
+    let progress = &sample.progress;
+    let (bytes, span) = match before {
+        Some(before) => (
+            progress.data_bytes.saturating_sub(before.progress.data_bytes),
+            sample.at.saturating_since(before.at),
+        ),
+        None => (progress.data_bytes, progress.elapsed.unwrap_or_default()),
+    };
+    let rate = bytes as f64 * 8e9 / (span.as_nanos().max(1)) as f64;
+    let mut line = format!(
+        "{:>7.1} s  {:>9}bit/s",
+        progress.elapsed.map_or(0.0, TimeDelta::as_secs_f64),
+        output::short(rate)
+    );
+    if direction == Direction::Forward {
+        let _ = write!(
+            line,
+            "  cwnd {:>8}B  rtt {:>8.2} ms  retransmitted {}",
+            output::short(progress.cwnd as f64),
+            progress.srtt.as_secs_f64() * 1e3,
+            progress.retransmits
+        );
+    }
+    line
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let directions: &[Direction] = match (args.reverse, args.both) {
+        (_, true) => &[Direction::Forward, Direction::Reverse],
+        (true, _) => &[Direction::Reverse],
+        _ => &[Direction::Forward],
+    };
+    let server = resolve(&args.host, args.port, args.family()).map_err(Failure::usage)?;
+    let key = read_key(&args.key)?;
+    if args.interval.0.is_zero() {
+        return Err(Failure::usage("--interval must be longer than 0"));
+    }
+    let configs: Vec<CapConfig> = directions
+        .iter()
+        .map(|&direction| {
+            Ok(CapConfig {
+                server,
+                options: args.options(direction)?,
+                key: key.clone(),
+                patience: args.patience.0,
+                interval: args.interval.0,
+                trace: args.trace,
+                offload: !args.no_offload,
+            })
+        })
+        .collect::<Result<_, Failure>>()?;
+    interrupt::listen(args.out.iter().cloned().collect())?;
+    let quiet = args.quiet || args.json || args.csv;
+    let halt = AtomicBool::new(false);
+    let tests: Vec<Result<CapRun, _>> = std::thread::scope(|scope| {
+        let running: Vec<_> = configs
+            .iter()
+            .map(|config| {
+                let (halt, both) = (&halt, args.both);
+                scope.spawn(move || {
+                    let mut before: Option<Sample> = None;
+                    run(config, halt, &mut |sample| {
+                        if !quiet {
+                            let direction = config.options.direction;
+                            let word = match direction {
+                                Direction::Forward if both => "to    ",
+                                Direction::Reverse if both => "from  ",
+                                _ => "",
+                            };
+                            let line = progress_line(direction, sample, before.as_ref());
+                            // Progress that cannot be shown is no failure.
+                            let _ = output::print(&format!("{word}{line}\n"));
+                        }
+                        before = Some(*sample);
+                    })
+                })
+            })
+            .collect();
+        // An interruption is passed on while the tests run.
+        while running.iter().any(|test| !test.is_finished()) {
+            halt.fetch_or(interrupt::requested(), Ordering::Relaxed);
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+        running
+            .into_iter()
+            .map(|test| test.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut done = Vec::new();
+    for test in tests {
+        done.push(finish(args, test.map_err(Failure::run)?));
+    }
+    report(args, &done)
+}
+
+fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
+    let mut directories = Vec::new();
+    if let Some(out) = &args.out {
+        for test in tests {
+            let out = match (args.both, test.run.options.direction) {
+                (true, Direction::Forward) => out.join("to"),
+                (true, Direction::Reverse) => out.join("from"),
+                _ => out.clone(),
+            };
+            let path =
+                write_run(&out, args.force, true, &test.report, &test.trace).map_err(Failure::output)?;
+            directories.push(path);
+        }
+    }
+    let mut text = String::new();
+    if args.json {
+        let reports: Vec<_> = tests
+            .iter()
+            .map(|test| {
+                let mut value = json!(test.report);
+                value["samples"] = json!(
+                    test.trace
+                        .samples
+                        .iter()
+                        .map(|(_, progress)| json!({
+                            "elapsed_s": progress.elapsed.map(TimeDelta::as_secs_f64),
+                            "data_bytes": progress.data_bytes,
+                            "cwnd_bytes": progress.cwnd,
+                            "srtt_ms": progress.srtt.as_secs_f64() * 1e3,
+                            "retransmits": progress.retransmits,
+                        }))
+                        .collect::<Vec<_>>()
+                );
+                value["granted_s"] = json!(test.run.granted.map(|(time, _)| time.as_secs_f64()));
+                value
+            })
+            .collect();
+        text = format!("{:#}\n", json!({ "tests": reports, "directories": directories }));
+    } else if args.csv {
+        text = tests.iter().map(|test| csv(&test.trace)).collect();
+    } else {
+        for test in tests {
+            let bps = test.report.bulk_transfer_capacity_bps;
+            if args.quiet {
+                text += &bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"));
+                continue;
+            }
+            if test.report.throughput_bps.is_some() {
+                text += &format!("\n{}", output::headed(&render(&test.report.lines(), output::width())));
+            }
+        }
+        for directory in directories.iter().filter(|_| !args.quiet) {
+            let _ = writeln!(text, "\nReport: {}", directory.join("report.html").display());
+        }
+    }
+    output::print(&text)?;
+    let mut code = Code::Success;
+    for test in tests {
+        let granted = test.run.granted.filter(|(time, _)| *time < args.duration.0);
+        if let Some((time, _)) = granted {
+            output::note(&format!("the server grants {time} at most"));
+        }
+        if test.run.outcome == Outcome::Stopped && test.run.too_big.is_none() {
+            code = Code::Interrupted;
+        } else if test.run.outcome != Outcome::Complete {
+            output::error(&test.report.outcome);
+            code = Code::Failed;
+        } else if test.report.bulk_transfer_capacity_bps.is_none() {
+            for reason in &test.report.judgement.host_limited {
+                output::error(reason);
+            }
+            code = Code::Failed;
+        }
+    }
+    Ok(code)
+}

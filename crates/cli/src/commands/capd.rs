@@ -1,0 +1,192 @@
+//! `warpline capd`: the server of capacity tests.
+
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_lab::scenario::{BitRate, Time};
+use warpline_live::measure::PORT;
+use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
+use warpline_transport::btc::{Direction, Finished, MAX_DURATION, ServerLimits};
+
+use crate::failure::{Code, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = "\
+Needs no privilege. Many clients may measure at the same time; of none is anything kept, and none is answered with more bytes than it sent,
+before it has proven its address. Ctrl-C or SIGTERM ends it: clients under way are told.
+
+Examples:
+  warpline capd
+  Only for those who have the key, a minute and 100 Mbit/s at most:
+    head -c 32 /dev/urandom | base64 > cap.key
+    warpline capd --key-file cap.key --max-duration 1min --max-rate 100Mbit/s
+  At one address; a line of JSON for every test:
+    warpline capd --listen 192.0.2.1 --json >> cap.log";
+
+/// The key shared by client and server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Key {
+    /// File with the key that server and clients share; all messages are signed with it [default: $WARPLINE_CAP_KEY, or none]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    key_file: Option<PathBuf>,
+}
+
+/// The key, if there is one. White space around it does not count.
+///
+/// # Errors
+/// If the file cannot be read, or is empty.
+pub(crate) fn read_key(key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+    let bytes = match &key.key_file {
+        Some(path) => fs::read(path)
+            .map_err(|error| Failure::usage(format!("cannot read the key in {}: {error}", path.display())))?,
+        None => match std::env::var_os("WARPLINE_CAP_KEY") {
+            Some(text) => text.into_encoded_bytes(),
+            None => return Ok(None),
+        },
+    };
+    let key = bytes.trim_ascii();
+    if key.len() < 8 {
+        return Err(Failure::usage(
+            "the key is shorter than 8 bytes; make one with: head -c 32 /dev/urandom | base64",
+        ));
+    }
+    Ok(Some(key.to_vec()))
+}
+
+/// Serve capacity tests: the other end of `warpline cap`
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Address to listen at [default: all of this host's, IPv4 and IPv6]
+    #[arg(short, long, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+
+    /// Port to listen at
+    #[arg(short, long, default_value_t = PORT)]
+    port: u16,
+
+    /// Clients at the same time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    clients: u16,
+
+    /// Longest test
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    max_duration: Time,
+
+    /// Highest rate of a test, on the wire [default: any]
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<BitRate>,
+
+    #[command(flatten)]
+    key: Key,
+
+    /// Forget a client of which nothing is heard for so long
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    patience: Time,
+
+    /// End after so many tests [default: go on]
+    #[arg(long, value_name = "N")]
+    tests: Option<u64>,
+
+    /// Send datagrams one by one, without segmentation offload
+    #[arg(long)]
+    no_offload: bool,
+
+    /// Print a line of JSON for every test
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+
+    /// Print nothing
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn line(finished: &Finished) -> String {
+    let (bytes, nanos, word) = match (finished.report.sender, finished.report.receiver) {
+        (Some(sender), _) => (sender.data_bytes, sender.elapsed_ns, "sent"),
+        (_, Some(receiver)) => (receiver.data_bytes, receiver.elapsed_ns, "received"),
+        _ => (0, 0, "exchanged"),
+    };
+    let rate = if nanos == 0 { 0.0 } else { bytes as f64 * 8e9 / nanos as f64 };
+    format!(
+        "{}  {}B {word} in {:.1} s, {}bit/s, {}: {}",
+        finished.client,
+        output::short(bytes as f64),
+        nanos as f64 / 1e9,
+        output::short(rate),
+        finished.cc,
+        finished.why
+    )
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let limit = args.max_duration.0;
+    if limit.is_zero() || limit > MAX_DURATION {
+        return Err(Failure::usage("--max-duration must be above 0 and at most 24h"));
+    }
+    let listen = SocketAddr::new(args.listen.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), args.port);
+    let config = CapdConfig {
+        listen,
+        limits: ServerLimits {
+            clients: usize::from(args.clients),
+            duration: limit,
+            rate: args.max_rate.map(|rate| rate.0),
+            patience: args.patience.0,
+            key: read_key(&args.key)?,
+        },
+        offload: !args.no_offload,
+        tests: args.tests,
+    };
+    interrupt::listen_plainly()?;
+    let stop = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    let tell = &mut |event: CapdEvent| {
+        let text = match event {
+            _ if args.quiet => return,
+            CapdEvent::Listening(address) if args.json => format!("{}\n", json!({ "listening": address })),
+            CapdEvent::Listening(address) => format!("listening at {address} (UDP)\n"),
+            CapdEvent::Finished(finished) if args.json => {
+                let direction = match finished.direction {
+                    Direction::Forward => "forward",
+                    Direction::Reverse => "reverse",
+                };
+                let value = json!({
+                    "client": finished.client,
+                    "direction": direction,
+                    "congestion_control": finished.cc,
+                    "ended": finished.why,
+                    "report": finished.report,
+                });
+                format!("{value}\n")
+            }
+            CapdEvent::Finished(finished) => line(&finished) + "\n",
+        };
+        // A log that nobody reads any more is no reason to stop serving.
+        let _ = output::print(&text);
+    };
+    let mut result = Ok(());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if interrupt::requested() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                std::thread::park_timeout(std::time::Duration::from_millis(50));
+            }
+        });
+        let mut served = serve(&config, &stop, tell);
+        // Machines without IPv6 have IPv4 all the same.
+        if served.is_err() && args.listen.is_none() {
+            let listen = SocketAddr::from(([0, 0, 0, 0], args.port));
+            served = serve(&CapdConfig { listen, ..config.clone() }, &stop, tell);
+        }
+        result = served;
+        over.store(true, Ordering::Relaxed);
+    });
+    result.map_err(Failure::run)?;
+    Ok(if interrupt::requested() { Code::Interrupted } else { Code::Success })
+}

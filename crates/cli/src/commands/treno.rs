@@ -1,0 +1,399 @@
+//! `warpline treno`: the capacity of a path from one side.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ValueHint;
+use serde_json::json;
+use warpline_core::TimeDelta;
+use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render};
+use warpline_lab::scenario::{Size, Time};
+use warpline_live::measure::path::trace;
+use warpline_live::measure::probe::ProbeMode;
+use warpline_live::measure::treno::{TrenoConfig, TrenoRun, TrenoSample, run};
+use warpline_live::measure::{Family, MeasureError, resolve};
+use warpline_transport::btc::{TrenoOptions, TrenoOutcome};
+
+use crate::failure::{Code, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = "\
+Nothing is needed at the far end: probes are sent as a TCP would send segments, and what answers them stands for the acknowledgements.
+Losses of answers count as losses of probes; answers that somebody rations look like congestion. Where both ends are yours, `warpline cap`
+tells more.
+
+Examples:
+  warpline treno host.example
+  Hop by hop, for three seconds each:
+    warpline treno host.example --hops --duration 3s
+  With UDP, and what this host and the first hop can carry tried beforehand:
+    warpline treno host.example --mode udp --calibrate
+  For programs:
+    warpline treno host.example --json | jq .bulk_transfer_capacity_bps
+
+ICMP is used through ping sockets where sysctl net.ipv4.ping_group_range has your group, else as root through a raw socket. --mode udp needs
+no privilege.
+
+Exit codes: 0 measured; 1 not measured, in part only, or not to be trusted (alarms); 2 wrong input; 130 interrupted.";
+
+/// What probes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// ICMP echo requests
+    Icmp,
+    /// UDP datagrams to ports where nobody listens
+    Udp,
+}
+
+/// Measure the bulk transfer capacity to a host, or along the way to it, from this side alone (TReno)
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where probes go
+    #[arg(value_hint = ValueHint::Hostname)]
+    host: String,
+
+    /// Use IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+
+    /// Use IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+
+    /// What probes are
+    #[arg(short, long, value_enum, default_value = "icmp")]
+    mode: Mode,
+
+    /// How long probes are sent (to each hop, with --hops)
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10s")]
+    duration: Time,
+
+    /// Let probes go so many hops only: the router there answers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "hops")]
+    ttl: Option<u8>,
+
+    /// Find the routers on the way and measure up to each of them, and then to the target
+    #[arg(long)]
+    hops: bool,
+
+    /// Most hops that are looked for
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]
+    max_hops: u8,
+
+    /// Try beforehand what this host, the first hop, and small probes can do: floods of half a second each
+    #[arg(long)]
+    calibrate: bool,
+
+    /// Bytes of a probe on the wire; the path may make it smaller [default: the interface's MTU, at most 1500B]
+    #[arg(long, value_name = "SIZE")]
+    mtu: Option<Size>,
+
+    /// Bound of the window
+    #[arg(long, value_name = "SIZE", default_value = "16MB")]
+    max_window: Size,
+
+    /// Initial window in segments
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    initial_window: u32,
+
+    /// Emulate delayed acknowledgements: answers are taken in pairs, or after this time [default: each by itself]
+    #[arg(long, value_name = "TIME")]
+    delayed_ack: Option<Time>,
+
+    /// First retransmission time-out
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    initial_rto: Time,
+
+    /// Smallest retransmission time-out
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    min_rto: Time,
+
+    /// Give up when nothing answers for so long
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    patience: Time,
+
+    /// Tell what came out even where there are alarms
+    #[arg(long)]
+    anyway: bool,
+
+    /// How often progress is shown and sampled
+    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    interval: Time,
+
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with_all = ["quiet", "csv"])]
+    json: bool,
+
+    /// Print the samples as CSV
+    #[arg(long, conflicts_with_all = ["quiet", "hops"])]
+    csv: bool,
+
+    /// Print nothing but the capacity, in bit/s
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What was tried before the test.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calibration {
+    host_bps: Option<f64>,
+    first_hop_bps: Option<f64>,
+    probe_rates: Option<(f64, f64)>,
+}
+
+impl Args {
+    fn options(&self) -> Result<TrenoOptions, Failure> {
+        let options = TrenoOptions {
+            duration: self.duration.0,
+            mtu: self.mtu.map_or(1500, |size| size.0.0.min(u64::from(u32::MAX)) as u32),
+            max_window: self.max_window.0.0,
+            initial_window: self.initial_window,
+            delayed_ack: self.delayed_ack.map(|time| time.0),
+            initial_rto: self.initial_rto.0,
+            min_rto: self.min_rto.0,
+            patience: self.patience.0,
+            ..TrenoOptions::default()
+        };
+        options.validate().map_err(Failure::usage)?;
+        Ok(options)
+    }
+
+    fn mode(&self) -> ProbeMode {
+        match self.mode {
+            Mode::Icmp => ProbeMode::Icmp,
+            Mode::Udp => ProbeMode::Udp,
+        }
+    }
+}
+
+fn failed(error: MeasureError) -> Failure {
+    match error {
+        error @ MeasureError::Privilege => Failure::usage(error),
+        error => Failure::run(error),
+    }
+}
+
+fn quiet_run(config: &TrenoConfig, stop: &AtomicBool) -> Result<TrenoRun, Failure> {
+    run(config, stop, &mut |_| {}).map_err(failed)
+}
+
+/// Floods this host, the first hop and the target for a moment each.
+fn calibrate(
+    args: &Args,
+    target: IpAddr,
+    options: &TrenoOptions,
+    stop: &AtomicBool,
+) -> Result<Calibration, Failure> {
+    /// Long enough for a few round trips, short enough to be borne.
+    const LONG: TimeDelta = TimeDelta::from_millis(500);
+    /// Probes under way at the same time.
+    const WINDOW: u32 = 64;
+    let flood = |target, ttl, mtu| TrenoConfig {
+        target,
+        mode: args.mode(),
+        ttl,
+        options: TrenoOptions {
+            duration: LONG,
+            mtu,
+            flat_window: Some(WINDOW),
+            max_window: u64::from(u32::MAX),
+            ..options.clone()
+        },
+        interval: LONG,
+    };
+    let rate = |run: &TrenoRun| {
+        let seconds = run.results.elapsed_ns as f64 / 1e9;
+        (run.results.data_bytes as f64 * 8.0 / seconds, run.results.replies as f64 / seconds)
+    };
+    let here: IpAddr =
+        if target.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    let host = quiet_run(&flood(here, None, options.mtu), stop)?;
+    let first = quiet_run(&flood(target, Some(1), options.mtu), stop)?;
+    let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
+    let small = quiet_run(&flood(target, args.ttl, 48), stop)?;
+    let answered = |run: &TrenoRun| run.results.replies > 0;
+    Ok(Calibration {
+        host_bps: answered(&host).then(|| rate(&host).0),
+        first_hop_bps: answered(&first).then(|| rate(&first).0),
+        probe_rates: (answered(&large) && answered(&small)).then(|| (rate(&large).1, rate(&small).1)),
+    })
+}
+
+fn report_of(
+    args: &Args,
+    target: &str,
+    options: &TrenoOptions,
+    run: &TrenoRun,
+    tried: Calibration,
+) -> TrenoReport {
+    let responders = run.responders.iter().map(|r| (r.address.to_string(), r.kind, r.count)).collect();
+    let elapsed = run.results.elapsed_ns.max(1);
+    TrenoReport::new(&TrenoInput {
+        target: target.to_owned(),
+        carrier: &run.carrier,
+        ttl: run.ttl,
+        options,
+        outcome: run.outcome,
+        results: &run.results,
+        responders,
+        busy: Some(run.busy_ns as f64 / elapsed as f64),
+        host_bps: tried.host_bps,
+        first_hop_bps: tried.first_hop_bps,
+        probe_rates: tried.probe_rates,
+        tell_anyway: args.anyway,
+    })
+}
+
+fn progress_line(sample: &TrenoSample, before: Option<&TrenoSample>) -> String {
+    let (bytes, span) = match before {
+        Some(before) => (sample.data_bytes - before.data_bytes, sample.elapsed_ns - before.elapsed_ns),
+        None => (sample.data_bytes, sample.elapsed_ns),
+    };
+    format!(
+        "{:>7.1} s  {:>9}bit/s  cwnd {:>8}B  rtt {:>8.2} ms  lost {}\n",
+        sample.elapsed_ns as f64 / 1e9,
+        output::short(bytes as f64 * 8e9 / span.max(1) as f64),
+        output::short(sample.cwnd as f64),
+        sample.srtt_ns as f64 / 1e6,
+        sample.lost
+    )
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let family = match (args.ipv4, args.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
+    let address = resolve(&args.host, 0, family).map_err(Failure::usage)?.ip();
+    let options = args.options()?;
+    interrupt::listen(Vec::new())?;
+    let stop = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if interrupt::requested() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                std::thread::park_timeout(std::time::Duration::from_millis(30));
+            }
+        });
+        let result = measure(args, address, &options, &stop);
+        over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBool) -> Result<Code, Failure> {
+    let shown = !(args.quiet || args.json || args.csv);
+    let target = if args.host == address.to_string() {
+        args.host.clone()
+    } else {
+        format!("{} ({address})", args.host)
+    };
+    let mut options = options.clone();
+    if args.mtu.is_none()
+        && let Ok(socket) = warpline_live::measure::probe::ProbeSocket::open(address, args.mode(), args.ttl)
+        && let Some(mtu) = socket.interface_mtu()
+    {
+        options.mtu = options.mtu.min(mtu.max(48));
+    }
+    let options = &options;
+    let tried =
+        if args.calibrate { calibrate(args, address, options, stop)? } else { Calibration::default() };
+    let config = |ttl| TrenoConfig {
+        target: address,
+        mode: args.mode(),
+        ttl,
+        options: options.clone(),
+        interval: args.interval.0,
+    };
+    let mut hops = Vec::new();
+    if args.hops {
+        let found =
+            trace(address, args.mode(), args.max_hops, TimeDelta::from_secs(1), stop).map_err(failed)?;
+        for hop in found.iter().filter(|hop| !hop.target) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let report = match hop.address {
+                Some(_) => {
+                    let run = quiet_run(&config(Some(hop.ttl)), stop)?;
+                    Some(report_of(args, &target, options, &run, tried))
+                }
+                None => None,
+            };
+            let report = HopReport::new(hop.ttl, report.as_ref());
+            if shown {
+                let bps = report.bps.map_or_else(|| "no answer".into(), |bps| output::short(bps) + "bit/s");
+                output::print(&format!(
+                    "{:3}  {:<40} {bps}\n",
+                    hop.ttl,
+                    report.address.as_deref().unwrap_or("*")
+                ))?;
+            }
+            hops.push(report);
+        }
+    }
+    let mut before: Option<TrenoSample> = None;
+    let run = run(&config(args.ttl), stop, &mut |sample| {
+        if shown {
+            // Progress that cannot be shown is no failure.
+            let _ = output::print(&progress_line(sample, before.as_ref()));
+        }
+        before = Some(*sample);
+    })
+    .map_err(failed)?;
+    let mut report = report_of(args, &target, options, &run, tried);
+    report.hops = hops;
+    let text = if args.json {
+        let mut value = json!(report);
+        value["samples"] = json!(run.samples);
+        format!("{value:#}\n")
+    } else if args.csv {
+        csv(&run)
+    } else if args.quiet {
+        report.bulk_transfer_capacity_bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"))
+    } else {
+        format!("\n{}", output::headed(&render(&report.lines(), output::width())))
+    };
+    output::print(&text)?;
+    Ok(match run.outcome {
+        TrenoOutcome::Stopped => Code::Interrupted,
+        TrenoOutcome::NoAnswer => {
+            output::error(&format!("nothing answered on the way to {target}"));
+            Code::Failed
+        }
+        TrenoOutcome::Silent => {
+            output::error(&format!("{target} ceased to answer in mid-test"));
+            Code::Failed
+        }
+        TrenoOutcome::Complete => {
+            for alarm in &report.alarms {
+                output::error(alarm);
+            }
+            if report.bulk_transfer_capacity_bps.is_some() { Code::Success } else { Code::Failed }
+        }
+    })
+}
+
+fn csv(run: &TrenoRun) -> String {
+    let mut text = String::from("elapsed_s,data_bytes,cwnd_bytes,in_flight_bytes,srtt_ms,lost,timeouts\n");
+    for s in &run.samples {
+        let _ = writeln!(
+            text,
+            "{:.6},{},{},{},{:.3},{},{}",
+            s.elapsed_ns as f64 / 1e9,
+            s.data_bytes,
+            s.cwnd,
+            s.in_flight,
+            s.srtt_ns as f64 / 1e6,
+            s.lost,
+            s.timeouts
+        );
+    }
+    text
+}

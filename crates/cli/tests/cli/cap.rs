@@ -1,0 +1,206 @@
+//! `cap`, `capd` and `treno` as people run them, on loopback and across an emulated link.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Answer, Desk};
+
+/// A server on a port of its own; killed when it goes.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Server {
+    fn start(desk: &Desk, more: &[&str]) -> Server {
+        let mut words = vec!["capd", "--listen", "127.0.0.1", "--port", "0", "--json"];
+        words.extend(more);
+        let mut child = desk.program(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let listening: Value = serde_json::from_str(&line).unwrap();
+        let port = listening["listening"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
+        Server { child, port }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A test that any machine keeps up with.
+fn gentle<'a>(server: &'a Server, more: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec!["cap", "127.0.0.1", "--port", &server.port, "-t", "500ms", "--max-rate", "20Mbit/s"];
+    words.extend(more);
+    words
+}
+
+fn tests(answer: &Answer) -> Vec<Value> {
+    let value: Value =
+        serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+    value["tests"].as_array().unwrap().clone()
+}
+
+#[test]
+fn cap_measures_both_ways_and_reports_under_the_names_of_the_rfc() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let answer = desk.warpline(&gentle(&server, &["--both", "--json", "--anyway"])).fine();
+    let tests = tests(&answer);
+    assert_eq!(tests.len(), 2);
+    for test in tests {
+        let bps = test["bulk_transfer_capacity_bps"].as_f64().unwrap();
+        assert!(bps > 1e6 && bps < 20e6, "{bps}");
+        let told = test["data_sent_bits"].as_f64().unwrap() / test["elapsed_time_s"].as_f64().unwrap();
+        assert!((told / bps - 1.0).abs() < 1e-9);
+        for name in [
+            "statements",
+            "congestion_avoidance_capacity",
+            "preservation_of_self_clock",
+            "flow_based_path_properties",
+            "calibration_checks",
+            "advanced_tcp_features",
+            "reverse_path_load",
+        ] {
+            assert!(test[name].is_object(), "{name}: {test}");
+        }
+    }
+    let answer = desk.warpline(&gentle(&server, &["--anyway"])).fine();
+    for name in
+        ["BTC", "heroic clock preservation", "lost transmission opportunities", "cwnd equal to ssthresh"]
+    {
+        assert!(answer.stdout.contains(name), "{name}: {}", answer.stdout);
+    }
+}
+
+#[test]
+fn results_are_a_run_directory_that_other_commands_read() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    desk.warpline(&gentle(&server, &["--out", "one", "--trace", "--quiet", "--anyway"])).fine();
+    desk.warpline(&gentle(&server, &["--out", "two", "--quiet", "--anyway"])).fine();
+    let names = desk.names("one");
+    for name in ["btc.json", "btc.txt", "cap.sqlog", "client-server.pcapng", "report.html", "tcp.parquet"] {
+        assert!(names.contains(&name.to_owned()), "{name} is not in {names:?}");
+    }
+    assert_eq!(desk.summary("one")["flows"][0]["app"], "cap");
+    desk.warpline(&["compare", "one", "two"]).fine();
+    desk.warpline(&["report", "one", "two", "--out", "both.html"]).fine();
+    // It is not overwritten unless that is wanted.
+    let again = desk.warpline(&gentle(&server, &["--out", "one", "--anyway"]));
+    assert_eq!(again.code, Some(3), "{again:?}");
+}
+
+#[test]
+fn csv_has_a_row_for_each_interval() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let answer = desk.warpline(&gentle(&server, &["--csv", "--interval", "100ms", "--anyway"])).fine();
+    let mut lines = answer.stdout.lines();
+    assert!(lines.next().unwrap().starts_with("time_s,goodput_bps,cwnd_bytes"));
+    assert!((2..=5).contains(&lines.count()), "{}", answer.stdout);
+}
+
+#[test]
+fn nobody_there_a_wrong_key_and_a_wrong_word_are_said_clearly() {
+    let desk = Desk::new();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let answer = desk.warpline(&["cap", "127.0.0.1", "--port", &free, "-t", "1s"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("start `warpline capd` there"), "{answer:?}");
+    desk.write("key", "a long enough key\n");
+    desk.write("other", "another long key\n");
+    let server = Server::start(&desk, &["--key-file", "key"]);
+    desk.warpline(&gentle(&server, &["--key-file", "key", "--anyway"])).fine();
+    let answer = desk.warpline(&gentle(&server, &["--key-file", "other"]));
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("--key-file"), "{answer:?}");
+    let answer = desk.warpline(&gentle(&server, &["--segment", "20B"]));
+    assert_eq!(answer.code, Some(2));
+    assert!(answer.stderr.contains("128 to 65507 bytes"), "{answer:?}");
+}
+
+#[test]
+fn a_server_that_is_killed_in_mid_test_ends_it_with_what_was_measured() {
+    let desk = Desk::new();
+    let mut server = Server::start(&desk, &[]);
+    let mut words = gentle(&server, &["--json", "--anyway"]);
+    words[5] = "60s";
+    let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the test is to be under way")]
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    server.child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert!(answer.stderr.contains("nobody listens"), "{answer:?}");
+    assert!(tests(&answer)[0]["data_sent_bits"].as_u64().unwrap() > 1_000_000, "{answer:?}");
+}
+
+#[test]
+fn signals_end_both_sides_in_good_order() {
+    let desk = Desk::new();
+    let mut server = Server::start(&desk, &[]);
+    let mut words = gentle(&server, &["--json", "--anyway"]);
+    words[5] = "60s";
+    let client = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let signal = |pid: u32| {
+        let done = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().unwrap();
+        assert!(done.success());
+    };
+    #[expect(clippy::disallowed_methods, reason = "the test is to be under way")]
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    signal(client.id());
+    let answer = Answer::from(client.wait_with_output().unwrap());
+    assert_eq!(answer.code, Some(130), "{answer:?}");
+    assert!(tests(&answer)[0]["data_sent_bits"].as_u64().unwrap() > 1_000_000);
+    signal(server.child.id());
+    assert_eq!(server.child.wait().unwrap().code(), Some(130));
+}
+
+/// Whether this user may make namespaces; says so otherwise.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+fn namespaces() -> bool {
+    let can = Command::new("unshare").args(["-rn", "true"]).status().is_ok_and(|status| status.success());
+    if !can {
+        println!("skipped: this user may not make namespaces here");
+    }
+    can
+}
+
+#[test]
+fn cap_and_treno_measure_an_emulated_link() {
+    if !namespaces() {
+        return;
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let base = format!("{program} capd -q");
+    let line = format!(
+        "sleep 0.5; {program} cap $WARPLINE_BASE -t 3s --json --anyway > cap.json; \
+         {program} treno $WARPLINE_BASE --mode udp -t 3s --json --anyway > treno.json; true"
+    );
+    let link = [
+        "shell", "--rate", "10mbit", "--delay", "10ms", "--queue", "60p", "--base", &base, "--", "sh", "-c",
+        &line,
+    ];
+    desk.warpline(&link).fine();
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(desk.path().join(name)).unwrap()).unwrap()
+    };
+    let cap = &read("cap.json")["tests"][0];
+    let bps = cap["throughput_bps"].as_f64().unwrap();
+    // 1448 of 1500 bytes are data.
+    assert!((7e6..9.66e6).contains(&bps), "{cap}");
+    assert!(cap["flow_based_path_properties"]["rtt_min_ms"].as_f64().unwrap() >= 20.0);
+    let treno = read("treno.json");
+    // Linux rations port-unreachable answers; whatever is answered came over the link.
+    assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
+    assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
+}

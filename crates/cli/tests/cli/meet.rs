@@ -1,0 +1,203 @@
+//! Flows of which one end is simulated and the other a real program.
+
+use serde_json::Value;
+
+use crate::live::{printed, run, turn};
+use crate::support::{Answer, Desk};
+
+/// a - r1 - r2 - b; a is simulated, b live. The middle is narrow, and loses one packet in a hundred.
+const PATH: &str = r#"
+clock = { mode = "real" }
+link = [
+  { between = ["a", "r1"], rate = "1Gbit/s", delay = "1ms", record = ["pcap", "packets"] },
+  { between = ["r1", "r2"], rate = "50Mbit/s", delay = "3ms", mtu = "1300B", loss = { kind = "bernoulli", probability = 0.01 } },
+  { between = ["r2", "b"], rate = "1Gbit/s", delay = "1ms" },
+]
+[[host]]
+name = "b"
+endpoint = "live"
+"#;
+
+fn scenario(duration: &str, programs: &[&str], flows: &[&str]) -> String {
+    let programs = programs.iter().map(|keys| format!("[[host.program]]\n{keys}\n"));
+    let flows = flows.iter().map(|keys| format!("[[flow]]\n{keys}\n"));
+    let parts: String = programs.chain(flows).collect();
+    format!("name = \"meet\"\nduration = \"{duration}\"\n{PATH}{parts}")
+}
+
+/// A program that takes `count` connections on a port, and says how much came.
+fn sink(port: u16, count: u32) -> String {
+    format!(
+        r#"command = ["python3", "-c", """
+import socket
+listener = socket.create_server(("::", {port}), family=socket.AF_INET6, dualstack_ipv6=True)
+total = 0
+for _ in range({count}):
+    connection, peer = listener.accept()
+    while data := connection.recv(1 << 20): total += len(data)
+print(total)
+"""]"#
+    )
+}
+
+fn flow<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    let flows = summary["flows"].as_array().unwrap();
+    flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("{name}: {summary}"))
+}
+
+fn number(desk: &Desk, name: &str) -> u64 {
+    let text = printed(desk, name);
+    text.trim().parse().unwrap_or_else(|error| panic!("{name}: {error}: {text:?}"))
+}
+
+#[test]
+fn a_program_gets_every_byte_that_simulated_tcp_sends() {
+    let Some(_turn) = turn(&["python3"]) else { return };
+    let desk = Desk::new();
+    let to = "from = \"a\"\nto = \"b\"\nstart = \"1s\"\n";
+    let flows = [
+        format!("{to}name = \"bulk\"\nport = 5001\nstop = \"3s\"\nrecord = [\"tcp\", \"qlog\", \"latency\"]"),
+        format!(
+            "{to}name = \"six\"\nport = 5002\nipv6 = true\napp = \"transfer\"\nsize = \"500kB\"\ntransfers = 3"
+        ),
+        format!(
+            "{to}name = \"cbr\"\nport = 5003\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"\nstop = \"3s\""
+        ),
+    ];
+    let flows = flows.each_ref().map(String::as_str);
+    let sinks = [sink(5001, 1), sink(5002, 3), sink(5003, 1)];
+    let answer = run(&desk, &scenario("5s", &sinks.each_ref().map(String::as_str), &flows)).fine();
+    let summary = desk.summary("out");
+    for (at, name) in ["bulk.0", "six.0", "cbr.0"].into_iter().enumerate() {
+        let flow = flow(&summary, name);
+        assert_eq!(flow["delivered_bytes"], number(&desk, &format!("b.{at}.stdout")), "{flow}\n{answer:?}");
+        assert_eq!(flow["outcome"], Value::Null, "{flow}");
+        assert!(
+            flow["end_s"].as_f64().unwrap() < 5.0 && flow["rtt_min_ms"].as_f64().unwrap() >= 10.0,
+            "{flow}"
+        );
+    }
+    assert_eq!(flow(&summary, "six.0")["transfers_completed"], 3);
+    assert_eq!(flow(&summary, "six.0")["delivered_bytes"], 1_500_000);
+    assert!(flow(&summary, "bulk.0")["retransmitted_packets"].as_u64().unwrap() > 0);
+    assert!(flow(&summary, "bulk.0")["latency_p95_ms"].as_f64().unwrap() > 10.0);
+    let cbr = flow(&summary, "cbr.0")["goodput_bps"].as_f64().unwrap();
+    assert!((0.9e6..1.1e6).contains(&cbr), "{cbr}");
+    for file in ["bulk.0.sqlog", "tcp.parquet", "series_flows.parquet", "a-r1.pcapng"] {
+        assert!(desk.path().join("out").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn programs_use_the_services_of_a_simulated_host() {
+    let Some(_turn) = turn(&["python3", "curl"]) else { return };
+    let desk = Desk::new();
+    let from = "from = \"b\"\nto = \"a\"\n";
+    let flows = [
+        format!("{from}app = \"http\"\nport = 80\nsize = \"300kB\"\ncc = \"reno\"\nrecord = [\"tcp\"]"),
+        format!("{from}app = \"discard\"\nport = 9"),
+        format!("{from}app = \"echo\"\nport = 7"),
+        format!("{from}app = \"source\"\nport = 19\nsize = \"200kB\""),
+    ];
+    let get = |url: &str| {
+        format!(
+            "command = [\"curl\", \"-sS\", \"--max-time\", \"4\", \"-o\", \"/dev/null\", \"-w\", \"%{{size_download}}\", \"{url}\"]"
+        )
+    };
+    let python = |body: &str| {
+        format!("command = [\"python3\", \"-c\", \"\"\"\nimport socket, threading\n{body}\n\"\"\"]")
+    };
+    let programs = [
+        get("http://{a}/"),
+        get("http://[{a:6}]/bytes/123456"),
+        python(
+            "s = socket.create_connection(('{a}', 9))\ns.sendall(bytes(1000000)); s.shutdown(socket.SHUT_WR)\nassert s.recv(1) == b''",
+        ),
+        python(
+            "s = socket.create_connection(('{a:6}', 7)); data = bytes(range(256)) * 1000\nthreading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR))).start()\ngot = b''\nwhile part := s.recv(65536): got += part\nassert got == data",
+        ),
+        python(
+            "s = socket.create_connection(('{a}', 19)); n = 0\nwhile part := s.recv(65536): n += len(part)\nprint(n)",
+        ),
+        "command = \"curl -sS --max-time 2 http://{a}:81/\"\nexpect = 7".to_owned(),
+        "command = \"ping -n -c 3 -W 1 -i 0.2 {a}\"\nexpect = \"any\"".to_owned(),
+    ];
+    let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
+    run(&desk, &scenario("5s", &programs, &flows.each_ref().map(String::as_str))).fine();
+    assert_eq!((number(&desk, "b.0.stdout"), number(&desk, "b.1.stdout")), (300_000, 123_456));
+    assert_eq!(number(&desk, "b.4.stdout"), 200_000);
+    let summary = desk.summary("out");
+    let delivered = |name: &str| flow(&summary, name)["delivered_bytes"].as_u64().unwrap();
+    // Two heads of HTTP.
+    assert!((423_456..424_000).contains(&delivered("http.0")), "{}", delivered("http.0"));
+    assert_eq!(
+        (delivered("discard.0"), delivered("echo.0"), delivered("source.0")),
+        (1_000_000, 256_000, 200_000)
+    );
+    assert!(flow(&summary, "discard.0")["sent_packets"].as_u64().unwrap() > 690);
+    assert_eq!(flow(&summary, "http.0")["cc"], "reno");
+    // What is no flow of the scenario has a row of its own.
+    let ping = flow(&summary, "icmp 10.0.0.4>10.0.0.1");
+    assert_eq!((&ping["app"], &ping["from"], &ping["to"]), (&"program".into(), &"b".into(), &"a".into()));
+}
+
+#[test]
+fn a_flow_says_what_went_wrong_with_its_program() {
+    let Some(_turn) = turn(&["python3"]) else { return };
+    let desk = Desk::new();
+    let takes = |port: u16, then: &str| {
+        format!(
+            r#"command = ["python3", "-c", """
+import socket
+c, _ = socket.create_server(("", {port})).accept(); n = 0
+while n < 200000: n += len(c.recv(65536))
+{then}
+"""]"#
+        )
+    };
+    let programs = [takes(1, ""), takes(2, "c.shutdown(socket.SHUT_WR)\nwhile c.recv(65536): pass")];
+    let to = |keys: &str| format!("from = \"a\"\nto = \"b\"\nstart = \"1s\"\n{keys}");
+    let flows = [
+        to("name = \"closed\"\nport = 9"),
+        to("name = \"again\"\nport = 9\napp = \"transfer\"\nsize = \"10kB\"\ntransfers = 2\nipv6 = true"),
+        to("name = \"exits\"\nport = 1"),
+        to("name = \"leaves\"\nport = 2"),
+    ];
+    let programs = programs.each_ref().map(String::as_str);
+    let answer: Answer = run(&desk, &scenario("3s", &programs, &flows.each_ref().map(String::as_str))).fine();
+    let summary = desk.summary("out");
+    for (name, outcome, least) in [
+        ("closed.0", "refused", 0),
+        ("again.0", "refused", 0),
+        ("exits.0", "reset", 200_000),
+        ("leaves.0", "closed by the program", 200_000),
+    ] {
+        let flow = flow(&summary, name);
+        assert_eq!(flow["outcome"], outcome, "{flow}");
+        assert!(flow["end_s"].is_f64() && flow["delivered_bytes"].as_u64().unwrap() >= least, "{flow}");
+        assert!(answer.stdout.contains(outcome), "{}", answer.stdout);
+    }
+    assert_eq!(flow(&summary, "again.0")["transfers"], 2);
+    // Nobody answers, and nobody is there any more.
+    let silent = scenario("2s", &["command = \"true\""], &[&to("port = 9")])
+        .replace("probability = 0.01", "probability = 1.0");
+    run(&desk, &silent).fine();
+    assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
+}
+
+#[test]
+fn an_interface_that_vanishes_ends_the_run_and_keeps_the_results() {
+    let Some(_turn) = turn(&["ip", "python3"]) else { return };
+    let desk = Desk::new();
+    let programs = [
+        sink(5001, 1) + "\nexpect = \"any\"",
+        "command = \"ip link delete eth0\"\nstart = \"2s\"\nexpect = \"any\"".to_owned(),
+    ];
+    let flow_keys = "from = \"a\"\nto = \"b\"\nstart = \"1s\"\nport = 5001";
+    let answer = run(&desk, &scenario("20s", &programs.each_ref().map(String::as_str), &[flow_keys]));
+    assert_ne!(answer.code, Some(0), "{answer:?}");
+    let summary = desk.summary("out");
+    assert_eq!((&summary["complete"], &summary["stopped"]), (&false.into(), &"a failed port".into()));
+    assert!(summary["simulated_s"].as_f64().unwrap() < 5.0, "{answer:?}");
+    assert!(flow(&summary, "bulk.0")["delivered_bytes"].as_u64().unwrap() > 0);
+}

@@ -1,0 +1,277 @@
+//! Commands in the background: TCP Nice in this machine's kernel, with real programs.
+//!
+//! They need root, the BPF objects in the build (feature "bpf", clang), BTF, control groups of version 2, and the programs; a test that lacks
+//! something says so and passes. What they measure has generous bounds: that the foreground keeps what it had, and that the background
+//! takes what is left.
+
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::Desk;
+
+/// There is one kernel for all tests.
+static KERNEL: Mutex<()> = Mutex::new(());
+
+/// Whether this machine can do it, and then that no other test does it now; otherwise says what is missing.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    let succeeds = |line: &str| Command::new("sh").args(["-c", line]).status().is_ok_and(|s| s.success());
+    // Held before the attempt below, which another test would see.
+    let kernel = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut missing = Vec::new();
+    if !cfg!(feature = "bpf") {
+        missing.push("the feature bpf (make test sets it where clang and libelf are)".to_owned());
+    } else {
+        let answer = Desk::new().warpline(&["nice", "--strict", "--", "true"]);
+        if answer.code != Some(0) {
+            missing.push(answer.stderr.trim().to_owned());
+        }
+    }
+    for program in programs {
+        if !succeeds(&format!("command -v {program} >/dev/null")) {
+            missing.push((*program).to_owned());
+        }
+    }
+    if !missing.is_empty() {
+        println!("skipped: this needs {}", missing.join(", "));
+        return None;
+    }
+    Some(kernel)
+}
+
+#[expect(clippy::disallowed_methods, reason = "programs are waited for")]
+fn sleep(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+fn available() -> String {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_build_without_the_objects_says_how_to_get_them() {
+    if cfg!(feature = "bpf") {
+        return;
+    }
+    for words in [&["nice", "load"][..], &["nice", "status"], &["nice", "--strict", "--", "true"]] {
+        let answer = Desk::new().warpline(words);
+        assert_eq!(answer.code, Some(1), "{words:?}");
+        assert!(answer.stderr.contains("holds no BPF programs"), "{}", answer.stderr);
+        assert!(answer.stderr.contains("clang"), "{}", answer.stderr);
+    }
+}
+
+#[test]
+fn mistakes_are_told_before_anything_starts() {
+    let desk = Desk::new();
+    let answer = desk.warpline(&["nice"]);
+    assert_eq!(answer.code, Some(2));
+    assert!(answer.stderr.contains("what to run"), "{}", answer.stderr);
+    if able(&[]).is_some() {
+        let answer = desk.warpline(&["nice", "--threshold", "1.5", "--", "true"]);
+        assert_eq!(answer.code, Some(2));
+        assert!(answer.stderr.contains("threshold 1.5 is not allowed: 0 to 1"), "{}", answer.stderr);
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_command_s_and_nothing_is_left() {
+    let Some(_kernel) = able(&[]) else { return };
+    let desk = Desk::new();
+    for (words, code) in [
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["sh", "-c", "kill -9 $$"], 137),
+        (&["no-such-program"], 127),
+        (&["/dev/null"], 126),
+    ] {
+        let answer = desk.warpline(&[&["nice", "--"], words].concat());
+        assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
+    }
+    let answer = desk.warpline(&["nice", "--", "cat", "/proc/self/cgroup"]).fine();
+    assert_eq!(answer.stderr, "");
+    let group = answer.stdout.lines().find_map(|line| line.strip_prefix("0::")).unwrap().to_owned();
+    assert!(group.contains("/warpline-nice-"), "{group}");
+    // Gone: nobody can be in it, and the algorithm has gone with the last who used it.
+    let found = Command::new("find").args(["/sys/fs/cgroup", "-name", "warpline-nice-*"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&found.stdout).contains(group.rsplit('/').next().unwrap()));
+    assert!(!available().split_whitespace().any(|name| name == "nice"));
+}
+
+/// Connects to itself and says the congestion control of each end, of a child process's socket, and after asking for another one.
+const SOCKETS: &str = "
+import os, socket
+name = lambda s: s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b'\\0')[0].decode()
+for family, address in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):
+    try:
+        listener = socket.create_server((address, 0), family=family)
+    except OSError:
+        continue
+    if os.fork() == 0:
+        client = socket.create_connection(listener.getsockname()[:2])
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'reno')
+        client.sendall(name(client).encode())
+        os._exit(0)
+    accepted, _ = listener.accept()
+    print(name(accepted), accepted.recv(16).decode())
+    os.wait()
+";
+
+#[test]
+fn every_socket_of_a_program_and_its_children_is_put_in_the_background() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    let desk = Desk::new();
+    let answer = desk.warpline(&["nice", "--", "python3", "-c", SOCKETS]).fine();
+    assert!(!answer.stdout.is_empty());
+    assert!(answer.stdout.lines().all(|line| line == "nice nice"), "{}", answer.stdout);
+    // And those of others are not.
+    let other = Command::new("python3").args(["-c", SOCKETS]).output().unwrap();
+    let other = String::from_utf8_lossy(&other.stdout).into_owned();
+    assert!(other.contains("reno") && !other.contains("nice"), "{other}");
+}
+
+#[test]
+fn loaded_it_stays_until_it_is_unloaded() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    let desk = Desk::new();
+    let status = || json(&desk.warpline(&["nice", "status", "--json"]).fine().stdout);
+    assert_eq!(status()["loaded"], Value::Null);
+    desk.warpline(&["nice", "load"]).fine();
+    assert_eq!(
+        (&status()["loaded"]["stays"], &status()["loaded"]["parameters"]["fraction"]),
+        (&true.into(), &0.5.into())
+    );
+    desk.warpline(&["nice", "load", "--fraction", "0.25"]).fine();
+    assert_eq!(status()["loaded"]["parameters"]["fraction"], 0.25);
+    // Commands use it as it is, and refuse it as it is not.
+    desk.warpline(&["nice", "--", "true"]).fine();
+    let answer = desk.warpline(&["nice", "--fraction", "0.75", "--", "true"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("with other parameters"), "{}", answer.stderr);
+    assert_eq!(status()["loaded"]["stays"], true);
+    // An ordinary user's programs may choose it.
+    let choice = "import os, socket; os.setuid(65534); s = socket.socket(); s.setsockopt(6, 13, b'nice')";
+    assert!(Command::new("python3").args(["-c", choice]).status().unwrap().success());
+    desk.warpline(&["nice", "unload"]).fine();
+    assert_eq!(status()["loaded"], Value::Null);
+    assert!(!available().split_whitespace().any(|name| name == "nice"));
+}
+
+#[test]
+fn what_a_killed_one_left_is_removed() {
+    let Some(_kernel) = able(&[]) else { return };
+    let desk = Desk::new();
+    let mut killed = desk
+        .program(&["nice", "--", "sh", "-c", "cat /proc/self/cgroup; exec sleep 600"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut group = String::new();
+    for line in std::io::BufRead::lines(std::io::BufReader::new(killed.stdout.take().unwrap())) {
+        if let Some(path) = line.unwrap().strip_prefix("0::") {
+            group = path.to_owned();
+            break;
+        }
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let answer = desk.warpline(&["clean"]).fine();
+    // Another test's clean-up may have been quicker; either way nothing may be there now.
+    let name = group.rsplit('/').next().unwrap();
+    let found = Command::new("find").args(["/sys/fs/cgroup", "-name", name]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{}", answer.stdout);
+    assert!(!available().split_whitespace().any(|name| name == "nice"));
+}
+
+/// What a real program was told at the end, in Mbit/s.
+fn rate(report: &Value) -> f64 {
+    report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("{report}")) / 1e6
+}
+
+/// Transfers of iperf3 behind 20 Mbit/s, 40 ms and a queue of one BDP: the background alone, the foreground alone, both. `ways` are
+/// iperf3's options for the direction, `nice` those of `warpline nice`.
+fn beside_each_other(ways: &str, nice: &str) -> [Value; 5] {
+    let desk = Desk::new();
+    let warpline = env!("CARGO_BIN_EXE_warpline");
+    let script = format!(
+        "
+        cd {directory}
+        sleep 1
+        {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 5 {ways} -P 4 > alone.json || exit
+        iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > before.json || exit
+        {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 14 {ways} -P 8 > background.json &
+        sleep 3
+        iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > beside.json || exit
+        {warpline} nice status --json > status.json || exit
+        wait
+        ",
+        directory = desk.path().display()
+    );
+    let script = desk.write("transfers.sh", &script).display().to_string();
+    let words = ["shell", "--rate", "20mbit", "--delay", "20ms", "--queue", "1BDP"];
+    let words =
+        [&words[..], &["--base", "iperf3 -s >/dev/null & iperf3 -s -p 5202 >/dev/null", "--", "sh", &script]];
+    let answer = desk.warpline(&words.concat());
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    let read = |name: &str| json(&std::fs::read_to_string(desk.path().join(name)).unwrap());
+    ["alone.json", "before.json", "background.json", "beside.json", "status.json"].map(read)
+}
+
+#[test]
+fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
+    let Some(_kernel) = able(&["iperf3"]) else { return };
+    let [alone, before, _, beside, status] = beside_each_other("", "");
+    assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
+    let kept = rate(&beside) / rate(&before);
+    assert!(kept > 0.8, "the foreground kept {kept} of {} Mbit/s", rate(&before));
+    // Against a foreground that fills the queue, windows fall below a segment; and the detector knows what it saw.
+    let sockets = status["connections"].as_array().unwrap();
+    let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_acked"].as_u64() > Some(10_000)).collect();
+    assert_eq!(data.len(), 8, "{status}");
+    let smallest = data.iter().map(|s| s["window"].as_f64().unwrap()).fold(f64::MAX, f64::min);
+    assert!((0.02..1.0).contains(&smallest), "smallest window {smallest}");
+    for socket in data {
+        let (base, max) = (socket["base_rtt_ms"].as_f64().unwrap(), socket["max_rtt_ms"].as_f64().unwrap());
+        assert!((39.9..60.0).contains(&base) && max > 70.0, "{socket}");
+        assert!(socket["halvings"].as_u64() > Some(0), "{socket}");
+    }
+}
+
+#[test]
+fn what_is_received_yields_too() {
+    let Some(_kernel) = able(&["iperf3"]) else { return };
+    let [alone, before, _, beside, status] = beside_each_other("-R", "--receive");
+    assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
+    let kept = rate(&beside) / rate(&before);
+    assert!(kept > 0.8, "the foreground kept {kept} of {} Mbit/s", rate(&before));
+    let sockets = status["connections"].as_array().unwrap();
+    let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_received"].as_u64() > Some(10_000)).collect();
+    assert_eq!(data.len(), 8, "{status}");
+    for socket in data {
+        assert_eq!(socket["direction"], "both");
+        assert!(socket["receive_window"].as_f64() < Some(40.0), "{socket}");
+    }
+}
+
+#[test]
+fn a_request_to_end_is_passed_on() {
+    let Some(_kernel) = able(&[]) else { return };
+    let desk = Desk::new();
+    let mut child = desk
+        .program(&["nice", "--", "sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    sleep(100);
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}

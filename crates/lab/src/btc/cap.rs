@@ -1,0 +1,571 @@
+//! The report of a test with `cap`.
+
+use serde::{Deserialize, Serialize};
+use warpline_transport::btc::{CapOptions, Direction, HostResults, ReceiverResults, SenderResults};
+
+use super::lines::{Line, Lines, bits, bytes, percent, rate, span};
+use super::statements::Statements;
+use super::verdict::{Judgement, host_limits};
+
+/// Who measured with whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The sender of the data.
+    pub sender: String,
+    /// The receiver.
+    pub receiver: String,
+    /// Whether the path is IPv6.
+    pub ipv6: bool,
+}
+
+/// What a report is made from.
+#[derive(Clone, Debug)]
+pub struct CapInput<'a> {
+    /// The options in force.
+    pub options: &'a CapOptions,
+    /// How it ended, in words; "complete" if it did.
+    pub outcome: &'a str,
+    /// When it began, in microseconds since 1970; none in a simulation.
+    pub began_us: Option<u64>,
+    /// Who measured with whom.
+    pub ends: Ends,
+    /// What the sender counted.
+    pub sender: Option<SenderResults>,
+    /// What the receiver counted.
+    pub receiver: Option<ReceiverResults>,
+    /// What happened in the sender's host.
+    pub sending: Option<HostResults>,
+    /// What happened in the receiver's host.
+    pub receiving: Option<HostResults>,
+    /// Whether both ends read the same clock.
+    pub same_clock: bool,
+    /// Whether a result is told although a host was the bottleneck.
+    pub tell_anyway: bool,
+}
+
+/// Congestion avoidance capacity and what goes with it (RFC 3148 section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AvoidanceCapacity {
+    /// Data delivered in congestion avoidance over the time spent in it.
+    pub congestion_avoidance_capacity_bps: Option<f64>,
+    /// Share of the time spent in congestion avoidance.
+    pub time_share: f64,
+    /// The same for slow start.
+    pub slow_start_bps: Option<f64>,
+    /// Share of the time in slow start, recovery, and after time-outs.
+    pub slow_start_share: f64,
+    /// Share in fast recovery.
+    pub recovery_share: f64,
+    /// Share after time-outs.
+    pub timeout_share: f64,
+}
+
+/// Preservation of the self-clock (RFC 3148 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfClock {
+    /// Segments that the window allowed in recoveries and that were not sent (3.2.1).
+    pub lost_transmission_opportunities: u64,
+    /// Time-outs before which nothing of a window came through (3.2.2).
+    pub losing_an_entire_window: u64,
+    /// Recoveries from the loss of more than half a window (3.2.3).
+    pub heroic_clock_preservation: u64,
+    /// Recoveries that ended in a time-out.
+    pub clock_lost_in_recovery: u64,
+    /// Time-outs that proved unnecessary (3.2.4).
+    pub false_timeouts: u64,
+    /// Fast retransmits that proved unnecessary.
+    pub false_fast_retransmits: u64,
+    /// Episodes that kept the clock: fast recoveries.
+    pub fast_recoveries: u64,
+    /// Episodes that lost it: time-outs.
+    pub timeouts: u64,
+    /// Time-outs in total, repeated ones too.
+    pub timeouts_with_backoff: u64,
+    /// Segments lost, and the largest number of them within one round trip.
+    pub lost_segments: u64,
+    /// Largest cluster.
+    pub largest_loss_cluster: u64,
+    /// Mean cluster, in hundredths.
+    pub mean_loss_cluster_hundredths: u64,
+    /// Reductions because of ECN.
+    pub ecn_reductions: u64,
+}
+
+/// Flow based path properties (RFC 3148 section 3.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathProperties {
+    /// Smallest, mean and largest round-trip time, in milliseconds.
+    pub rtt_min_ms: Option<f64>,
+    /// Mean.
+    pub rtt_mean_ms: Option<f64>,
+    /// Largest.
+    pub rtt_max_ms: Option<f64>,
+    /// Share of transmissions that never arrived.
+    pub forward_loss: Option<f64>,
+    /// Share that arrived after a later one.
+    pub reordered: Option<f64>,
+    /// Overtaken by one or two.
+    pub reordered_slightly: u64,
+    /// Overtaken by three or more: fast retransmit fires early.
+    pub reordered_fast_retransmit: u64,
+    /// A second late or more.
+    pub reordered_seconds_late: u64,
+    /// Most segments that overtook one.
+    pub reordering_extent: u64,
+    /// Longest lateness, in milliseconds.
+    pub reordering_lateness_ms: f64,
+    /// Copies that the network made.
+    pub duplicated: u64,
+    /// Segments marked congestion-experienced.
+    pub ce_marks: u64,
+    /// One-way delay of the data, where both clocks agree well enough: smallest, in milliseconds.
+    pub one_way_delay_min_ms: Option<f64>,
+    /// Delay above the smallest, in milliseconds: mean, median, 95 %, 99 %, largest.
+    pub delay_above_min_ms: Option<[f64; 5]>,
+}
+
+/// Calibration checks (RFC 3148 section 3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Packets dropped inside the sending host.
+    pub sending_host_drops: Option<u64>,
+    /// Packets dropped inside the receiving host.
+    pub receiving_host_drops: Option<u64>,
+    /// The sending host's largest queue, in bytes.
+    pub sending_host_queue_bytes: Option<u64>,
+    /// The receiving host's largest queue, in bytes.
+    pub receiving_host_queue_bytes: Option<u64>,
+    /// Share of a core that each host spent.
+    pub sending_host_busy: Option<f64>,
+    /// The receiver's.
+    pub receiving_host_busy: Option<f64>,
+    /// Share of the time in which the sending socket had no room.
+    pub sending_host_waiting: Option<f64>,
+}
+
+/// Need for advanced TCP features (RFC 3148 section 3.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Features {
+    /// Largest window in slow start, in bytes.
+    pub largest_window_slow_start: u64,
+    /// Largest window in congestion avoidance.
+    pub largest_window_avoidance: u64,
+    /// What a TCP needs to get this result.
+    pub needed: Vec<String>,
+}
+
+/// Reverse path load (RFC 3148 section 3.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReversePath {
+    /// Acknowledgements sent by the receiver.
+    pub acknowledgements_sent: u64,
+    /// Of those, the ones that came.
+    pub acknowledgements_received: u64,
+    /// Share of them lost.
+    pub loss: Option<f64>,
+    /// Load of the reverse path, in bits per second.
+    pub load_bps: Option<f64>,
+    /// What TCP's acknowledgements would have been, in bits per second.
+    pub tcp_load_bps: Option<f64>,
+}
+
+/// The report of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapReport {
+    /// "warpline cap" and its version.
+    pub tool: String,
+    /// How it ended.
+    pub outcome: String,
+    /// When it began, in microseconds since 1970.
+    pub began_us: Option<u64>,
+    /// Who measured with whom.
+    pub ends: Ends,
+    /// Name of the congestion control.
+    pub congestion_control: String,
+    /// The bulk transfer capacity, in bits per second: unique data delivered over the time it took. Absent where it was not measured, or a
+    /// host was the bottleneck.
+    pub bulk_transfer_capacity_bps: Option<f64>,
+    /// What came out although it is no capacity, in bits per second.
+    pub throughput_bps: Option<f64>,
+    /// Unique bits delivered.
+    pub data_sent_bits: u64,
+    /// Time that took, in seconds.
+    pub elapsed_time_s: f64,
+    /// What is held against it.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+    /// What the RFC requires to be stated.
+    pub statements: Statements,
+    /// Section 3.1.
+    pub congestion_avoidance_capacity: AvoidanceCapacity,
+    /// Section 3.2.
+    pub preservation_of_self_clock: SelfClock,
+    /// Section 3.3.
+    pub flow_based_path_properties: PathProperties,
+    /// Section 3.4.
+    pub calibration_checks: Calibration,
+    /// Section 3.5.
+    pub advanced_tcp_features: Features,
+    /// Section 3.6.
+    pub reverse_path_load: Option<ReversePath>,
+    /// All counters of the sender.
+    pub sender: Option<SenderResults>,
+    /// All counters of the receiver.
+    pub receiver: Option<ReceiverResults>,
+    /// All counters of the sending host.
+    pub sending_host: Option<HostResults>,
+    /// All counters of the receiving host.
+    pub receiving_host: Option<HostResults>,
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn millis(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+impl CapReport {
+    /// The report.
+    pub fn new(input: &CapInput<'_>) -> CapReport {
+        let s = input.sender.unwrap_or_default();
+        let r = input.receiver.unwrap_or_default();
+        let options = input.options;
+        let mut judgement = host_limits(
+            options,
+            input.sender.as_ref(),
+            input.receiver.as_ref(),
+            input.sending.as_ref(),
+            input.receiving.as_ref(),
+        );
+        // Without the sender's counts the receiver's must do.
+        let (data, elapsed) = match input.sender {
+            Some(_) => (s.data_bytes, s.elapsed_ns),
+            None => (r.data_bytes, r.elapsed_ns),
+        };
+        let throughput = rate(data, elapsed).filter(|_| data > 0);
+        let told = judgement.host_limited.is_empty() || input.tell_anyway;
+        if input.receiver.is_none() && data > 0 {
+            judgement.notes.push("the receiver's counts are missing: its report did not come".into());
+        }
+        let rtt = (s.rtt_count > 0).then_some(s);
+        CapReport {
+            tool: concat!("warpline cap ", env!("CARGO_PKG_VERSION")).into(),
+            outcome: input.outcome.to_owned(),
+            began_us: input.began_us,
+            ends: input.ends.clone(),
+            congestion_control: options.cc.clone(),
+            bulk_transfer_capacity_bps: throughput.filter(|_| told),
+            throughput_bps: throughput,
+            data_sent_bits: data * 8,
+            elapsed_time_s: elapsed as f64 / 1e9,
+            judgement,
+            statements: Statements::new(options, input.ends.ipv6, data > 0),
+            congestion_avoidance_capacity: AvoidanceCapacity {
+                congestion_avoidance_capacity_bps: rate(s.avoidance_bytes, s.avoidance_ns).filter(|_| told),
+                time_share: share(s.avoidance_ns, s.elapsed_ns),
+                slow_start_bps: rate(s.slow_start_bytes, s.slow_start_ns),
+                slow_start_share: share(s.slow_start_ns, s.elapsed_ns),
+                recovery_share: share(s.recovery_ns, s.elapsed_ns),
+                timeout_share: share(s.timeout_ns, s.elapsed_ns),
+            },
+            preservation_of_self_clock: SelfClock {
+                lost_transmission_opportunities: s.lost_opportunities,
+                losing_an_entire_window: s.entire_windows,
+                heroic_clock_preservation: s.heroic_recoveries,
+                clock_lost_in_recovery: s.failed_recoveries,
+                false_timeouts: s.false_timeouts,
+                false_fast_retransmits: s.false_recoveries,
+                fast_recoveries: s.recoveries,
+                timeouts: s.timeout_episodes,
+                timeouts_with_backoff: s.rtos,
+                lost_segments: s.lost_segments,
+                largest_loss_cluster: s.max_cluster,
+                mean_loss_cluster_hundredths: (s.lost_segments * 100)
+                    .checked_div(s.loss_episodes)
+                    .unwrap_or(0),
+                ecn_reductions: s.ecn_reductions,
+            },
+            flow_based_path_properties: PathProperties {
+                rtt_min_ms: rtt.map(|s| millis(s.rtt_min_ns)),
+                rtt_mean_ms: rtt.map(|s| millis(s.rtt_sum_ns / s.rtt_count)),
+                rtt_max_ms: rtt.map(|s| millis(s.rtt_max_ns)),
+                forward_loss: input.receiver.map(|r| share(r.missing, r.missing + r.segments)),
+                reordered: input.receiver.map(|r| share(r.reordered, r.segments)),
+                reordered_slightly: r.reordered_slightly,
+                reordered_fast_retransmit: r.reordered_retransmit,
+                reordered_seconds_late: r.reordered_late,
+                reordering_extent: r.max_extent,
+                reordering_lateness_ms: millis(r.max_lateness_ns),
+                duplicated: r.copies,
+                ce_marks: r.ce_marks,
+                one_way_delay_min_ms: one_way(input, &s, &r),
+                delay_above_min_ms: (r.delay_count > 0).then(|| {
+                    [r.delay_mean_us, r.delay_p50_us, r.delay_p95_us, r.delay_p99_us, r.delay_max_us]
+                        .map(|us| us as f64 / 1e3)
+                }),
+            },
+            calibration_checks: Calibration {
+                sending_host_drops: input.sending.map(|h| h.send_drops),
+                receiving_host_drops: input.receiving.map(|h| h.receive_drops),
+                sending_host_queue_bytes: input.sending.map(|h| h.send_queue_max),
+                receiving_host_queue_bytes: input.receiving.map(|h| h.receive_queue_max),
+                sending_host_busy: input.sending.map(|h| share(h.busy_ns, h.elapsed_ns)),
+                receiving_host_busy: input.receiving.map(|h| share(h.busy_ns, h.elapsed_ns)),
+                sending_host_waiting: input.sending.map(|h| share(h.send_wait_ns, h.elapsed_ns)),
+            },
+            advanced_tcp_features: features(options, &s),
+            reverse_path_load: match (input.sender, input.receiver) {
+                (Some(s), Some(r)) => Some(ReversePath {
+                    acknowledgements_sent: r.acks_sent,
+                    acknowledgements_received: s.acks_received,
+                    // Those that were on their way when the time was over are counted by neither or by one end.
+                    loss: (r.acks_sent > 0)
+                        .then(|| share(r.acks_sent.saturating_sub(s.acks_received), r.acks_sent)),
+                    load_bps: rate(r.acks_wire_bytes, s.elapsed_ns),
+                    tcp_load_bps: rate((r.acks_wire_bytes).saturating_sub(8 * r.acks_sent), s.elapsed_ns),
+                }),
+                _ => None,
+            },
+            sender: input.sender,
+            receiver: input.receiver,
+            sending_host: input.sending,
+            receiving_host: input.receiving,
+        }
+    }
+
+    /// The report as lines.
+    pub fn lines(&self) -> Vec<Line> {
+        let mut out = Lines::default();
+        self.result_lines(&mut out);
+        self.clock_lines(&mut out);
+        self.path_lines(&mut out);
+        self.host_lines(&mut out);
+        out.section("Statements (RFC 3148 section 2)");
+        for (name, text) in self.statements.each() {
+            out.add(name, text);
+        }
+        out.finish()
+    }
+
+    fn result_lines(&self, out: &mut Lines) {
+        out.section("Bulk transfer capacity");
+        match (self.bulk_transfer_capacity_bps, self.throughput_bps) {
+            (Some(bps), _) => out.add("BTC", bits(bps)),
+            (None, Some(bps)) => out.add(
+                "BTC",
+                format!("withheld: a host was the bottleneck, which got {} (--anyway tells it)", bits(bps)),
+            ),
+            (None, None) => out.add("BTC", "not measured"),
+        }
+        out.add("data sent", bytes(self.data_sent_bits / 8));
+        out.add("elapsed time", format!("{:.3} s", self.elapsed_time_s));
+        out.add("outcome", &*self.outcome);
+        out.add("path", format!("{} to {}", self.ends.sender, self.ends.receiver));
+        out.add("congestion control", &*self.congestion_control);
+        for reason in &self.judgement.host_limited {
+            out.add("ALARM", &**reason);
+        }
+        for note in &self.judgement.notes {
+            out.add("note", &**note);
+        }
+        let c = &self.congestion_avoidance_capacity;
+        out.section("Congestion avoidance capacity (3.1)");
+        if let Some(bps) = c.congestion_avoidance_capacity_bps {
+            out.add("capacity", bits(bps));
+        }
+        out.add("time in it", percent(c.time_share));
+        out.add(
+            "time elsewhere",
+            format!(
+                "slow start {}, fast recovery {}, after time-outs {}",
+                percent(c.slow_start_share),
+                percent(c.recovery_share),
+                percent(c.timeout_share)
+            ),
+        );
+    }
+
+    fn clock_lines(&self, out: &mut Lines) {
+        let c = &self.preservation_of_self_clock;
+        out.section("Preservation of self-clock (3.2)");
+        out.add("lost transmission opportunities", format!("{} segments", c.lost_transmission_opportunities));
+        out.add("losing an entire window", c.losing_an_entire_window.to_string());
+        out.add("heroic clock preservation", c.heroic_clock_preservation.to_string());
+        out.add("false time-outs", c.false_timeouts.to_string());
+        out.add(
+            "events that kept the clock",
+            format!("{} fast recoveries, {} of them needless", c.fast_recoveries, c.false_fast_retransmits),
+        );
+        out.add(
+            "events that lost it",
+            format!(
+                "{} time-outs ({} with repetitions), {} out of fast recovery",
+                c.timeouts, c.timeouts_with_backoff, c.clock_lost_in_recovery
+            ),
+        );
+        out.add(
+            "losses",
+            format!(
+                "{} segments; within one round trip {:.2} on average, {} at most",
+                c.lost_segments,
+                c.mean_loss_cluster_hundredths as f64 / 100.0,
+                c.largest_loss_cluster
+            ),
+        );
+        if c.ecn_reductions > 0 {
+            out.add("ECN reductions", c.ecn_reductions.to_string());
+        }
+    }
+
+    fn path_lines(&self, out: &mut Lines) {
+        let p = &self.flow_based_path_properties;
+        out.section("Flow based path properties (3.3)");
+        if let (Some(min), Some(mean), Some(max)) = (p.rtt_min_ms, p.rtt_mean_ms, p.rtt_max_ms) {
+            out.add("round trip", format!("{min:.2} ms smallest, {mean:.2} ms mean, {max:.2} ms largest"));
+        }
+        if let Some([mean, p50, p95, p99, max]) = p.delay_above_min_ms {
+            let least = p.one_way_delay_min_ms.map_or_else(
+                || "smallest not known, the clocks are apart".to_owned(),
+                |min| format!("smallest {min:.2} ms"),
+            );
+            out.add(
+                "one-way delay",
+                format!(
+                    "{least}; above it {mean:.2} ms mean, {p50:.2} ms median, {p95:.2} ms 95 %, {p99:.2} ms 99 %, {max:.2} ms largest"
+                ),
+            );
+        }
+        if let Some(loss) = p.forward_loss {
+            out.add("forward loss", percent(loss));
+        }
+        if let Some(share) = p.reordered {
+            out.add(
+                "reordering",
+                format!(
+                    "{} of the segments: {} slightly, {} enough for a fast retransmit, {} a second or more late",
+                    percent(share),
+                    p.reordered_slightly,
+                    p.reordered_fast_retransmit,
+                    p.reordered_seconds_late
+                ),
+            );
+            if p.reordering_extent > 0 {
+                out.add(
+                    "reordering distance",
+                    format!("{} segments, {:.2} ms at most", p.reordering_extent, p.reordering_lateness_ms),
+                );
+            }
+            out.add("copies made by the network", p.duplicated.to_string());
+        }
+        if p.ce_marks > 0 {
+            out.add("congestion marks", p.ce_marks.to_string());
+        }
+    }
+
+    fn host_lines(&self, out: &mut Lines) {
+        out.section("Calibration checks (3.4)");
+        for (name, host) in
+            [("sending host", self.sending_host.as_ref()), ("receiving host", self.receiving_host.as_ref())]
+        {
+            let Some(h) = host else {
+                out.add(name, "not known");
+                continue;
+            };
+            let (drops, queue) = if name == "sending host" {
+                (h.send_drops, h.send_queue_max)
+            } else {
+                (h.receive_drops, h.receive_queue_max)
+            };
+            out.add(
+                name,
+                format!(
+                    "{drops} packets dropped, largest queue {}, busy {} of a core{}",
+                    bytes(queue),
+                    percent(share(h.busy_ns, h.elapsed_ns)),
+                    if h.send_waits > 0 {
+                        format!(", waited for room {}", span(h.send_wait_ns))
+                    } else {
+                        String::new()
+                    }
+                ),
+            );
+        }
+        let f = &self.advanced_tcp_features;
+        out.section("Need for advanced TCP features (3.5)");
+        out.add(
+            "largest window",
+            format!(
+                "{} in slow start, {} in congestion avoidance",
+                bytes(f.largest_window_slow_start),
+                bytes(f.largest_window_avoidance)
+            ),
+        );
+        out.add("needed", if f.needed.is_empty() { "none".to_owned() } else { f.needed.join("; ") });
+        out.section("Reverse path load (3.6)");
+        match &self.reverse_path_load {
+            Some(r) => {
+                out.add(
+                    "acknowledgements",
+                    format!("{} sent, {} came", r.acknowledgements_sent, r.acknowledgements_received),
+                );
+                if let Some(loss) = r.loss {
+                    out.add("reverse loss", percent(loss));
+                }
+                if let (Some(load), Some(tcp)) = (r.load_bps, r.tcp_load_bps) {
+                    out.add("load", format!("{}; TCP's would be {}", bits(load), bits(tcp)));
+                }
+            }
+            None => out.add("load", "not known without the other end's report"),
+        }
+    }
+}
+
+/// The smallest one-way delay, where it can be believed: the clocks are one, or agree so well that the delay lies between nothing and the
+/// smallest round trip.
+fn one_way(input: &CapInput<'_>, s: &SenderResults, r: &ReceiverResults) -> Option<f64> {
+    if r.delay_count == 0 {
+        return None;
+    }
+    let us = r.delay_min_us as i64 - (1 << 31);
+    let plausible = us >= 0 && s.rtt_count > 0 && us as u64 * 1000 <= s.rtt_min_ns;
+    (input.same_clock || plausible).then(|| us as f64 / 1e3)
+}
+
+fn features(options: &CapOptions, s: &SenderResults) -> Features {
+    let largest = s.max_cwnd_slow_start.max(s.max_cwnd_avoidance).min(options.window);
+    let mut needed = Vec::new();
+    if largest > 65_535 {
+        needed.push(format!("window scaling (RFC 7323): the window reached {largest} bytes"));
+    }
+    if s.sack_used > 0 && s.max_cluster > 1 {
+        needed.push(format!(
+            "selective acknowledgements (RFC 2018): up to {} losses in a round trip",
+            s.max_cluster
+        ));
+    }
+    if options.ecn && s.ecn_reductions > 0 {
+        needed.push(format!("ECN (RFC 3168): {} reductions without a loss", s.ecn_reductions));
+    }
+    if options.timestamps && s.false_timeouts + s.false_recoveries > 0 {
+        needed.push("timestamps (RFC 7323): needless retransmissions were told by them or by D-SACK".into());
+    }
+    Features {
+        largest_window_slow_start: s.max_cwnd_slow_start,
+        largest_window_avoidance: s.max_cwnd_avoidance,
+        needed,
+    }
+}
+
+/// The words of a direction.
+impl CapReport {
+    /// Names the ends of a test by the client's view.
+    pub fn ends(direction: Direction, client: &str, server: &str, ipv6: bool) -> Ends {
+        let (sender, receiver) = match direction {
+            Direction::Forward => (client, server),
+            Direction::Reverse => (server, client),
+        };
+        Ends { sender: sender.to_owned(), receiver: receiver.to_owned(), ipv6 }
+    }
+}

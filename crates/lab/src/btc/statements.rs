@@ -1,0 +1,179 @@
+//! What a conforming tool must state of its algorithms (RFC 3148 section 2), for the options in force.
+
+use serde::{Deserialize, Serialize};
+use warpline_transport::btc::{CapOptions, HEADERS};
+use warpline_transport::cc::Algorithm;
+use warpline_transport::tcp::LossRecovery;
+
+/// The statements.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statements {
+    /// The formula that opens the window in congestion avoidance.
+    pub congestion_avoidance: String,
+    /// Which algorithm is used when the window equals the threshold.
+    pub cwnd_equals_ssthresh: String,
+    /// The whole of loss recovery.
+    pub loss_recovery: String,
+    /// Segment size, how it was found, and how it stands to the path MTU.
+    pub segment_size: String,
+    /// Header bytes that are counted and are no data.
+    pub headers: String,
+    /// How the time-out is computed, when its timer is set, and its granularity.
+    pub retransmission_timeout: String,
+    /// When the receiver acknowledges.
+    pub acknowledgements: String,
+    /// What a window of the receiver bounds sending to.
+    pub advertised_window: String,
+}
+
+fn avoidance(options: &CapOptions) -> String {
+    let source = match options.algorithm() {
+        Algorithm::Reno(_) => {
+            let slow = if options.count_acks {
+                "one segment for every acknowledgement"
+            } else {
+                "as many bytes as are acknowledged (RFC 3465 without its limit, as in Linux)"
+            };
+            return format!(
+                "bytes acknowledged are counted; when the count reaches cwnd, cwnd is subtracted from it and cwnd grows by one segment \
+                 (RFC 5681, one segment for each window). In slow start cwnd grows by {slow}. A loss halves {}",
+                if options.modern {
+                    "cwnd (as in Linux)"
+                } else {
+                    "the bytes in flight (RFC 5681 equation 4)"
+                }
+            );
+        }
+        Algorithm::Cubic(p) => {
+            return format!(
+                "CUBIC (RFC 9438): cwnd follows C (t - K)^3 + Wmax with C = {} and, after a loss, beta = {}; never less than Reno would \
+                 have (section 4.3). In slow start cwnd grows by the bytes acknowledged{}",
+                p.c,
+                p.beta,
+                if p.slow_start.hystart { ", with HyStart" } else { "" }
+            );
+        }
+        Algorithm::Vegas(_) => "Vegas (Brakmo and Peterson 1995)",
+        Algorithm::Bic(_) => "BIC (Xu, Harfoush and Rhee 2004)",
+        Algorithm::Westwood(_) => "Westwood+ (Grieco and Mascolo 2004)",
+        Algorithm::Ledbat(_) => "LEDBAT (RFC 6817)",
+        Algorithm::LedbatPlusPlus(_) => "LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus)",
+        Algorithm::Nice(_) => "TCP Nice (Venkataramani, Kokku and Dahlin 2002)",
+        Algorithm::Fixed(_) => "none: the window is constant",
+    };
+    format!("{source}. This is not the standard's congestion avoidance: the result is that of this algorithm")
+}
+
+fn recovery(options: &CapOptions) -> String {
+    match (options.recovery, options.modern) {
+        (LossRecovery::Tahoe, _) => {
+            "Tahoe: three duplicate acknowledgements cause a fast retransmit, then slow start from one segment (Jacobson 1988)".into()
+        }
+        (LossRecovery::Reno, _) => {
+            "Reno: fast retransmit and fast recovery that ends with the first new acknowledgement (RFC 5681 section 3.2)".into()
+        }
+        (LossRecovery::NewReno, _) => {
+            "NewReno: fast recovery repairs one loss per round trip on partial acknowledgements, the impatient variant (RFC 6582)"
+                .into()
+        }
+        (LossRecovery::Sack, true) => {
+            "selective acknowledgements (RFC 2018, D-SACK RFC 2883); losses found by time with RACK and tail loss probes (RFC 8985); the \
+             window approached by proportional rate reduction (RFC 6937, RFC 9937); limited transmit (RFC 3042); spurious reductions undone \
+             by Eifel (RFC 3522, RFC 4015) and D-SACK (RFC 3708)"
+                .into()
+        }
+        (LossRecovery::Sack, false) => {
+            "selective acknowledgements (RFC 2018) and the pipe algorithm with a threshold of three (RFC 6675); the window falls at once to \
+             the threshold; no limited transmit, no rate halving"
+                .into()
+        }
+    }
+}
+
+impl Statements {
+    /// The statements for options in force; `reached` if segments of that size came through.
+    pub fn new(options: &CapOptions, ipv6: bool, reached: bool) -> Statements {
+        let headers = HEADERS + if options.timestamps { 12 } else { 0 };
+        let payload = options.segment - headers;
+        let more = if ipv6 { 20 } else { 0 };
+        let size = options.segment + more;
+        let (rto, clock) = if options.modern {
+            (
+                format!(
+                    "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; the variance \
+                     term is at least {}",
+                    options.min_rto
+                ),
+                "The clock's granularity is below a microsecond".to_owned(),
+            )
+        } else {
+            let clock = match options.heartbeat {
+                true => format!(
+                    "Time-outs are whole ticks of {}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
+                    options.granularity
+                ),
+                false => format!("Time-outs are rounded up to {}", options.granularity),
+            };
+            (
+                format!(
+                    "RFC 6298, one sample per round trip{}, at least {}",
+                    if options.timestamps { " (timestamps where a segment was sent twice)" } else { "" },
+                    options.min_rto
+                ),
+                clock,
+            )
+        };
+        Statements {
+            congestion_avoidance: avoidance(options),
+            cwnd_equals_ssthresh: "congestion avoidance".into(),
+            loss_recovery: recovery(options),
+            segment_size: format!(
+                "{payload} bytes of data in packets of {size} bytes; given, not searched for. {}",
+                if reached {
+                    format!(
+                        "Fragmentation was forbidden and packets came through: the path MTU is {size} bytes or more"
+                    )
+                } else {
+                    "Whether the path carries such packets is not known".to_owned()
+                }
+            ),
+            headers: format!(
+                "{} bytes of IP and TCP headers{} are assumed on every data segment and do not count; SACK blocks add to acknowledgements \
+                 only. The packets are UDP of the same size",
+                headers + more,
+                if options.timestamps { " (with 12 of timestamps)" } else { "" }
+            ),
+            retransmission_timeout: format!(
+                "{rto}, at most {}; {} before the first sample. The timer is set when data is sent with none out and anew when data is \
+                 acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
+                options.max_rto, options.initial_rto
+            ),
+            acknowledgements: match options.delayed_ack {
+                None => "every segment at once".into(),
+                Some(delay) => format!(
+                    "every second full segment, or after {delay}; at once where one is missing or fills a gap{}",
+                    if options.quick_acks > 0 {
+                        format!("; the first {} one by one", options.quick_acks)
+                    } else {
+                        String::new()
+                    }
+                ),
+            },
+            advertised_window: format!("{} bytes", options.window),
+        }
+    }
+
+    /// Name and text of each.
+    pub fn each(&self) -> [(&'static str, &str); 8] {
+        [
+            ("congestion avoidance", &self.congestion_avoidance),
+            ("cwnd equal to ssthresh", &self.cwnd_equals_ssthresh),
+            ("loss recovery", &self.loss_recovery),
+            ("segment size", &self.segment_size),
+            ("headers", &self.headers),
+            ("retransmission time-out", &self.retransmission_timeout),
+            ("acknowledgements", &self.acknowledgements),
+            ("advertised window", &self.advertised_window),
+        ]
+    }
+}

@@ -1,0 +1,246 @@
+//! Tests of the reports: every name that RFC 3148 asks for is there, and nothing is told that a host limited.
+
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_transport::btc::{
+    CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, TrenoOptions,
+    TrenoOutcome, TrenoResults,
+};
+
+use super::*;
+
+fn sender() -> SenderResults {
+    SenderResults {
+        elapsed_ns: 10_000_000_000,
+        data_bytes: 11_750_000,
+        sent_segments: 8200,
+        sent_wire_bytes: 12_300_000,
+        retransmitted_segments: 60,
+        acks_received: 4000,
+        acks_wire_bytes: 240_000,
+        slow_start_ns: 500_000_000,
+        slow_start_bytes: 400_000,
+        avoidance_ns: 9_000_000_000,
+        avoidance_bytes: 11_000_000,
+        recovery_ns: 500_000_000,
+        recovery_bytes: 350_000,
+        recoveries: 5,
+        lost_segments: 60,
+        loss_episodes: 5,
+        max_cluster: 40,
+        lost_opportunities: 7,
+        heroic_recoveries: 1,
+        max_cwnd_slow_start: 180_000,
+        max_cwnd_avoidance: 120_000,
+        rtt_min_ns: 41_000_000,
+        rtt_sum_ns: 4_000 * 70_000_000,
+        rtt_count: 4000,
+        rtt_max_ns: 99_000_000,
+        segment_payload: 1448,
+        sack_used: 1,
+        ..SenderResults::default()
+    }
+}
+
+fn receiver() -> ReceiverResults {
+    ReceiverResults {
+        elapsed_ns: 10_000_000_000,
+        data_bytes: 11_800_000,
+        segments: 8140,
+        wire_bytes: 12_210_000,
+        acks_sent: 4100,
+        acks_wire_bytes: 246_000,
+        missing: 60,
+        delay_count: 8140,
+        delay_min_us: (1 << 31) + 20_000,
+        delay_mean_us: 12_000,
+        delay_p50_us: 11_000,
+        delay_p95_us: 30_000,
+        delay_p99_us: 35_000,
+        delay_max_us: 40_000,
+        ..ReceiverResults::default()
+    }
+}
+
+fn idle() -> HostResults {
+    HostResults { elapsed_ns: 10_000_000_000, busy_ns: 300_000_000, ..HostResults::default() }
+}
+
+fn report(sending: HostResults, receiving: HostResults, tell_anyway: bool) -> CapReport {
+    let options = CapOptions::default();
+    CapReport::new(&CapInput {
+        options: &options,
+        outcome: "complete",
+        began_us: Some(0),
+        ends: Ends { sender: "here".into(), receiver: "there".into(), ipv6: false },
+        sender: Some(sender()),
+        receiver: Some(receiver()),
+        sending: Some(sending),
+        receiving: Some(receiving),
+        same_clock: false,
+        tell_anyway,
+    })
+}
+
+#[test]
+fn the_whole_report_as_text() {
+    insta::assert_snapshot!(render(&report(idle(), idle(), false).lines(), 120));
+}
+
+#[test]
+fn the_metric_is_unique_data_over_time() {
+    let report = report(idle(), idle(), false);
+    assert_eq!(report.bulk_transfer_capacity_bps, Some(9.4e6));
+    assert_eq!((report.data_sent_bits, report.elapsed_time_s), (94_000_000, 10.0));
+    let capacity = report.congestion_avoidance_capacity.congestion_avoidance_capacity_bps.unwrap();
+    assert!((capacity - 88e6 / 9.0).abs() < 1.0);
+    assert_eq!(report.flow_based_path_properties.one_way_delay_min_ms, Some(20.0));
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<CapReport>(&json).unwrap(), report);
+}
+
+#[test]
+fn nothing_is_told_of_a_path_that_a_host_kept_from_being_measured() {
+    let busy = HostResults { busy_ns: 9_500_000_000, ..idle() };
+    let waiting = HostResults { send_wait_ns: 2_000_000_000, send_waits: 9, ..idle() };
+    let dropping = HostResults { send_drops: 30, ..idle() };
+    for host in [busy, waiting, dropping] {
+        let report = report(host, idle(), false);
+        assert_eq!(report.bulk_transfer_capacity_bps, None, "{host:?}");
+        assert_eq!(report.throughput_bps, Some(9.4e6));
+        assert_eq!(report.judgement.host_limited.len(), 1);
+        assert!(render(&report.lines(), 100).contains("withheld"));
+    }
+    let full = HostResults { receive_drops: 50, receive_buffer: 1000, ..idle() };
+    assert_eq!(report(idle(), full, false).bulk_transfer_capacity_bps, None);
+    assert_eq!(report(idle(), full, true).bulk_transfer_capacity_bps, Some(9.4e6), "told to");
+    // A few drops among many losses are told, and no more.
+    let few = HostResults { send_drops: 2, ..idle() };
+    let told = report(few, idle(), false);
+    assert!(told.bulk_transfer_capacity_bps.is_some() && told.judgement.notes[0].contains("2 packets"));
+}
+
+#[test]
+fn clocks_that_are_apart_give_no_absolute_delay() {
+    let options = CapOptions::default();
+    let mut input = CapInput {
+        options: &options,
+        outcome: "complete",
+        began_us: None,
+        ends: Ends::default(),
+        sender: Some(sender()),
+        receiver: Some(ReceiverResults { delay_min_us: (1 << 31) + 60_000, ..receiver() }),
+        sending: None,
+        receiving: None,
+        same_clock: false,
+        tell_anyway: false,
+    };
+    assert_eq!(CapReport::new(&input).flow_based_path_properties.one_way_delay_min_ms, None);
+    input.same_clock = true;
+    assert_eq!(CapReport::new(&input).flow_based_path_properties.one_way_delay_min_ms, Some(60.0));
+    input.receiver = None;
+    let report = CapReport::new(&input);
+    assert!(report.bulk_transfer_capacity_bps.is_some() && report.reverse_path_load.is_none());
+    assert!(report.judgement.notes.iter().any(|note| note.contains("report did not come")));
+}
+
+#[test]
+fn the_classic_options_state_their_ticks_and_their_header_bytes() {
+    let statements = Statements::new(&CapOptions::classic(), true, false);
+    assert!(statements.retransmission_timeout.contains("500ms"), "{}", statements.retransmission_timeout);
+    assert!(statements.headers.starts_with("72 bytes"), "{}", statements.headers);
+    assert!(statements.segment_size.contains("1448 bytes of data in packets of 1520 bytes"));
+    assert!(statements.loss_recovery.contains("RFC 6675"));
+    assert!(statements.congestion_avoidance.contains("equation 4"));
+}
+
+fn treno(results: TrenoResults) -> TrenoReport {
+    let options = TrenoOptions::default();
+    TrenoReport::new(&TrenoInput {
+        target: "192.0.2.1".into(),
+        carrier: "ICMP echo through a ping socket",
+        ttl: None,
+        options: &options,
+        outcome: TrenoOutcome::Complete,
+        results: &results,
+        responders: vec![("192.0.2.1".into(), ProbeReply::Echo, results.replies)],
+        busy: Some(0.1),
+        host_bps: Some(1e9),
+        first_hop_bps: Some(100e6),
+        probe_rates: Some((800.0, 9000.0)),
+        tell_anyway: false,
+    })
+}
+
+fn probes() -> TrenoResults {
+    TrenoResults {
+        elapsed_ns: 10_000_000_000,
+        data_bytes: 11_000_000,
+        probes: 7600,
+        replies: 7500,
+        echoes: 7500,
+        lost: 60,
+        avoidance_ns: 9_000_000_000,
+        avoidance_bytes: 10_000_000,
+        rtt_min_ns: 41_000_000,
+        rtt_max_ns: 90_000_000,
+        rtt_sum_ns: 7500 * 70_000_000,
+        rtt_count: 7500,
+        congestion_signals: 9,
+        recoveries: 9,
+        max_cluster: 20,
+        max_cwnd_slow_start: 150_000,
+        max_cwnd_avoidance: 110_000,
+        mtu: 1500,
+        ..TrenoResults::default()
+    }
+}
+
+#[test]
+fn treno_tells_what_its_draft_asks_for() {
+    insta::assert_snapshot!(render(&treno(probes()).lines(), 120));
+}
+
+#[test]
+fn treno_raises_its_alarms() {
+    assert_eq!(treno(probes()).alarms, Vec::<String>::new());
+    let alarm = |results: TrenoResults, word: &str| {
+        let report = treno(results);
+        assert!(report.alarms.iter().any(|alarm| alarm.contains(word)), "{word}: {:?}", report.alarms);
+        assert_eq!(report.bulk_transfer_capacity_bps, None);
+    };
+    alarm(TrenoResults { refused_sends: 1, ..probes() }, "refused");
+    alarm(TrenoResults { lost: 4000, ..probes() }, "ration");
+    alarm(TrenoResults { unreachable: 3, ..probes() }, "undeliverable");
+    alarm(TrenoResults { data_bytes: 700_000_000, ..probes() }, "half of what this host can send");
+    alarm(TrenoResults { data_bytes: 70_000_000, ..probes() }, "first hop");
+}
+
+#[test]
+fn a_test_becomes_a_run_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let at = Timestamp::from_millis;
+    let progress = |ms: u64, data_bytes| Progress {
+        elapsed: Some(TimeDelta::from_millis(ms)),
+        data_bytes,
+        cwnd: 14_480,
+        ssthresh: u64::MAX,
+        srtt: TimeDelta::from_millis(40),
+        ..Progress::default()
+    };
+    let trace = CapTrace {
+        samples: vec![(at(1100), progress(1000, 1_000_000)), (at(2100), progress(2000, 2_500_000))],
+        traced: Vec::new(),
+        forward: true,
+    };
+    let text = csv(&trace);
+    assert!(text.contains("1.100000,8000000,14480,,0,40.000,0\n2.100000,12000000,"), "{text}");
+    let out = parent.path().join("test");
+    let path = write_run(&out, false, true, &report(idle(), idle(), false), &trace).unwrap();
+    let run = crate::results::Run::open(&path).unwrap();
+    assert_eq!(run.summary().flows[0].delivered_bytes, 11_750_000);
+    let page = std::fs::read_to_string(path.join("report.html")).unwrap();
+    assert!(page.contains("heroic clock preservation"), "the page has the report's lines");
+    for name in ["btc.json", "btc.txt", "series_flows.parquet"] {
+        assert!(path.join(name).exists(), "{name}");
+    }
+}

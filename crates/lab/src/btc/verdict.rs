@@ -1,0 +1,103 @@
+//! Whether a host, and not the path, was the bottleneck: then what was measured is no bulk transfer capacity (RFC 3148 section 3.4).
+
+use serde::{Deserialize, Serialize};
+use warpline_transport::btc::{CapOptions, HostResults, ReceiverResults, SenderResults};
+
+/// Share of a core above which a host had no time to spare.
+const BUSY: f64 = 0.9;
+/// Share of the time in which the socket had no room above which the host's own queue held sending back.
+const WAITING: f64 = 0.05;
+/// Share of the losses above which drops in a host were what the connection responded to.
+const DROPS: f64 = 0.1;
+/// Share of the time above which the advertised window was what held sending back.
+const WINDOW: f64 = 0.5;
+
+/// What is to be held against a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Reasons for which no capacity is told: a host was the bottleneck.
+    pub host_limited: Vec<String>,
+    /// What is worth knowing besides.
+    pub notes: Vec<String>,
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Judges a test by what both ends have counted.
+pub fn host_limits(
+    options: &CapOptions,
+    sender: Option<&SenderResults>,
+    receiver: Option<&ReceiverResults>,
+    sending: Option<&HostResults>,
+    receiving: Option<&HostResults>,
+) -> Judgement {
+    let mut judgement = Judgement::default();
+    let lost = sender.map_or(0, |s| s.lost_segments).max(receiver.map_or(0, |r| r.missing));
+    let sent = sender.map_or(0, |s| s.sent_segments);
+    for (name, host) in [("sending", sending), ("receiving", receiving)] {
+        let Some(host) = host else { continue };
+        let busy = share(host.busy_ns, host.elapsed_ns);
+        if busy > BUSY {
+            judgement.host_limited.push(format!(
+                "the {name} host was busy for {:.0} % of the time: it could not go faster",
+                100.0 * busy
+            ));
+        }
+    }
+    if let Some(host) = sending {
+        let waiting = share(host.send_wait_ns, host.elapsed_ns);
+        if waiting > WAITING {
+            judgement.host_limited.push(format!(
+                "the sending host's socket had no room for {:.0} % of the time: its interface is the bottleneck",
+                100.0 * waiting
+            ));
+        }
+        let told = format!(
+            "{} packets were dropped inside the sending host, of {sent} sent: they were never on the path",
+            host.send_drops
+        );
+        if host.send_drops > 0 && share(host.send_drops, lost) > DROPS {
+            judgement.host_limited.push(told);
+        } else if host.send_drops > 0 {
+            judgement.notes.push(told);
+        }
+    }
+    if let Some(host) = receiving {
+        // With offload on both ends a batch arrives, and is dropped, as one.
+        let batch = sending.map_or(1, |sending| sending.batch_max.max(1));
+        let told = format!(
+            "{} receptions of up to {batch} packets were dropped inside the receiving host, whose socket was full (it holds {} bytes): they \
+             are no loss of the path",
+            host.receive_drops, host.receive_buffer
+        );
+        if host.receive_drops > 0 && share(host.receive_drops * batch, lost) > DROPS {
+            judgement.host_limited.push(told);
+        } else if host.receive_drops > 0 {
+            judgement.notes.push(told);
+        }
+    }
+    if let Some(sender) = sender {
+        let window = share(sender.window_limited_ns, sender.elapsed_ns);
+        if window > WINDOW {
+            judgement.notes.push(format!(
+                "the advertised window of {} bytes held sending back for {:.0} % of the time: the result is what such a window gets, \
+                 not what the path has (--window)",
+                options.window,
+                100.0 * window
+            ));
+        }
+        if sender.avoidance_ns == 0 && sender.recoveries + sender.timeout_episodes == 0 {
+            judgement.notes.push(
+                "slow start did not end within the test: the path's capacity was not reached; measure for longer".into(),
+            );
+        }
+    }
+    if let Some(rate) = options.max_rate {
+        judgement.notes.push(format!(
+            "sending was bounded to {rate}: the result is no bulk transfer capacity where it comes near that"
+        ));
+    }
+    judgement
+}
