@@ -252,8 +252,8 @@ impl Guests {
             let number = traffic.number(flow.key);
             if let (Some(row), Some(report)) = (rows.iter_mut().find(|row| Some(row.flow) == number), report)
             {
-                let ms = |micros: u32| (micros > 0).then_some(f64::from(micros) / 1e3);
-                row.rtt_min_ms = ms(report.last.min_rtt);
+                let min_rtt = report.last.min_rtt;
+                row.rtt_min_ms = (min_rtt > 0).then_some(f64::from(min_rtt) / 1e3);
                 row.end_s = report.finished.map(|at| at as f64 / 1e9);
             }
         }
@@ -305,7 +305,6 @@ impl Guests {
                     ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
                         .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
                     srtt_ms: Some(f64::from(info.rtt) / 1e3),
-                    ..FlowSample::default()
                 });
             }
         }
