@@ -410,6 +410,7 @@ impl LockStep {
     fn wait_long(&mut self, index: usize) -> Result<(), GuestError> {
         let look = futex::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let mut seen = (host_now(), u64::MAX);
+        let mut pushed = u64::MAX;
         loop {
             let guest = &mut self.guests[index];
             let page = &guest.machine.page;
@@ -433,9 +434,10 @@ impl LockStep {
             }
             let user = guest.machine.page.user.load(Ordering::Relaxed);
             let still = now - seen.0;
-            if user > 0 && still >= SECOND {
+            // A push interrupts a program, which is then entered again: if not, it is the kernel that does nothing.
+            if user > 0 && still >= SECOND && pushed != entries {
+                pushed = entries;
                 self.push(index, user)?;
-                seen.0 = now;
             } else if still >= self.patience.silence * SECOND {
                 let machine = &guest.machine;
                 let (name, console) = (machine.name().to_owned(), machine.console_tail());

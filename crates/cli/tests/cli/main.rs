@@ -16,7 +16,9 @@ mod interrupt;
 mod live;
 #[cfg(target_os = "linux")]
 mod meet;
+#[cfg(target_os = "linux")]
 mod nice;
+#[cfg(target_os = "linux")]
 mod prefetch;
 #[cfg(unix)]
 mod replicate;

@@ -56,7 +56,6 @@ fn align() -> Result<(), Failure> {
     // Written under another name first: who reads it finds all of it or nothing.
     let name = format!("{SHOWN}.new");
     write(&name, clock::monotonic().to_string().as_bytes())?;
-    sync();
     let shared = |name: &str| Path::new(SHARED).join(name);
     fs::rename(shared(&name), shared(SHOWN)).doing(|| format!("write {SHOWN}"))
 }

@@ -91,6 +91,11 @@ impl Wire {
 }
 
 impl World {
+    /// Whether something is to be done.
+    pub(crate) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     /// What is to be done, in this order.
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)

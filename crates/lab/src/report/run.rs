@@ -30,8 +30,8 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
     let object = summary.get_or_insert_default();
     completeness(object, &mut run);
     live(object, &mut run);
-    capacity(dir, &mut run);
     guests(object, &mut run);
+    capacity(dir, &mut run);
 
     for (id, missing) in [
         ("flows", "flows.parquet is missing"),

@@ -80,8 +80,8 @@ pub(in crate::run) fn run(
     models.claim_services(&plan);
     let ends: Vec<u32> = guests.hosts.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
     let ways = Ways::find(&expanded, &ends, &mut network);
-    let taken = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
-    let mut routers = Routers::new(plan, ways, ends, guests.hosts.len(), taken);
+    let mtus = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
+    let mut routers = Routers::new(plan, ways, ends, guests.hosts.len(), mtus);
     guests.introduce(&mut routers.traffic);
     let mtu = guests.hosts.iter().map(|(_, node)| interface_mtu(&expanded, *node));
     let mtu = mtu.chain([ETHERNET_MTU, models.mtu()]).max().unwrap_or(ETHERNET_MTU);

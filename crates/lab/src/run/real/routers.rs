@@ -401,6 +401,10 @@ impl EmulatorWorld for LiveWorld {
             return;
         };
         if let Some(node) = self.routers.handle(now, packet, handle, &self.models, gate, port) {
+            if self.hosts.has_orders() {
+                // A service that was there from the beginning is there for the very first packet.
+                self.settle(now, gate, port);
+            }
             let bytes = gate.pool().datagram(handle);
             self.models.handle_datagram(now, node, bytes, &mut self.hosts, port);
             gate.release(handle);
