@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -45,7 +45,7 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-fn keys(key: &PathBuf, trust: Option<&PathBuf>) -> PyResult<(Identity, Trust)> {
+fn keys(key: &Path, trust: Option<&Path>) -> PyResult<(Identity, Trust)> {
     let identity = Identity::load(key).map_err(value_error)?;
     let trust = match trust {
         Some(file) => Trust::load(file).map_err(value_error)?,
@@ -140,7 +140,7 @@ impl QuicConnection {
         trust: Option<PathBuf>,
         cc: &str,
     ) -> PyResult<Self> {
-        let (identity, trust) = keys(&key, trust.as_ref())?;
+        let (identity, trust) = keys(&key, trust.as_deref())?;
         let settings = settings(cc)?;
         let connect = move || Client::new(&identity, &trust, &settings)?.connect(&address);
         let connection = blocking(py, connect, || {})?.map_err(io::Error::from)?;
@@ -241,7 +241,7 @@ impl QuicServer {
         max_bytes: u64,
     ) -> PyResult<Self> {
         use std::sync::atomic::{AtomicBool, Ordering};
-        let (identity, trust) = keys(&key, trust.as_ref())?;
+        let (identity, trust) = keys(&key, trust.as_deref())?;
         let server = py.detach(|| quic::Server::bind(address, &identity, &trust, &Settings::default()));
         let server = server.map_err(io::Error::from)?;
         let address = server.local_addr()?.to_string();
