@@ -1,7 +1,7 @@
 //! Programs for people, built on background transfer: [`replicate`] pushes a directory to many receivers, [`prefetch`] replays a trace of web
 //! requests and fetches ahead.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "prefetch"))]
 pub mod prefetch;
 #[cfg(unix)]
 pub mod replicate;
