@@ -111,7 +111,11 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let busy = std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let busy = outcome(1);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -156,7 +160,7 @@ fn every_congestion_control_of_the_package_can_be_had() {
         let number = number as u32;
         let mut ends = bulk(number, 2 * number, 2 * number + 1, 2 * number + 1, Some(300_000));
         // By socket or by host.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             ends[1].cc = Some((*name).to_owned());
         } else {
             config.order.hosts[2 * number as usize].cc = Some((*name).to_owned());

@@ -150,7 +150,11 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let busy = std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let busy = files("busy");
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
