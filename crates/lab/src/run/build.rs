@@ -93,7 +93,12 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
             continue;
         }
         let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &mut network)?;
-        let app = application(&flow.application, flow, scenario)?;
+        let app = if scenario.is_guest(&expanded.nodes[flow.from]) {
+            // The guest makes the traffic; here it is taken.
+            App::Service { listening: false }
+        } else {
+            application(&flow.application, flow, scenario)?
+        };
         let stream = streams.stream(&format!("flow.{}.app", flow.name));
         let id = world.add_flow(spec, app, stream);
         if !flow.record.is_empty() {

@@ -1,8 +1,8 @@
 //! Whether the laboratory can be trusted: whole scenarios, from their text to rows and files, against figures worked out by
 //! hand and against themselves.
 
-// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap.
-#![allow(clippy::unwrap_used)]
+// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap and print.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod apps;
 mod capture;
