@@ -522,7 +522,8 @@ impl Treno {
                 self.halving =
                     Some(Halving { until: self.next, old_cwnd: self.cwnd, lost: newly, answers: 0 });
                 self.allowed = 0;
-                self.held = None;
+                // In recovery each answer is taken by itself, and so is the one that was waiting.
+                self.in_flight -= self.held.take().map_or(0, |(_, bytes)| bytes);
             }
         }
     }

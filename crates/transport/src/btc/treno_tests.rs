@@ -215,7 +215,7 @@ proptest! {
             }
             let out: u64 = t.out.values().map(|out| u64::from(out.bytes)).sum();
             prop_assert!(t.in_flight >= out && t.in_flight <= out + 1460, "{} {out}", t.in_flight);
-            prop_assert!(t.cwnd >= 24 && t.results.data_bytes <= t.next_data * 1460);
+            prop_assert!(t.cwnd >= t.mss && t.results.data_bytes <= t.next_data * 1460);
             if t.poll_timeout() <= now {
                 t.handle_timeout(now);
                 while t.poll_transmit(now).is_some() {}
