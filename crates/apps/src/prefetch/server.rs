@@ -73,7 +73,7 @@ pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     if wish != "nice" || has(&wish) {
         return (wish.to_owned(), None);
     }
-    let nearest = ["lp", "reno"].into_iter().find(|name| has(&name)).unwrap_or("reno");
+    let nearest = ["lp", "reno"].into_iter().find(|name| has(name)).unwrap_or("reno");
     let note = format!(
         "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used in its place, which {}",
         if nearest == "lp" { "yields by one-way delays" } else { "does not yield" }
