@@ -191,7 +191,8 @@ fn a_driver_that_is_killed_leaves_no_process() {
     let line = lines.find_map(|line| line.ok().filter(|line| line.contains("ready "))).unwrap();
     let numbers = line.split("ready ").nth(1).unwrap();
     let pids: Vec<u32> = numbers.split(' ').filter_map(|word| word.trim().parse().ok()).collect();
-    assert!(pids.len() > 2 && pids.iter().all(|pid| lives(*pid)), "{line}");
+    // Of the others some belong to programs that start the guest, and have ended by now.
+    assert!(pids.len() > 2 && lives(pids[0]), "{line}");
     driver.kill().unwrap();
     driver.wait().unwrap();
     wait_gone(&pids);

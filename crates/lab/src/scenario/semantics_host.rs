@@ -402,7 +402,10 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
                 )),
                 ["test.toml:6:", "`program` is for live hosts", "endpoint = \"live\""],
             ),
-            (load("clock = { max_lag = \"1ms\" }\n"), ["test.toml:3:", "`max_lag` belongs to mode", "real"]),
+            (
+                load("clock = { max_lag = \"1ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n"),
+                ["test.toml:3:", "`max_lag` belongs to mode", "real"],
+            ),
             (live("tcp = {}", program), ["test.toml:7:", "`tcp` is for model hosts", "kernel"]),
             (
                 live("address = \"10.0.0.2\"", program),
