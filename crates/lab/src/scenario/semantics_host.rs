@@ -453,7 +453,7 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
             ),
             (
                 meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"http\""),
-                ["test.toml:14:", "a service for programs", "exchanged"],
+                ["test.toml:14:", "a service for programs", "be the live host"],
             ),
             (meets("from = \"a\"\nto = \"b\"\nport = 9"), ["test.toml:11:", "its programs", "discard"]),
             (meets("from = \"a\"\nto = \"b\"\napp = \"echo\""), ["test.toml:13:", "needs a `port`", "80"]),
