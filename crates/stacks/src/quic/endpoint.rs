@@ -299,7 +299,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`, "address:port" ("0.0.0.0:4433", "[::]:4433"), shows `identity` and accepts clients with a key of `trust`.
+    /// Listens on `address`, "address:port" (`0.0.0.0:4433`, `[::]:4433`), shows `identity` and accepts clients with a key of `trust`.
     ///
     /// # Errors
     /// If the address is none of this machine, or taken.
