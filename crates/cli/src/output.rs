@@ -59,7 +59,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a result to stdout as one JSON document.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 #[cfg(target_os = "linux")]
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&format!("{:#}\n", serde_json::json!(value)))

@@ -1,6 +1,6 @@
 //! Background replication of a directory: one sender, many receivers, over QUIC with a congestion control that gets out of the way.
 //!
-//! The sender describes its tree in a [manifest](manifest): names, permissions, times, and each file as a list of chunks with their BLAKE3
+//! The sender describes its tree in a [manifest]: names, permissions, times, and each file as a list of chunks with their BLAKE3
 //! hashes. A receiver builds the tree beside the one in use, from what it already has and, for the rest, from chunks that it asks the sender
 //! for; then it switches `current` over in one rename. It keeps no journal: after whatever interruption it looks at what is there, and what
 //! has the right hash is done.

@@ -1,7 +1,7 @@
 //! `warpline calibrate`: how fast and how exact emulation is on this machine, in tables and a report. Linux only.
 //!
 //! The measuring is [`warpline_live::calibrate`]'s, but for the keep-pace curve, which is of whole scenarios ([`keep_pace`]). What came
-//! out is put beside the figures of the seed ([`reference`]) as text ([`tables`]) and as a page ([`report`]).
+//! out is put beside the figures of the seed ([`mod@reference`]) as text ([`tables`]) and as a page ([`report`]).
 
 pub mod keep_pace;
 pub mod reference;
