@@ -51,6 +51,7 @@ FlowRow = TypedDict(
         "cc": str | None,
         "start_s": float,
         "end_s": float | None,
+        "outcome": str | None,
         "sent_packets": int,
         "sent_bytes": int,
         "retransmitted_packets": int,
