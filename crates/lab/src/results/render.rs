@@ -83,7 +83,9 @@ fn heading(summary: &Summary) -> String {
     }
     let _ = writeln!(text, ", seed {}", info.seed);
     // Before anything that was measured: whether it can be trusted.
-    if let Some(reason) = summary.live.as_ref().and_then(super::live::LiveSummary::lagged) {
+    let lagged = summary.live.as_ref().and_then(super::live::LiveSummary::lagged);
+    let pushed = summary.guests.as_ref().and_then(super::guests::GuestSummary::pushed);
+    if let Some(reason) = lagged.or(pushed) {
         text = format!("{reason}\n{text}");
     }
     if !info.complete {
