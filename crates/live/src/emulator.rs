@@ -217,8 +217,8 @@ pub struct Emulator {
     active: Timestamp,
     oversleep: Oversleep,
     handover: Handover,
-    /// Whether the last wait slept until shortly before its deadline.
-    slept: bool,
+    /// When the last wait ended, if it slept until shortly before its deadline.
+    slept: Option<Timestamp>,
     /// The deadline of the last wait, which may be a little ahead.
     target: Timestamp,
     /// What is known of offloads, for the audit.
@@ -251,7 +251,7 @@ impl Emulator {
             active: Timestamp::ZERO,
             oversleep: Oversleep::UNKNOWN,
             handover: Handover::default(),
-            slept: false,
+            slept: None,
             target: Timestamp::ZERO,
             offloads: String::new(),
             precedence: None,
@@ -411,11 +411,20 @@ impl Emulator {
                 self.ledger.note(now.saturating_since(due), 1);
                 self.handles.push(handle);
             }
-            let sent = self.ports[port].transmit(&mut self.gate.pool, &self.handles);
-            if self.slept && self.handles.len() == 1 {
-                self.handover.note(self.clock.now().saturating_since(now));
-            }
-            self.slept = false;
+            // The first one after a sleep is looked at: did it leave when it was due?
+            let woke = self.slept.take();
+            let sent = match (woke, self.handles.as_slice()) {
+                (Some(woke), &[handle]) => {
+                    let left = self.ports[port].transmit_stamped(&mut self.gate.pool, handle);
+                    left.map(|left| {
+                        let left = left.map(|left| self.clock.stamp(left, self.clock.now()));
+                        if let Some(left) = left.filter(|&left| left >= now) {
+                            self.handover.note(left.saturating_since(woke));
+                        }
+                    })
+                }
+                _ => self.ports[port].transmit(&mut self.gate.pool, &self.handles),
+            };
             self.gate.outgoing[port] = outgoing;
             self.gate.outgoing[port].clear();
             for &handle in &self.handles {
@@ -437,13 +446,15 @@ impl Emulator {
         let Waiting { spin: most, linger } = self.config.waiting;
         // Only rings can be looked at without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
-        (self.slept, self.target) = (false, Timestamp::ZERO);
+        (self.slept, self.target) = (None, Timestamp::ZERO);
+        let mut slept = false;
         loop {
             let now = self.clock.now();
             let look = deadline == Timestamp::ZERO;
-            let lead = if self.slept { self.handover.lead() } else { TimeDelta::ZERO };
+            let lead = if slept { self.handover.lead() } else { TimeDelta::ZERO };
             if !look && now + lead >= deadline {
                 self.target = deadline;
+                self.slept = slept.then_some(now);
                 return Ok(false);
             }
             if !look && self.pending() {
@@ -467,7 +478,7 @@ impl Emulator {
                 .collect();
             match poll(&mut fds, Some(&sleep)) {
                 Ok(0) if !look => {
-                    self.slept = true;
+                    slept = true;
                     self.oversleep.note(self.clock.now().saturating_since(now + left.saturating_sub(spin)));
                 }
                 Ok(_) => {

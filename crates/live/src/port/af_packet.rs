@@ -19,7 +19,7 @@ use nix::libc;
 use warpline_core::Timestamp;
 
 use super::ring::{RxRing, layout};
-use super::{Arrival, LivePort, PortCounters, PortError, PortId, take};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, take};
 use crate::checksum;
 use crate::clock::RealClock;
 use crate::pool::Pool;
@@ -87,7 +87,7 @@ impl std::fmt::Debug for SendBatch {
     }
 }
 
-fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+pub(super) fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     // SAFETY: the pointer and length are those of `value`, which is plain data of the type that the option takes and lives
     // through the call.
     let result = unsafe {
@@ -133,6 +133,7 @@ impl AfPacketPort {
         set(libc::PACKET_QDISC_BYPASS, 1, "send around the queueing discipline")?;
         set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
             .map_err(fail("switch arrival stamps on"))?;
+        departure::enable(socket.as_fd()).map_err(fail("switch departure stamps on"))?;
         // Head, alignment and addresses of a slot take 66 bytes (TPACKET2_HDRLEN and what follows).
         let slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
         let request = layout(config.ring.max(64), slot);
@@ -179,9 +180,7 @@ impl AfPacketPort {
     fn send_some(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<usize, PortError> {
         let count = handles.len().min(SEND_BATCH);
         for (at, &handle) in handles[..count].iter().enumerate() {
-            let header = &self.headers[usize::from(pool.header(handle).version == 6)];
-            let frame = pool.framed_mut(handle, ETHERNET);
-            frame[..ETHERNET].copy_from_slice(header);
+            let frame = framed(&self.headers, pool, handle);
             self.batch.vectors[at] =
                 libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
             self.batch.messages[at].msg_hdr.msg_iov = &raw mut self.batch.vectors[at];
@@ -196,9 +195,19 @@ impl AfPacketPort {
                 libc::MSG_DONTWAIT,
             )
         };
-        match Errno::result(sent) {
+        let sent = Errno::result(sent).map(|sent| sent as usize);
+        self.account(pool, handles, sent)
+    }
+
+    /// Counts what became of `handles`, the first of which were sent or the first of which was refused, and returns how many are done with.
+    fn account(
+        &mut self,
+        pool: &Pool,
+        handles: &[u32],
+        sent: Result<usize, Errno>,
+    ) -> Result<usize, PortError> {
+        match sent {
             Ok(sent) => {
-                let sent = sent as usize;
                 for &handle in &handles[..sent] {
                     self.counters.sent_bytes += u64::from(pool.header(handle).len);
                 }
@@ -216,6 +225,14 @@ impl AfPacketPort {
             }
         }
     }
+}
+
+/// The frame of a datagram: it behind the Ethernet header of its IP version.
+fn framed<'p>(headers: &[[u8; ETHERNET]; 2], pool: &'p mut Pool, handle: u32) -> &'p mut [u8] {
+    let header = &headers[usize::from(pool.header(handle).version == 6)];
+    let frame = pool.framed_mut(handle, ETHERNET);
+    frame[..ETHERNET].copy_from_slice(header);
+    frame
 }
 
 impl SendBatch {
@@ -284,7 +301,18 @@ impl LivePort for AfPacketPort {
         Ok(())
     }
 
+    fn transmit_stamped(&mut self, pool: &mut Pool, handle: u32) -> Result<Option<u64>, PortError> {
+        loop {
+            let sent = departure::send(self.socket.as_fd(), framed(&self.headers, pool, handle));
+            if self.account(pool, &[handle], sent.map(|()| 1))? > 0 {
+                return Ok(departure::take(self.socket.as_fd()));
+            }
+        }
+    }
+
     fn check(&mut self) -> Result<(), PortError> {
+        // A departure stamp that came late shows as an error, until it is read.
+        let _ = departure::take(self.socket.as_fd());
         // Asking takes the error away. The kernel sets ENETDOWN when the interface goes down or away.
         match rustix::net::sockopt::socket_error(&self.socket) {
             Ok(Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO)) => {

@@ -4,6 +4,7 @@
 //! what it is given in one batch. It does not wait: the emulator waits for all ports together, by their descriptors.
 
 pub mod af_packet;
+mod departure;
 mod ring;
 pub mod tun;
 
@@ -128,6 +129,14 @@ pub trait LivePort: std::fmt::Debug + Send {
     /// # Errors
     /// If nothing can be sent any more.
     fn transmit(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<(), PortError>;
+    /// Sends one datagram as [`transmit`](Self::transmit) does, and says when it left, in nanoseconds since 1970, where the kernel tells:
+    /// for measuring what sending takes. An instant from before the call is of an earlier one.
+    ///
+    /// # Errors
+    /// If nothing can be sent any more.
+    fn transmit_stamped(&mut self, pool: &mut Pool, handle: u32) -> Result<Option<u64>, PortError> {
+        self.transmit(pool, &[handle]).map(|()| None)
+    }
     /// Looks what is wrong after the descriptor has shown an error.
     ///
     /// # Errors
