@@ -2,7 +2,8 @@
 //!
 //! Frames are stamped by the kernel when the interface gives them to it (`SO_TIMESTAMPNS` switches that on), before the
 //! emulator wakes. Sending goes around the queueing discipline (`PACKET_QDISC_BYPASS`) in batches of `sendmmsg`. What this socket
-//! sends it does not receive (`PACKET_IGNORE_OUTGOING`).
+//! sends it does not receive (`PACKET_IGNORE_OUTGOING`). Segments of a TCP stream that leave together are sent as one ([`run`]), by a
+//! second socket that takes such (`PACKET_VNET_HDR`).
 //!
 //! The interface is expected to be one that the emulator has to itself, the far end of a veth pair: whatever the host behind
 //! it sends is taken, whoever it is addressed to. Segments larger than the interface's MTU (a sender's offload) do not fit
@@ -10,7 +11,7 @@
 //! completed here.
 
 use std::ffi::c_int;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -19,13 +20,13 @@ use nix::libc;
 use warpline_core::Timestamp;
 
 use super::ring::{RxRing, layout};
-use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, take};
+use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, run, take};
 use crate::checksum;
 use crate::clock::RealClock;
 use crate::pool::Pool;
 
 /// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 /// Datagrams taken at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
 const BATCH: usize = 256;
 /// Datagrams sent by one system call.
@@ -65,6 +66,8 @@ impl AfPacketConfig {
 pub struct AfPacketPort {
     name: String,
     socket: OwnedFd,
+    /// What sends runs, unless the interface refuses them.
+    runs: Option<OwnedFd>,
     ring: RxRing,
     /// Ethernet headers for IPv4 and IPv6.
     headers: [[u8; ETHERNET]; 2],
@@ -102,6 +105,39 @@ pub(super) fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, v
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
+/// A packet socket. Protocol 0: nothing comes in until it is bound, so no frame of another interface is ever seen.
+fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let socket = unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+    };
+    let socket = Errno::result(socket)?;
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Binds a packet socket to the interface number `index`, to receive frames of `protocol`.
+fn bind(socket: BorrowedFd<'_>, index: u32, protocol: c_int) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (protocol as u16).to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the address is a sockaddr_ll of the length given and lives through the call.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    Errno::result(bound).map(drop).map_err(io::Error::from)
+}
+
 impl AfPacketPort {
     /// Opens the port.
     ///
@@ -116,15 +152,8 @@ impl AfPacketPort {
         let index = nix::net::if_::if_nametoindex(name.as_str()).map_err(|errno| {
             fail("find it in this network namespace (ip link lists what there is)")(errno.into())
         })?;
-        // Protocol 0: nothing comes in until the socket is bound, so no frame of another interface is ever seen.
-        // SAFETY: no pointers are passed.
-        let socket = unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
-        };
-        let socket = Errno::result(socket)
-            .map_err(|errno| fail("open a packet socket (needs CAP_NET_RAW)")(errno.into()))?;
-        // SAFETY: the descriptor was just made and belongs to nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let open = || open().map_err(fail("open a packet socket (needs CAP_NET_RAW)"));
+        let socket = open()?;
         let set = |name: c_int, value: c_int, what| {
             set_option(socket.as_fd(), libc::SOL_PACKET, name, &value).map_err(fail(what))
         };
@@ -141,24 +170,14 @@ impl AfPacketPort {
             .map_err(fail("make the receive ring"))?;
         let ring =
             RxRing::map(&socket, &request).map_err(|errno| fail("map the receive ring")(errno.into()))?;
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-            sll_ifindex: index as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        // SAFETY: the address is a sockaddr_ll of the length given and lives through the call.
-        let bound = unsafe {
-            libc::bind(
-                socket.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
-        };
-        Errno::result(bound).map_err(|errno| fail("bind to it")(errno.into()))?;
+        bind(socket.as_fd(), index, libc::ETH_P_ALL).map_err(fail("bind to it"))?;
+        let runs = open()?;
+        for option in [libc::PACKET_QDISC_BYPASS, libc::PACKET_VNET_HDR] {
+            set_option(runs.as_fd(), libc::SOL_PACKET, option, &1 as &c_int)
+                .map_err(fail("have segments sent together"))?;
+        }
+        // Protocol 0: it never receives anything.
+        bind(runs.as_fd(), index, 0).map_err(fail("bind to it"))?;
         let header = |protocol: c_int| {
             let mut header = [0; ETHERNET];
             header[..6].copy_from_slice(&config.destination);
@@ -169,6 +188,7 @@ impl AfPacketPort {
         Ok(AfPacketPort {
             name,
             socket,
+            runs: Some(runs),
             ring,
             headers: [header(libc::ETH_P_IP), header(libc::ETH_P_IPV6)],
             counters: PortCounters::default(),
@@ -197,6 +217,29 @@ impl AfPacketPort {
         };
         let sent = Errno::result(sent).map(|sent| sent as usize);
         self.account(pool, handles, sent)
+    }
+
+    /// Sends the run that `handles` are as one frame. Returns whether it was taken.
+    fn send_run(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<bool, PortError> {
+        let ethernet = &self.headers[usize::from(pool.header(handles[0]).version == 6)];
+        let (Some(socket), Some(head)) = (&self.runs, run::Head::new(pool, handles, ethernet)) else {
+            return Ok(false);
+        };
+        let mut vectors = [IoSlice::new(&[]); 1 + run::MOST];
+        vectors[0] = IoSlice::new(head.bytes());
+        for (vector, &handle) in vectors[1..].iter_mut().zip(handles) {
+            *vector = IoSlice::new(&pool.datagram(handle)[head.headers..]);
+        }
+        match nix::sys::uio::writev(socket, &vectors[..=handles.len()]) {
+            Ok(_) => self.account(pool, handles, Ok(handles.len())).map(|_| true),
+            // An interface that takes none: from now on segment by segment.
+            Err(Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
+                self.runs = None;
+                Ok(false)
+            }
+            // Whatever else is wrong shows with single frames, too.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Counts what became of `handles`, the first of which were sent or the first of which was refused, and returns how many are done with.
@@ -295,8 +338,34 @@ impl LivePort for AfPacketPort {
 
     fn transmit(&mut self, pool: &mut Pool, mut handles: &[u32]) -> Result<(), PortError> {
         while !handles.is_empty() {
-            let done = self.send_some(pool, handles)?;
-            handles = &handles[done..];
+            // Singles up to where a run begins, then the run.
+            let mut singles = 0;
+            let mut together = 1;
+            while self.runs.is_some() && singles < handles.len().min(SEND_BATCH) {
+                together = run::length(pool, &handles[singles..]);
+                if together > 1 {
+                    break;
+                }
+                singles += 1;
+            }
+            if self.runs.is_none() {
+                singles = handles.len();
+            }
+            let (mut alone, rest) = handles.split_at(singles);
+            while !alone.is_empty() {
+                let done = self.send_some(pool, alone)?;
+                alone = &alone[done..];
+            }
+            handles = rest;
+            if together > 1 {
+                let (run, rest) = handles.split_at(together);
+                if self.send_run(pool, run)? {
+                    handles = rest;
+                } else {
+                    let done = self.send_some(pool, run)?;
+                    handles = &handles[done..];
+                }
+            }
         }
         Ok(())
     }

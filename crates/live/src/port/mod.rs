@@ -6,6 +6,7 @@
 pub mod af_packet;
 mod departure;
 mod ring;
+mod run;
 pub mod tun;
 
 use std::os::fd::BorrowedFd;
