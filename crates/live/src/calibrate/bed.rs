@@ -27,8 +27,8 @@ use crate::program::{Changes, Program, ProgramConfig, State};
 
 /// The hosts' addresses: source and sink.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
-/// Where sinks listen.
-pub const PORT: u16 = 9;
+/// Where sinks listen: a port that needs no privilege, which an ordinary user's programs do not have.
+pub const PORT: u16 = 9009;
 /// Between two looks whether somebody wants to stop.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
@@ -162,7 +162,7 @@ impl<'a> Bed<'a> {
         source: &[String],
         carry: impl FnOnce(&mut dyn FnMut() -> bool, &Changes) -> Result<(), BedError>,
     ) -> Result<T, BedError> {
-        let sink = if sink.is_empty() { None } else { Some(self.program(1, sink)?) };
+        let mut sink = if sink.is_empty() { None } else { Some(self.program(1, sink)?) };
         let (program, mut said, mut complaint) = self.program(0, source)?;
         if let Some((sink, ..)) = &sink {
             sink.start();
@@ -183,12 +183,19 @@ impl<'a> Bed<'a> {
         };
         let text = read(&mut said)?;
         serde_json::from_str(&text).map_err(|_| {
-            let said = match (read(&mut complaint), program.state()) {
+            let why = |program: &Program, complaint: &mut File| match (read(complaint), program.state()) {
                 (Ok(text), _) if !text.trim().is_empty() => text.trim().to_owned(),
                 (_, State::NotStarted(why)) => why,
                 (_, State::Ended(status)) => format!("it ended with {status}"),
                 _ => "it said nothing".to_owned(),
             };
+            let mut said = why(&program, &mut complaint);
+            // A sink runs until it is killed: one that has ended is what the source misses.
+            if let Some((sink, _, complaint)) = &mut sink
+                && !matches!(sink.state(), State::Running | State::Waiting)
+            {
+                said = format!("{said} (the sink: {})", why(sink, complaint));
+            }
             BedError::Source { words: source.join(" "), said }
         })
     }
