@@ -19,6 +19,7 @@ pub mod frame;
 pub mod kernel;
 pub mod lockstep;
 pub mod machine;
+pub mod nic;
 mod page;
 mod ring;
 
@@ -26,4 +27,5 @@ pub use error::GuestError;
 pub use kernel::Kernel;
 pub use lockstep::{HostId, LockStep, Simulator};
 pub use machine::{Console, Machine, MachineConfig};
+pub use nic::{Nic, Nonsense};
 pub use warpline_agent as order;

@@ -320,7 +320,9 @@ impl LockStep {
             }
             guest.due = true;
             let header = header(guest.vlans[(host.0 - guest.first) as usize], datagram);
-            if !guest.waiting.is_empty() || !guest.machine.page.receive.push(now, &[&header, datagram]) {
+            if !guest.waiting.is_empty()
+                || guest.machine.page.receive.push(now, &[&header, datagram]).is_none()
+            {
                 guest.waiting.push_back((now, [&header[..], datagram].concat()));
             }
         });
@@ -362,7 +364,7 @@ impl LockStep {
         let guest = &mut self.guests[index];
         let page = &guest.machine.page;
         while let Some((time, frame)) = guest.waiting.front() {
-            if !page.receive.push(*time, &[frame]) {
+            if page.receive.push(*time, &[frame]).is_none() {
                 break;
             }
             guest.waiting.pop_front();

@@ -4,23 +4,26 @@
 //! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
 
 use std::fs::{self, File};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nix::libc;
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
+use warpline_core::dilation::{Pace, Tdf};
 
 use crate::dilation;
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
+use crate::nic::Nic;
 use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page};
 
 /// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
@@ -80,8 +83,9 @@ pub struct Machine {
     name: String,
     child: Child,
     ended: Option<ExitStatus>,
-    pub(crate) page: Page,
-    nic: OwnedFd,
+    pub(crate) page: Arc<Page>,
+    /// Our end of the network device's bell, until a [`Nic`] has it.
+    bell: Option<OwnedFd>,
     directory: Directory,
     /// What its clock shows less what the shim gives it, in dilated time.
     pub(crate) offset: i64,
@@ -160,20 +164,21 @@ impl Machine {
         let json = json.doing(|| "write a guest's order".to_owned())?;
         fs::write(directory.path().join(ORDER), json).doing(|| "write a guest's order".to_owned())?;
 
-        let page = Page::create()?;
+        let page = Arc::new(Page::create()?);
         prepare_page(&page, config);
         let doing = || "make a guest's network device".to_owned();
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let (nic, far) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).doing(doing)?;
-        for end in [&nic, &far] {
-            // More than the usual limit where that is granted: a burst must not be lost between us and the guest.
-            if setsockopt(end, sockopt::SndBufForce, &BUFFER).is_err() {
-                setsockopt(end, sockopt::SndBuf, &BUFFER).doing(doing)?;
-            }
-        }
-        rustix::io::ioctl_fionbio(&nic, true).doing(doing)?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let (bell, far) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags).doing(doing)?;
         let child = spawn(kernel, config, &directory, &far, &page)?;
-        Ok(Machine { name: config.name.clone(), child, ended: None, page, nic, directory, offset: 0 })
+        Ok(Machine {
+            name: config.name.clone(),
+            child,
+            ended: None,
+            page,
+            bell: Some(bell),
+            directory,
+            offset: 0,
+        })
     }
 
     /// Its name.
@@ -181,9 +186,10 @@ impl Machine {
         &self.name
     }
 
-    /// Its network device, for dilated time: a socket that keeps the bounds of frames. Does not block.
-    pub fn nic(&self) -> BorrowedFd<'_> {
-        self.nic.as_fd()
+    /// Its network device, for dilated time, once: after [`Machine::wait_ready`].
+    pub fn take_nic(&mut self) -> Option<Nic> {
+        let bell = self.bell.take()?;
+        Some(Nic::new(Arc::clone(&self.page), bell, self.offset))
     }
 
     /// The kernel's process on the machine.
@@ -285,9 +291,6 @@ impl Drop for Machine {
     }
 }
 
-/// Bytes of the network device's socket buffers.
-const BUFFER: usize = 8 << 20;
-
 fn prepare_page(page: &Page, config: &MachineConfig) {
     let relaxed = Ordering::Relaxed;
     page.seed.store(config.seed, relaxed);
@@ -306,7 +309,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
         Timing::Dilated => {
             page.mode.store(MODE_DILATED, relaxed);
             // It boots as fast as it can.
-            dilation::write_segment(page, dilation::host_now(), 0, dilation::Tdf::REAL);
+            dilation::write_pace(page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
         }
     }
 }

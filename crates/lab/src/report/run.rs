@@ -180,13 +180,24 @@ fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
             number("/lost_outside")
         ));
     }
+    if let Some(Value::Object(dilation)) = live.get_mut("dilation") {
+        let number = |key: &str| dilation.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+        run.info(&format!(
+            "Two clocks: {:.3} s as the hosts perceive them took {:.3} s of the machine's time, a mean time dilation factor of {:.3}. \
+             All times and rates on this page are the hosts'.",
+            number("perceived_s"),
+            number("wall_s"),
+            number("tdf_mean")
+        ));
+        run.tables.extend(dilation.remove("steps").and_then(|rows| rows_to_table("dilation", &rows)));
+    }
     programs(live, run);
 }
 
 /// What only a run with guests has: whether it can be repeated, and its machines, hosts and programs as tables.
 fn guests(summary: &mut Map<String, Value>, run: &mut RunData) {
     let Some(Value::Object(guests)) = summary.get_mut("guests") else { return };
-    if guests.get("reproducible") == Some(&Value::Bool(false)) {
+    if guests.get("pushes").and_then(Value::as_u64).is_some_and(|pushes| pushes > 0) {
         run.warn("Programs on guests computed for so long that the machine's clock pushed them on: this run cannot be repeated exactly.");
     }
     run.tables.extend(guests.remove("machines").and_then(|rows| rows_to_table("machines", &rows)));

@@ -130,7 +130,7 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    if scenario.clock.mode == ClockMode::Real {
+    if scenario.clock.mode != ClockMode::Virtual {
         return real::run(scenario, options, observe);
     }
     if scenario.host.iter().any(crate::scenario::Host::is_guest) {

@@ -19,8 +19,8 @@ pub struct Host {
     #[schemars(example = &"server")]
     pub name: String,
     /// What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs run (Linux; needs
-    /// `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with
-    /// the package user-mode-linux; needs `mode = "virtual"`). Real stacks ("stack:lwip") are not in this version. Default model.
+    /// `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs and their CPU are not); or "guest", an
+    /// unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this version. Default model.
     #[schemars(example = &"live")]
     pub endpoint: Option<String>,
     /// live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.

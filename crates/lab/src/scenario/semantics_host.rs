@@ -45,18 +45,13 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
     let mode = check.scenario.clock.mode;
     match endpoint {
         "model" => {}
-        "live" if mode == ClockMode::Real => {}
+        "live" if mode != ClockMode::Virtual => {}
         "live" => check.error(
             &at("endpoint"),
             "a live host cannot follow this clock: its programs live in real time",
-            "[clock] mode = \"real\" (or --clock real); or endpoint = \"model\", which follows any clock",
+            "[clock] mode = \"real\" (or --clock real), or \"dilated\"; or endpoint = \"model\" or \"guest\", which follow any clock",
         ),
-        "guest" if mode == ClockMode::Virtual => {}
-        "guest" => check.error(
-            &at("endpoint"),
-            "guests follow the virtual clock only in this version",
-            "[clock] mode = \"virtual\", in which they are simulated exactly; or endpoint = \"live\" under the real clock",
-        ),
+        "guest" => {}
         other => {
             let reason = match other {
                 stack if stack.starts_with("stack:") => {
@@ -64,8 +59,8 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
                 }
                 other => format!("{other:?} is no endpoint"),
             };
-            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel, under the virtual clock; and \"live\", a network \
-                        namespace, under the real clock";
+            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel; and \"live\", a network namespace, under the real \
+                        clock or a dilated one";
             check.error(&at("endpoint"), reason, help);
         }
     }

@@ -10,14 +10,14 @@ use warpline_guest::order::{
     Ending, FlowOrder, FlowReport, HostOrder, Order, ProgramOrder, ProgramReport, Report, Role, SAMPLES,
     Sample,
 };
-use warpline_guest::{Console, MachineConfig, frame};
+use warpline_guest::{Console, Machine, MachineConfig, frame};
 
 use super::programs::{self, DIRECTORY};
 use super::traffic::{Known, Traffic};
-use crate::results::{FlowRow, FlowSample, ProgramRow};
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
-use crate::scenario::{Application, Expanded, Expect, Host, Scenario};
+use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
 /// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
 const MEMORY: u64 = 192 << 20;
@@ -63,6 +63,10 @@ impl Guests {
         plan: &AddressPlan,
         mtu: impl Fn(u32) -> u32,
     ) -> Self {
+        let timing = match scenario.clock.mode {
+            ClockMode::Virtual => Timing::LockStep,
+            ClockMode::Real | ClockMode::Dilated => Timing::Dilated,
+        };
         let mut names: Vec<&str> = Vec::new();
         for host in scenario.host.iter().filter(|host| host.is_guest()) {
             if !names.contains(&host.machine_name()) {
@@ -94,7 +98,7 @@ impl Guests {
                 memory: 0,
                 // Machines of one run must not have the same random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
-                timing: Timing::LockStep,
+                timing,
                 console: Console::File,
                 order,
             });
@@ -266,6 +270,26 @@ impl Guests {
             }
         }
         failures
+    }
+
+    /// A row for each machine.
+    pub(super) fn machine_rows<'a>(
+        &self,
+        machines: impl IntoIterator<Item = &'a Machine>,
+        reports: &[Report],
+    ) -> Vec<GuestMachine> {
+        let machines = machines.into_iter().zip(&self.machines).enumerate();
+        let row = |(index, (machine, config)): (usize, (&Machine, &MachineConfig))| {
+            let statistics = machine.statistics();
+            GuestMachine {
+                machine: config.name.clone(),
+                hosts: config.order.hosts.len() as u64,
+                hosts_memory: reports.get(index).map_or(0, |report| report.hosts_memory),
+                entries: statistics.entries,
+                turns: statistics.handovers,
+            }
+        };
+        machines.map(row).collect()
     }
 
     /// Samples of the flows that guests carried between them, with their windows: interval by interval. `share` is as above.

@@ -14,7 +14,7 @@ use super::models::Models;
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use super::{ETHERNET_MTU, interface_mtu};
-use crate::results::{GuestMachine, GuestSummary, LiveHost, NoFrames, ResultError, Summary};
+use crate::results::{GuestSummary, LiveHost, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};
@@ -153,7 +153,7 @@ pub(in crate::run) fn run(
         kernel: kernel.version,
         reproducible: lockstep.is_reproducible(),
         pushes: u64::from(lockstep.pushes()),
-        machines: machine_rows(&mut lockstep, &guests, &reports),
+        machines: guests.machine_rows(lockstep.machines().map(|machine| &*machine), &reports),
         hosts: host_rows(&stepper, &world.routers, &guests),
         programs,
     });
@@ -166,22 +166,6 @@ pub(in crate::run) fn run(
 fn finish(lockstep: &mut LockStep, end: Timestamp) -> Result<Vec<Report>, RunError> {
     lockstep.finish(end).map_err(guest_error)?;
     lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
-}
-
-fn machine_rows(lockstep: &mut LockStep, guests: &Guests, reports: &[Report]) -> Vec<GuestMachine> {
-    let machines = lockstep.machines().zip(&guests.machines).enumerate();
-    machines
-        .map(|(index, (machine, config))| {
-            let statistics = machine.statistics();
-            GuestMachine {
-                machine: config.name.clone(),
-                hosts: config.order.hosts.len() as u64,
-                hosts_memory: reports.get(index).map_or(0, |report| report.hosts_memory),
-                entries: statistics.entries,
-                turns: statistics.handovers,
-            }
-        })
-        .collect()
 }
 
 fn host_rows(stepper: &Stepper, routers: &Routers, guests: &Guests) -> Vec<LiveHost> {
