@@ -10,6 +10,7 @@ error if a cell differs by more than 10 % and by more than chance.
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import math
 import os
@@ -24,8 +25,8 @@ HERE = Path(__file__).parent
 CONTROLS = ["reno", "cubic", "vegas", "bic", "westwood"]
 BOUND = 0.10
 PACKET = 1500 * 8
-# Packets of reno's that a run is to have, and losses where there are some: enough for a mean that says something.
-PACKETS, LOSSES = 60_000, 300
+# Packets of reno's that a run is to have, and losses where there are some: enough for a mean that says something. And no more than these.
+PACKETS, LOSSES, MOST = 40_000, 200, 400_000
 LONGEST = 3000.0
 
 
@@ -43,7 +44,7 @@ def duration(rate: float, rtt: float, loss: float, scale: float) -> float:
     else:
         # A sawtooth of reno is as many round trips as the pipe and the queue hold packets.
         period = (rate * rtt / PACKET + queue(rate, rtt)) / 2 * (rtt + queue(rate, rtt) * PACKET / rate)
-        seconds = max(PACKETS / expected, 4 * period)
+        seconds = min(max(PACKETS / expected, 4 * period), MOST / expected)
     return min(max(seconds * scale, 40 * rtt, 20.0), LONGEST)
 
 
@@ -104,6 +105,18 @@ def table(cells: list[tuple], controls: list[str], found: dict) -> list[dict]:
     return rows
 
 
+def merged(path: Path, rows: list[dict]) -> list[dict]:
+    """The rows of other cells that the table has already, and these."""
+    key = lambda row: (float(row["rate_mbps"]), float(row["rtt_ms"]), float(row["loss"]), CONTROLS.index(row["cc"]))
+    number = lambda text: float(text) if text not in ("", "DIFFERS", "chance") else text
+    old = []
+    if path.exists():
+        with path.open(newline="") as file:
+            old = [{name: text if name in ("cc", "verdict") else number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+    new = {key(row) for row in rows}
+    return sorted([row for row in old if key(row) not in new] + rows, key=key)
+
+
 def markdown(rows: list[dict]) -> str:
     """The table, a line for a cell and a column for a control."""
     controls = list(dict.fromkeys(row["cc"] for row in rows))
@@ -139,7 +152,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer cells, one seed, shorter runs")
     parser.add_argument("--seeds", type=int, help="how many seeds (default 3, or 1 with --short)")
     parser.add_argument("--controls", default=",".join(CONTROLS), help="which congestion controls")
-    parser.add_argument("--cells", help="which cells: RATE/RTT/LOSS in Mbit/s, ms and a part of 1, with commas between")
+    parser.add_argument("--cells", help="only these cells (RATE/RTT/LOSS in Mbit/s, ms and a part of 1, with commas between); the table keeps its others")
     parser.add_argument("--scale", type=float, help="how long runs are, as a multiple of the usual (default 1, or 0.25 with --short)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
     parser.add_argument("--no-windows", action="store_true", help="no plots of windows")
@@ -158,7 +171,8 @@ def main() -> int:
     try:
         started = {}
         for cell in sorted(cells, key=lambda c: -c[0]):
-            for seed in seeds:
+            # Without losses at random there is nothing that a seed changes.
+            for seed in seeds if cell[2] else seeds[:1]:
                 seconds = duration(*cell, scale)
                 started[cell, seed] = laboratory.start(scenario(*cell, controls, seed, seconds, seconds), goodputs)
         # Where the round trips are long the windows show best.
@@ -168,9 +182,10 @@ def main() -> int:
         ]
         found = {}
         for cell in cells:
-            found[cell] = [started[cell, seed].result() for seed in seeds]
+            found[cell] = [started[cell, seed].result() for seed in seeds if (cell, seed) in started]
             print(markdown(table([cell], controls, found)).splitlines()[-1], flush=True)
         rows = table(cells, controls, found)
+        rows = merged(options.out / "grid.csv", rows) if options.cells else rows
         nsc.write_csv(options.out / "grid.csv", rows)
         (options.out / "grid.md").write_text(markdown(rows) + "\n")
         for (rate, rtt, loss), future in traces:

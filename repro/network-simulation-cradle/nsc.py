@@ -110,9 +110,8 @@ class Stack:
     def flow(self, name: str, source: str, sink: str, more: str = "", tcp: str = "") -> str:
         """A flow between two hosts with it. `more` are lines of the flow, `tcp` options for the model."""
         lines = ["[[flow]]", f'name = "{name}"', f'from = "{source}"', f'to = "{sink}"']
-        if self.kind == "linux":
-            lines.append(f'cc = "{self.cc}"')
-        else:
+        # Linux's is the host's.
+        if self.kind != "linux":
             options = self.tcp or LINUX_LIKE
             extra = ", ".join(part for part in (f"{self.off} = false" if self.off else "", tcp) if part)
             if extra:

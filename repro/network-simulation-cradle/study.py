@@ -117,9 +117,10 @@ def fig1(study: Study) -> list[Figure]:
                 link(f"r{number}", f"s{number}", 4e6, 48, 49),
                 link(f"s{number}", sink, 100e6, 1, 9999, jitter),
                 stack.host(source, "sources"), stack.host(sink, "sinks"),
-                stack.flow(stack.name, source, sink, 'start = "0s..100ms"\n'),
+                stack.flow(f"flow{number}", source, sink, 'start = "0s..100ms"\n'),
             ]
-        figure.add(mean, study.start(f"fig1-{mean}-{seed}", "\n".join(parts), goodputs))
+        named = lambda summary, run: {stack.name: goodputs(summary, run)[f"flow{number}"] for number, stack in enumerate(stacks)}
+        figure.add(mean, study.start(f"fig1-{mean}-{seed}", "\n".join(parts), named))
     return [figure]
 
 
@@ -160,9 +161,9 @@ def fig5(study: Study) -> list[Figure]:
     """M flows one way and ten the other over 10 Mbit/s, with round trips between 20 + 230/M and 250 ms: goodput of all, and Jain's index."""
     sum_of = Figure("fig5a", "Figure 5(a): goodput of M flows together, 10 Mbit/s with reverse traffic", "M", "goodput, Mbit/s")
     jain = Figure("fig5b", "Figure 5(b): Jain's fairness index of M flows", "M", "Jain's index")
-    seconds = study.pick(60, 300)
+    seconds = study.pick(60, 150)
     stacks = [stack for cc in ("reno", "cubic", "vegas", "westwood") for stack in both(cc)] + [NS2_SACK]
-    for count, stack, seed in itertools.product(study.pick([10, 40], [10, 20, 40, 80, 140, 200]), stacks, study.seeds(1, 2)):
+    for count, stack, seed in itertools.product(study.pick([10, 40], [10, 20, 40, 100, 200]), stacks, study.seeds(1, 2)):
         draw = random.Random(seed)
         parts = [head("fig5", seconds, seed, warmup=10), link("l", "r", 10e6, 2, 125)]
         least = 20 + 230 / count
@@ -218,7 +219,8 @@ def fig7(study: Study) -> list[Figure]:
     for percent, seed in itertools.product(study.pick([0, 0.3, 1], [0, 0.1, 0.2, 0.3, 0.4, 0.5, 1, 2]), study.seeds(1, 3)):
         parts = [head("fig7", seconds + 30, seed)]
         loss = f'loss = {{ kind = "bernoulli", probability = {percent / 100:.6g} }}\nreverse = {{ loss = {{ kind = "none" }} }}\n' if percent else ""
-        programs: list[str] = []
+        programs: list[tuple[str, str]] = []
+        models: dict[str, str] = {}
         for number, (stack, late) in enumerate([(stack, False) for stack in stacks] + [(stack, True) for stack in both("cubic")]):
             line = stack.name + (", delayed ACKs" if late else "")
             source, sink = f"src{number}", f"dst{number}"
@@ -237,10 +239,11 @@ def fig7(study: Study) -> list[Figure]:
             else:
                 app = f'app = "poisson"\nmessage_rate = 100\nmessage_size = "512B"\nstart = "1s"\nstop = "{seconds + 1}s"\n'
                 acks = "" if late else 'delayed_ack = "0s", '
-                parts.append(stack.flow(line, source, sink, app, f'{acks}nagle = false, mss = "{mss}B"'))
+                parts.append(stack.flow(f"flow{number}", source, sink, app, f'{acks}nagle = false, mss = "{mss}B"'))
+                models[f"flow{number}"] = line
 
-        def latencies(summary: dict, run: Path, programs: list = programs) -> dict[str, float]:
-            found = {flow["group"]: flow["message_latency_mean_ms"] / 1e3 for flow in summary["flows"] if flow["app"] == "poisson"}
+        def latencies(summary: dict, run: Path, programs: list = programs, models: dict = models) -> dict[str, float]:
+            found = {models[flow["group"]]: flow["message_latency_mean_ms"] / 1e3 for flow in summary["flows"] if flow["app"] == "poisson"}
             return found | {line: json.loads((run / "programs" / f"{name}.stdout").read_text())["mean"] for line, name in programs}
 
         figure.add(percent, study.start(f"fig7-{percent}-{seed}", "\n".join(parts), latencies))
@@ -253,14 +256,14 @@ FIGURES = {"fig1": fig1, "fig4": fig4, "fig5": fig5, "fig6": fig6, "fig7": fig7}
 class Study:
     """How much is run, and where."""
 
-    def __init__(self, laboratory: nsc.Laboratory, short: bool, scenarios: Path | None) -> None:
-        self.laboratory, self.short, self.scenarios = laboratory, short, scenarios
+    def __init__(self, laboratory: nsc.Laboratory, short: bool, count: int | None, scenarios: Path | None) -> None:
+        self.laboratory, self.short, self.count, self.scenarios = laboratory, short, count, scenarios
 
     def pick(self, short: object, full: object) -> object:
         return short if self.short else full
 
     def seeds(self, short: int, full: int) -> range:
-        return range(1, 1 + self.pick(short, full))
+        return range(1, 1 + (self.count or self.pick(short, full)))
 
     def start(self, name: str, text: str, read: object) -> object:
         if self.scenarios:
@@ -273,6 +276,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline", help="the program")
     parser.add_argument("--short", action="store_true", help="fewer points, shorter runs, fewer seeds")
+    parser.add_argument("--seeds", type=int, help="how many seeds (default: the figure's own)")
     parser.add_argument("--only", default=",".join(FIGURES), help="which figures, with commas between")
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="write the scenarios there and run nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
@@ -283,7 +287,7 @@ def main() -> int:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
     (options.scenarios or options.out).mkdir(parents=True, exist_ok=True)
     laboratory = nsc.Laboratory(options.warpline, options.jobs)
-    study = Study(laboratory, options.short, options.scenarios)
+    study = Study(laboratory, options.short, options.seeds, options.scenarios)
     try:
         figures = [figure for name in options.only.split(",") for figure in FIGURES[name](study)]
         for figure in figures if not options.scenarios else []:

@@ -132,6 +132,60 @@ fn the_table_has_the_congestion_control_that_the_kernel_used() {
     }
 }
 
+/// Which of `count` packets a path loses: about one in a hundred.
+fn losses(count: u64) -> String {
+    let lost =
+        (1..=count).filter(|number| warpline_core::Streams::new(*number).stream("lost").uniform() < 0.01);
+    let lost: Vec<String> = lost.map(|number| number.to_string()).collect();
+    format!("loss = {{ kind = \"list\", packets = [{}] }}", lost.join(", "))
+}
+
+/// The small form of repro/network-simulation-cradle/grid.py: on paths of the same kind that lose the same packets.
+#[test]
+fn the_model_gets_what_linux_gets() {
+    for (seconds, loss) in [(150, losses(60_000)), (40, String::new())] {
+        let mut text =
+            format!("duration = \"{seconds}s\"\nwarmup = \"2s\"\nsample_interval = \"{seconds}s\"\n");
+        for cc in ["reno", "cubic", "vegas", "bic", "westwood"] {
+            for kind in ["linux", "model"] {
+                let ends = ["a", "b"].map(|end| format!("{kind}-{cc}-{end}"));
+                text += &format!(
+                    "[[link]]\nbetween = [\"{}\", \"{}\"]\nrate = \"5Mbit/s\"\ndelay = \"30ms\"\n\
+                     queue = {{ kind = \"droptail\", limit = \"25p\" }}\n{loss}\nreverse = {{ loss = {{ kind = \"none\" }} }}\n",
+                    ends[0], ends[1],
+                );
+                let control = match (kind, cc) {
+                    ("model", "westwood") => "{ kind = \"westwood\", tick = \"10ms\" }".to_owned(),
+                    _ => format!("{cc:?}"),
+                };
+                text += &format!(
+                    "[[flow]]\nname = \"{kind}-{cc}\"\nfrom = \"{}\"\nto = \"{}\"\ncc = {control}\n",
+                    ends[0], ends[1],
+                );
+                if kind == "model" {
+                    text += "tcp = { tick = \"10ms\", quick_acks = 16 }\n";
+                    continue;
+                }
+                for end in &ends {
+                    text += &format!("[[host]]\nname = \"{end}\"\nendpoint = \"guest\"\nmachine = \"m\"\n");
+                }
+            }
+        }
+        let Some(outcome) = simulate(&text, None) else { return };
+        for cc in ["reno", "cubic", "vegas", "bic", "westwood"] {
+            let goodput = |kind: &str| outcome.flow(&format!("{kind}-{cc}.0")).goodput_bps;
+            let (linux, model) = (goodput("linux"), goodput("model"));
+            assert!((model / linux - 1.0).abs() < 0.1, "{cc}: Linux {linux}, the model {model}");
+            let lost =
+                ["linux", "model"].map(|kind| outcome.flow(&format!("{kind}-{cc}.0")).retransmitted_packets);
+            assert!(
+                lost.iter().all(|&lost| lost > if loss.is_empty() { 5 } else { 100 } || cc == "vegas"),
+                "{cc}: {lost:?}"
+            );
+        }
+    }
+}
+
 const PROGRAMS: &str = r#"
 [[host.program]]
 command = ["ping", "-c", "5", "-i", "0.2", "{g}"]
