@@ -70,9 +70,9 @@ struct page {
     uint32_t turn;     /* futex */
     uint32_t reason;
     uint64_t now;
-    uint64_t timer;    /* when it wants to be woken, NEVER if not */
+    uint64_t timer;    /* when it wants to be woken, by its timer or a frame that it has, NEVER if not */
     uint64_t horizon;  /* before this it may go on by itself: nothing that it has not got arrives earlier */
-    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it */
+    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it that it does not know of */
     /* What the watchdog looks at and does; changes while the guest has the turn. */
     uint64_t entries;  /* entries into user mode so far */
     uint64_t push;     /* the Driver adds to it to push a program that never ends its turn */

@@ -36,6 +36,8 @@ class Bic(Part):
         beta: What remains of the window after a loss, above 0 and below 1. Default 819/1024.
         low_window: Window in segments up to which it acts as Reno. Default 14.
         fast_convergence: Whether a flow that lost before it regained its last maximum gives way. Default true.
+        ack_ratio: Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux. Default
+            true.
     """
 
     KIND: ClassVar[str | None] = "bic"
@@ -44,6 +46,7 @@ class Bic(Part):
     beta: float | None = None
     low_window: int | None = None
     fast_convergence: bool | None = None
+    ack_ratio: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +121,8 @@ class Cubic(Part):
         reno_friendly: Whether to be at least as fast as Reno would be. Default true.
         hystart: Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's
             own.
+        catch_up: Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC
+            9438 has it. Default false, as in Linux.
     """
 
     KIND: ClassVar[str | None] = "cubic"
@@ -126,6 +131,7 @@ class Cubic(Part):
     fast_convergence: bool | None = None
     reno_friendly: bool | None = None
     hystart: bool | None = None
+    catch_up: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,12 +293,14 @@ class Flow(Part):
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
         port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
-        ipv6: To a live host: over IPv6. Services are there for both. Default false.
-        size: transfer: bytes of each transfer; source: bytes of each connection, default as many as the program takes;
-            http: bytes of every path but `/bytes/N`, default none.
+        ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
+        size: transfer: bytes of each transfer; request: bytes of an answer; source: bytes of each connection, default
+            as many as the program takes; http: bytes of every path but `/bytes/N`, default none.
         transfers: transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until
             the end.
-        pause: transfer: pause between the end of one and the start of the next. Default 0s.
+        request_size: request: bytes of a request, at least 16. Default 100B.
+        requests: request: how many, one after another. Default 0, which goes on until the end.
+        pause: transfer, request: pause between the end of one and the start of the next. Default 0s.
         rate: cbr: the rate; onoff: the rate while on. Counts the wire bytes of full packets for UDP, payload for TCP.
         packet_size: cbr, onoff: bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
             write. Default 1500B.
@@ -323,6 +331,8 @@ class Flow(Part):
     ipv6: bool | None = None
     size: Size | None = None
     transfers: int | None = None
+    request_size: Size | None = None
+    requests: int | None = None
     pause: Time | None = None
     rate: Rate | None = None
     packet_size: Size | None = None
@@ -966,9 +976,14 @@ class Web(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Westwood(Part):
-    """Westwood+ (Grieco and Mascolo 2004)."""
+    """Westwood+ (Grieco and Mascolo 2004).
+
+    Attributes:
+        tick: Tick of the clock that it reckons with, as the kernel in jiffies: 10ms with HZ=100. Default 0s, exact.
+    """
 
     KIND: ClassVar[str | None] = "westwood"
+    tick: Time | None = None
 
 
 Time: TypeAlias = str | timedelta
@@ -992,7 +1007,7 @@ ProgramCommand: TypeAlias = str | Sequence[str]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 App: TypeAlias = (
-    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "discard", "echo", "source", "http"]
+    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "request", "discard", "echo", "source", "http"]
 )
 Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (

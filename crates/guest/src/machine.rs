@@ -32,7 +32,7 @@ pub const START: u64 = 100_000_000_000;
 pub const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
 /// never let time move; goodput does not depend on it.
-const COST: u64 = 1000;
+pub(crate) const COST: u64 = 1000;
 /// Descriptors in the kernel's process. Always the same: they are in its boot line, from which it seeds its random numbers.
 const NIC: i32 = 200;
 const PAGE: i32 = 201;

@@ -102,6 +102,14 @@ pub trait World {
     fn handle_loss(&mut self, handle: u32) {
         let _ = handle;
     }
+    /// A packet is certain to come out of the network as it is here: the port that its frame will then leave by, if [`handle_packet`]
+    /// will do no more than that, and into `out` the datagram as it will be.
+    ///
+    /// [`handle_packet`]: Self::handle_packet
+    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+        let _ = (packet, pool, out);
+        None
+    }
 }
 
 /// The world's access to bytes and ports.

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, getsockopt, setsockopt,
+    socket, sockopt,
 };
-use warpline_agent::{FlowOrder, FlowReport, Role, Sample, TcpInfo};
+use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, TcpInfo};
 
 use crate::clock::Clock;
 use crate::failure::{Doing, Failure};
@@ -63,6 +64,7 @@ impl End {
     fn connected(&self, stream: &TcpStream) -> io::Result<()> {
         let mut state = self.lock();
         state.report.connected = Some(self.clock.now());
+        state.report.cc = congestion_control(stream);
         state.stream = Some(stream.try_clone()?);
         if state.stopped {
             let _ = stream.shutdown(Shutdown::Write);
@@ -104,7 +106,8 @@ impl Flows {
             enter(namespace)?;
             let listener = match order.role {
                 Role::Sink { port } | Role::Serve { port } => {
-                    Some(listen(port).doing(|| format!("listen on port {port} for flow {id}"))?)
+                    let listening = listen(port, order.cc.as_deref());
+                    Some(listening.doing(|| format!("listen on port {port} for flow {id}"))?)
                 }
                 Role::Send { .. } | Role::Request { .. } => None,
             };
@@ -179,10 +182,21 @@ impl Flows {
     }
 }
 
-fn listen(port: u16) -> io::Result<TcpListener> {
+fn listen(port: u16, cc: Option<&str>) -> io::Result<TcpListener> {
     // Both families where the guest has IPv6, IPv4 where it has not.
-    TcpListener::bind((IpAddr::from([0u16; 8]), port))
-        .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))
+    let listener = TcpListener::bind((IpAddr::from([0u16; 8]), port))
+        .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))?;
+    // What it accepts inherits it.
+    if let Some(cc) = cc {
+        setsockopt(&listener, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
+    }
+    Ok(listener)
+}
+
+/// The name of a connection's congestion control.
+fn congestion_control(stream: &TcpStream) -> Option<String> {
+    let name = getsockopt(stream, sockopt::TcpCongestion).ok()?;
+    Some(name.to_string_lossy().trim_end_matches('\0').to_owned())
 }
 
 /// What the thread of one end does.
@@ -209,14 +223,19 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             let stream = open(order, SocketAddr::new(*to, *port), end)?;
             for _ in 0..count.unwrap_or(u64::MAX) {
                 let asked = end.clock.now();
-                if end.lock().stopped {
+                let mut state = end.lock();
+                if state.stopped {
                     break;
                 }
+                state.report.requests.push(RequestReport { asked, answered: None });
+                drop(state);
                 ask(&stream, *request, *response)?;
                 let answered = end.clock.now();
                 let mut state = end.lock();
                 state.report.answers += 1;
-                state.report.response_time += answered - asked;
+                if let Some(request) = state.report.requests.last_mut() {
+                    request.answered = Some(answered);
+                }
                 drop(state);
                 if *pause > 0 {
                     end.clock.sleep_until(answered + pause);
@@ -296,6 +315,7 @@ fn ask(stream: &TcpStream, request: u64, response: u64) -> io::Result<()> {
 fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
+        end.lock().report.cc = congestion_control(&stream);
         let end = end.clone();
         std::thread::Builder::new().stack_size(STACK).spawn(move || {
             let mut head = [0; HEAD as usize];

@@ -204,14 +204,25 @@ pub struct FlowReport {
     pub finished: Option<u64>,
     /// What went wrong.
     pub error: Option<String>,
-    /// Requests answered.
+    /// Congestion control of its connection, as the kernel says; of the last one where it answers requests.
+    pub cc: Option<String>,
+    /// Requests answered, at either end.
     pub answers: u64,
-    /// Sum of their response times in nanoseconds.
-    pub response_time: u64,
+    /// Requests made, in their order.
+    pub requests: Vec<RequestReport>,
     /// The kernel's view at the end of the warm-up.
     pub warm: TcpInfo,
     /// The kernel's view at the end.
     pub last: TcpInfo,
+}
+
+/// A request that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestReport {
+    /// When.
+    pub asked: u64,
+    /// When the last byte of the answer was there; none if it was not.
+    pub answered: Option<u64>,
 }
 
 /// What the kernel says of a connection (`TCP_INFO`, tcp(7) and linux/tcp.h).

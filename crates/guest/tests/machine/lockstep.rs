@@ -190,11 +190,19 @@ fn requests_are_answered() {
     let to = IpAddr::V4(crate::bed::address(1));
     let (port, request, response) = (80, 200, 10_000);
     let ask = Role::Request { to, port, request, response, count: Some(10), pause: seconds(0.1) };
-    config.order.flows = vec![end(1, Role::Serve { port }), end(0, ask)];
+    let serve = FlowOrder { cc: Some("vegas".to_owned()), ..end(1, Role::Serve { port }) };
+    config.order.flows = vec![serve, end(0, ask)];
     let Some((reports, _, _)) = run(&[config], Path::new(10_000_000, 10, 100_000)) else { return };
     let [server, client] = &reports[0].flows[..] else { panic!() };
     assert_eq!((server.answers, client.answers), (10, 10));
     // A round trip and 7 segments at 10 Mbit/s, within the first window.
-    let mean = client.response_time as f64 / 10.0 / 1e6;
+    let times = client.requests.iter().map(|request| request.answered.unwrap() - request.asked);
+    let mean = times.sum::<u64>() as f64 / 10.0 / 1e6;
+    assert_eq!(
+        server.cc.as_deref(),
+        Some("vegas"),
+        "what it accepts has the congestion control of its order"
+    );
+    assert_eq!(client.cc.as_deref(), Some("cubic"), "the kernel's default");
     assert!((28.0..30.0).contains(&mean), "{mean} ms");
 }

@@ -14,7 +14,7 @@ use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_transport::btc::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_transport::cc::{
     AckCounting, Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, RenoParams,
-    VegasEstimate, VegasParams,
+    VegasEstimate, VegasParams, WestwoodParams,
 };
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
@@ -379,13 +379,14 @@ fn algorithm(cc: &Cc) -> Algorithm {
             params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
             Algorithm::Reno(params)
         }
-        CcKind::Cubic { beta, c, fast_convergence, reno_friendly, hystart } => {
+        CcKind::Cubic { beta, c, fast_convergence, reno_friendly, hystart, catch_up } => {
             let mut params = CubicParams::default();
             params.beta = beta.unwrap_or(params.beta);
             params.c = c.unwrap_or(params.c);
             params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
             params.reno_friendly = reno_friendly.unwrap_or(params.reno_friendly);
             params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
+            params.catch_up = catch_up.unwrap_or(params.catch_up);
             Algorithm::Cubic(params)
         }
         CcKind::Vegas { alpha, beta, gamma, counting, alternate_slow_start, estimate, decrease } => {
@@ -403,16 +404,21 @@ fn algorithm(cc: &Cc) -> Algorithm {
             params.decrease = decrease.unwrap_or(params.decrease);
             Algorithm::Vegas(params)
         }
-        CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence } => {
+        CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence, ack_ratio } => {
             let mut params = BicParams::default();
             params.max_increment = max_increment.unwrap_or(params.max_increment);
             params.smooth_part = smooth_part.unwrap_or(params.smooth_part);
             params.beta = beta.unwrap_or(params.beta);
             params.low_window = low_window.unwrap_or(params.low_window);
             params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
+            params.ack_ratio = ack_ratio.unwrap_or(params.ack_ratio);
             Algorithm::Bic(params)
         }
-        CcKind::Westwood {} => Algorithm::Westwood(Default::default()),
+        CcKind::Westwood { tick } => {
+            let mut params = WestwoodParams::default();
+            params.tick = tick.map_or(params.tick, |time| time.0);
+            Algorithm::Westwood(params)
+        }
         CcKind::Ledbat { target, gain, allowed_increase, min_window, base_history } => {
             let mut params = LedbatParams::default();
             params.target = target.map_or(params.target, |time| time.0);
@@ -600,6 +606,7 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
             App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
         }
         Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),
-        Application::Service { .. } => App::Service { listening: false },
+        // Requests are the guests' own.
+        Application::Service { .. } | Application::Request { .. } => App::Service { listening: false },
     })
 }

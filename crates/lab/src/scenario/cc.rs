@@ -34,6 +34,9 @@ pub enum CcKind {
         reno_friendly: Option<bool>,
         /// Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's own.
         hystart: Option<bool>,
+        /// Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC 9438 has it. Default
+        /// false, as in Linux.
+        catch_up: Option<bool>,
     },
     /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas {
@@ -66,9 +69,15 @@ pub enum CcKind {
         low_window: Option<u32>,
         /// Whether a flow that lost before it regained its last maximum gives way. Default true.
         fast_convergence: Option<bool>,
+        /// Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux. Default true.
+        ack_ratio: Option<bool>,
     },
     /// Westwood+ (Grieco and Mascolo 2004).
-    Westwood {},
+    Westwood {
+        /// Tick of the clock that it reckons with, as the kernel in jiffies: 10ms with HZ=100. Default 0s, exact.
+        #[schemars(example = &"10ms")]
+        tick: Option<Time>,
+    },
     /// LEDBAT (RFC 6817).
     Ledbat {
         /// Queueing delay aimed at, at most 100ms. Default 100ms.
@@ -138,6 +147,7 @@ impl Cc {
                 fast_convergence: None,
                 reno_friendly: None,
                 hystart: None,
+                catch_up: None,
             },
             "vegas" => CcKind::Vegas {
                 alpha: None,
@@ -154,8 +164,9 @@ impl Cc {
                 beta: None,
                 low_window: None,
                 fast_convergence: None,
+                ack_ratio: None,
             },
-            "westwood" => CcKind::Westwood {},
+            "westwood" => CcKind::Westwood { tick: None },
             "ledbat" => CcKind::Ledbat {
                 target: None,
                 gain: None,
@@ -182,7 +193,7 @@ impl Cc {
             CcKind::Cubic { .. } => "cubic",
             CcKind::Vegas { .. } => "vegas",
             CcKind::Bic { .. } => "bic",
-            CcKind::Westwood {} => "westwood",
+            CcKind::Westwood { .. } => "westwood",
             CcKind::Ledbat { .. } => "ledbat",
             CcKind::Nice { .. } => "nice",
             CcKind::Custom { name } => name,
@@ -192,7 +203,14 @@ impl Cc {
 
 impl Default for Cc {
     fn default() -> Self {
-        Cc(CcKind::Cubic { beta: None, c: None, fast_convergence: None, reno_friendly: None, hystart: None })
+        Cc(CcKind::Cubic {
+            beta: None,
+            c: None,
+            fast_convergence: None,
+            reno_friendly: None,
+            hystart: None,
+            catch_up: None,
+        })
     }
 }
 

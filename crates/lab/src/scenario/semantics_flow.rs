@@ -35,10 +35,12 @@ pub(super) fn check(check: &mut Check<'_>) {
 }
 
 /// Which of the per-app parameters are given.
-fn given(flow: &Flow) -> [(&'static str, bool); 11] {
+fn given(flow: &Flow) -> [(&'static str, bool); 13] {
     [
         ("size", flow.size.is_some()),
         ("transfers", flow.transfers.is_some()),
+        ("request_size", flow.request_size.is_some()),
+        ("requests", flow.requests.is_some()),
         ("pause", flow.pause.is_some()),
         ("rate", flow.rate.is_some()),
         ("packet_size", flow.packet_size.is_some()),
@@ -88,6 +90,10 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
     for (parameter, _) in positive.into_iter().filter(|(_, zero)| *zero) {
         check.error(&entry("flow", i, &[parameter]), format!("`{parameter}` must be above zero"), "");
     }
+    if flow.request_size.is_some_and(|size| size.0.0 < 16) {
+        let help = "a request says how long it and the answer are, which takes 16 bytes";
+        check.error(&entry("flow", i, &["request_size"]), "`request_size` must be at least 16B", help);
+    }
     if let Some(size) = flow.packet_size
         && !(29..=65_535).contains(&size.0.0)
     {
@@ -117,7 +123,9 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         }
         return;
     }
-    if matches!(flow.app, App::Bulk | App::Cap | App::Transfer | App::Web) || flow.app.is_service() {
+    if matches!(flow.app, App::Bulk | App::Cap | App::Transfer | App::Web | App::Request)
+        || flow.app.is_service()
+    {
         let message = format!("app = \"{}\" cannot run over UDP", flow.app.name());
         let help =
             "it relies on TCP's reliability and congestion control; cbr, onoff and poisson can use UDP";
@@ -284,7 +292,7 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
     let positive: (fn(f64) -> bool, &str) = (|v| v > 0.0, "above 0");
     let segments: (fn(f64) -> bool, &str) = (|v| v >= 0.0, "0 or more segments");
     match &cc.0 {
-        CcKind::Reno { .. } | CcKind::Westwood {} => {}
+        CcKind::Reno { .. } | CcKind::Westwood { .. } => {}
         CcKind::Cubic { beta, c, .. } => {
             wrong("beta", *beta, part.0, part.1);
             wrong("c", *c, positive.0, positive.1);

@@ -190,6 +190,15 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
         let guests = (scenario.is_guest(from), scenario.is_guest(to));
+        if flow.app == App::Request && guests != (true, true) {
+            if told.insert(spec.entry) {
+                let node = if guests.0 { to } else { from };
+                let message = format!("app = \"request\" is for guests, and `{node}` is none");
+                let help = "a [[host]] with endpoint = \"guest\" at both ends; between simulated hosts app = \"web\" asks and answers";
+                check.error(&entry("flow", spec.entry, &["app"]), message, help);
+            }
+            continue;
+        }
         if guests.0 && !flow.app.is_service() || guests.1 && flow.port.is_none() {
             if let Some((name, message, help)) = carried(flow, guests)
                 && told.insert(spec.entry)
@@ -260,9 +269,9 @@ type Wrong = (&'static str, String, &'static str);
 
 /// A flow that guests carry by themselves: `guests` says at which ends there is one.
 fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
-    let help = "app = \"bulk\"; for anything else let a program send ([[host.program]])";
+    let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
     match flow.app {
-        App::Bulk => {}
+        App::Bulk | App::Request => {}
         App::Transfer if flow.transfers.unwrap_or(1) == 1 => {}
         App::Transfer => {
             return Some((

@@ -148,7 +148,8 @@ fn drive(algorithm: &Algorithm, config: &CcConfig, calls: &[Call]) -> Result<Vec
             }
             Call::Exit => {
                 cc.on_recovery_exit(at);
-                prop_assert!(cc.cwnd() <= before, "step {step}");
+                // Westwood takes what it has measured then, which may be more.
+                prop_assert!(cc.cwnd() <= before || cc.name() == "westwood", "step {step}");
             }
             Call::Undo => {
                 cc.undo(at);

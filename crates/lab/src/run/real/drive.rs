@@ -212,12 +212,13 @@ pub(in crate::run) fn run(
         let samples = fleet.samples(&world.routers.traffic, scenario.sample_interval.0);
         sinks.each(|sink| sink.flow_samples(&samples))?;
     }
-    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
-    let mut carried = world.routers.traffic.finish(&expanded.nodes);
+    let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    flows.extend(world.routers.traffic.finish(&expanded.nodes));
     if let Some(fleet) = &fleet {
-        failures.extend(fleet.complete(&mut carried, &world.routers.traffic, &reports));
+        let traffic = &world.routers.traffic;
+        failures.extend(fleet.complete(&mut flows, traffic, &reports, scenario.warmup.0));
+        transfers.extend(fleet.transfers(traffic, &reports, transfers.len() as u64));
     }
-    flows.extend(carried);
     let clock = if scenario.clock.mode == ClockMode::Dilated { "dilated" } else { "real" };
     let info = run_info(scenario, &mut network, clock, stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);

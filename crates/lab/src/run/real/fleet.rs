@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use warpline_core::Pace;
+use warpline_core::{Pace, TimeDelta};
 use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::Report;
 use warpline_guest::{GuestError, Kernel, Machine};
@@ -11,11 +11,10 @@ use warpline_live::port::LivePort;
 use super::guests::Guests;
 use super::ports::{SharedDevice, discard, ports};
 use super::traffic::Traffic;
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow};
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expanded, Scenario};
-use warpline_core::TimeDelta;
 
 /// Seconds of the machine's time that a guest has to boot, and to end.
 const PATIENCE: u64 = 60;
@@ -149,8 +148,14 @@ impl Fleet {
         rows: &mut [FlowRow],
         traffic: &Traffic,
         reports: &[Report],
+        warmup: TimeDelta,
     ) -> Vec<String> {
-        self.guests.complete(rows, traffic, reports)
+        self.guests.complete(rows, traffic, reports, warmup)
+    }
+
+    /// See [`Guests::transfers`].
+    pub(super) fn transfers(&self, traffic: &Traffic, reports: &[Report], first: u64) -> Vec<TransferRow> {
+        self.guests.transfers(traffic, reports, first)
     }
 
     /// The version of the kernels, and a row for each machine.

@@ -1,7 +1,9 @@
 //! A run by the virtual clock with guests: Linux kernels in lock-step with the simulation. Everything between the guests' interfaces
 //! is as by the real clock: ways, routers, simulated hosts that meet programs, captures with real bytes.
 
-use warpline_core::{TimeDelta, Timestamp};
+use std::collections::BTreeSet;
+
+use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_guest::lockstep::Ended;
 use warpline_guest::order::Report;
 use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
@@ -41,6 +43,11 @@ impl Simulator for Stage {
     }
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
         self.stepper.handle_datagram(PortId(from.0), datagram, &mut self.network, &mut self.world);
+    }
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+        self.stepper.poll_ahead(&mut self.network, &self.world, &mut |port, at, bytes| {
+            deliver(HostId(port.0), at, bytes);
+        });
     }
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
         self.stepper.poll_transmit(&mut |port, bytes| deliver(HostId(port.0), bytes));
@@ -92,8 +99,16 @@ pub(in crate::run) fn run(
     };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
-    // Whatever a guest sends crosses a link before it has an effect.
-    let lookahead = expanded.links.iter().map(|link| link.delay).min().unwrap_or(TimeDelta::ZERO);
+    // Whatever happens in the network crosses a link to a guest before that learns of it.
+    let nodes: BTreeSet<u32> = guests.hosts.iter().map(|(_, node)| *node).collect();
+    let last: Vec<LinkId> = (0..stage.network.links().len() as u32)
+        .map(LinkId)
+        .filter(|&id| nodes.contains(&stage.network.link(id).to().0))
+        .collect();
+    let lookahead = last.iter().map(|&id| stage.network.link(id).delay()).min().unwrap_or(TimeDelta::ZERO);
+    for link in last {
+        stage.network.watch(link);
+    }
     let mut lockstep = LockStep::boot(&kernel, &guests.machines, lookahead).map_err(guest_error)?;
     let mut course = Course::new(scenario);
     let mut failure: Option<ResultError> = None;
@@ -142,10 +157,11 @@ pub(in crate::run) fn run(
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
     let samples = guests.samples(&world.routers.traffic, scenario.sample_interval.0, share);
     sinks.each(|sink| sink.flow_samples(&samples))?;
-    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
-    let mut carried = world.routers.traffic.finish(&expanded.nodes);
-    failures.extend(guests.complete(&mut carried, &world.routers.traffic, &reports));
-    flows.extend(carried);
+    let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    let traffic = &mut world.routers.traffic;
+    flows.extend(traffic.finish(&expanded.nodes));
+    failures.extend(guests.complete(&mut flows, traffic, &reports, scenario.warmup.0));
+    transfers.extend(guests.transfers(traffic, &reports, transfers.len() as u64));
     let info = run_info(scenario, &mut network, "virtual", stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);

@@ -6,7 +6,7 @@ use warpline_core::{Pace, TimeDelta};
 use warpline_live::port::LivePort;
 
 use super::traffic::Traffic;
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow};
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expanded, Scenario};
@@ -71,7 +71,10 @@ impl Fleet {
     pub(super) fn samples(&self, _: &Traffic, _: TimeDelta) -> Vec<FlowSample> {
         match *self {}
     }
-    pub(super) fn complete(&self, _: &mut [FlowRow], _: &Traffic, _: &[Report]) -> Vec<String> {
+    pub(super) fn complete(&self, _: &mut [FlowRow], _: &Traffic, _: &[Report], _: TimeDelta) -> Vec<String> {
+        match *self {}
+    }
+    pub(super) fn transfers(&self, _: &Traffic, _: &[Report], _: u64) -> Vec<TransferRow> {
         match *self {}
     }
     pub(super) fn rows(&self, _: &[Report]) -> (String, Vec<GuestMachine>) {
