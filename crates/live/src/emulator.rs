@@ -304,7 +304,6 @@ impl Emulator {
         if self.config.precedence && self.precedence.is_none() {
             self.precedence = Some(Precedence::ask());
         }
-        let (mut worked, mut taken) = (thread_time(), self.ledger.intakes);
         let mut woken = false;
         let mut looked = self.clock.now();
         loop {
@@ -321,10 +320,7 @@ impl Emulator {
             if horizon.saturating_since(looked) >= LOOK {
                 // Waiting for nothing: a look at all descriptors.
                 if let Some(precedence) = &mut self.precedence {
-                    let span = (horizon - looked).as_secs_f64();
-                    let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
-                    let intakes = self.ledger.intakes - std::mem::replace(&mut taken, self.ledger.intakes);
-                    precedence.adapt(work as f64 / 1e9 / span, intakes as f64 / span);
+                    precedence.look(horizon, self.ledger.intakes);
                 }
                 looked = horizon;
                 next = Timestamp::ZERO;
