@@ -242,6 +242,8 @@ pub struct Precedence {
     nice: Option<i32>,
     first: bool,
     refused: bool,
+    /// When it was last looked at; the thread's processor time and its intakes by then.
+    looked: (Timestamp, u64, u64),
 }
 
 /// The raised priority of an ordinary thread, as a nice value.
@@ -258,13 +260,27 @@ impl Precedence {
         let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, RAISED).is_ok());
         // On a single core nobody else would run while it spins.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
-        let mut precedence = Precedence { nice, first: false, refused: alone };
+        let mut precedence =
+            Precedence { nice, first: false, refused: alone, looked: (Timestamp::NEVER, 0, 0) };
         precedence.set(true);
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has taken of late, and to how often in a second something came in.
-    pub fn adapt(&mut self, share: f64, intakes: f64) {
+    /// Adapts to the share of a core that the thread has taken since the last look, and to how often in a second something came in;
+    /// `intakes` is how often that was in all, and `now` is by any clock that runs as the machine's. A hundredth of a second between looks, or
+    /// more, makes sense.
+    pub fn look(&mut self, now: Timestamp, intakes: u64) {
+        let work = read(ClockId::ThreadCPUTime);
+        let (before, worked, taken) = std::mem::replace(&mut self.looked, (now, work, intakes));
+        let span = now.saturating_since(before).as_secs_f64();
+        // At first, and where the clock has begun anew, there is nothing to compare with.
+        if span > 0.0 {
+            let work = work.saturating_sub(worked) as f64 / 1e9;
+            self.adapt(work / span, intakes.saturating_sub(taken) as f64 / span);
+        }
+    }
+
+    fn adapt(&mut self, share: f64, intakes: f64) {
         if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
             self.set(false);
         } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {

@@ -341,7 +341,6 @@ impl Emulator {
         if self.config.precedence && self.precedence.is_none() {
             self.precedence = Some(Precedence::ask());
         }
-        let (mut worked, mut taken) = (thread_time(), self.ledger.intakes);
         let mut woken = false;
         let mut looked = host_now();
         loop {
@@ -359,10 +358,7 @@ impl Emulator {
             if host.saturating_sub(looked) >= LOOK.as_nanos() {
                 // Waiting for nothing: a look at all descriptors.
                 if let Some(precedence) = &mut self.precedence {
-                    let span = (host - looked) as f64 / 1e9;
-                    let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
-                    let intakes = self.ledger.intakes - std::mem::replace(&mut taken, self.ledger.intakes);
-                    precedence.adapt(work as f64 / 1e9 / span, intakes as f64 / span);
+                    precedence.look(Timestamp::from_nanos(host), self.ledger.intakes);
                 }
                 looked = host;
                 next = Timestamp::ZERO;

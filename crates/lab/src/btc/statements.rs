@@ -90,6 +90,14 @@ fn recovery(options: &CapOptions) -> String {
     }
 }
 
+/// The parameters that were set, where any were.
+fn parameters(options: &CapOptions) -> String {
+    match options.algorithm().to_string().split_once(':') {
+        Some((_, set)) => format!(". Parameters that differ from the algorithm's defaults: {set}"),
+        None => String::new(),
+    }
+}
+
 impl Statements {
     /// The statements for options in force; `reached` if segments of that size came through.
     pub fn new(options: &CapOptions, ipv6: bool, reached: bool) -> Statements {
@@ -124,7 +132,7 @@ impl Statements {
             )
         };
         Statements {
-            congestion_avoidance: avoidance(options),
+            congestion_avoidance: avoidance(options) + &parameters(options),
             cwnd_equals_ssthresh: "congestion avoidance".into(),
             loss_recovery: recovery(options),
             segment_size: format!(

@@ -166,6 +166,7 @@ fn treno(results: TrenoResults) -> TrenoReport {
         busy: Some(0.1),
         host_bps: Some(1e9),
         first_hop_bps: Some(100e6),
+        first_hop_rations: false,
         probe_rates: Some((800.0, 9000.0)),
         tell_anyway: false,
     })

@@ -9,6 +9,7 @@ use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
 use super::series::Candidate;
 use super::{links, series, tables, tcp};
+use crate::btc::MeasureReport;
 
 /// Numbers per kind of plot on one page; runs share it.
 const BUDGET: usize = 200_000;
@@ -217,18 +218,36 @@ fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
     }
 }
 
-/// The report of a capacity test, where the run is one: line by line, as a table.
+/// The reports of capacity tests, where the run is one (`btc.json`) or has some as flows (`btc-FLOW.json`): line by line, as a table.
 fn capacity(dir: &Path, run: &mut RunData) {
-    let Ok(text) = std::fs::read_to_string(dir.join("btc.json")) else { return };
-    let Ok(report) = serde_json::from_str::<crate::btc::CapReport>(&text) else {
-        run.warn("btc.json cannot be read: the report of the capacity test is left out.");
-        return;
-    };
-    for reason in &report.judgement.host_limited {
-        run.warn(&format!("A host, not the path, was the bottleneck: {reason}."));
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name == "btc.json" || (name.starts_with("btc-") && name.ends_with(".json")))
+        .collect();
+    names.sort();
+    let mut rows = Vec::new();
+    for name in &names {
+        let read = std::fs::read_to_string(dir.join(name)).ok().and_then(|text| MeasureReport::read(&text));
+        let Some(report) = read else {
+            run.warn(&format!("{name} cannot be read: the report of the capacity test is left out."));
+            continue;
+        };
+        let flow = name.strip_prefix("btc-").and_then(|name| name.strip_suffix(".json"));
+        let of = flow.map_or_else(String::new, |flow| format!("{flow}: "));
+        for reason in report.reasons() {
+            run.warn(&format!("{of}The capacity is not to be trusted: {reason}."));
+        }
+        for line in report.lines() {
+            let mut row = Map::new();
+            row.extend(flow.map(|flow| ("flow".to_owned(), Value::from(flow))));
+            for (key, value) in [("section", line.section), ("name", line.name), ("value", line.value)] {
+                row.insert(key.to_owned(), value.into());
+            }
+            rows.push(Value::Object(row));
+        }
     }
-    let lines = serde_json::to_value(report.lines()).unwrap_or_default();
-    run.tables.extend(rows_to_table("capacity", &lines));
+    run.tables.extend(rows_to_table("capacity", &Value::Array(rows)));
 }
 
 /// A table from an array of objects; columns in order of first appearance.

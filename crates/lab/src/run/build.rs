@@ -523,11 +523,11 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
 }
 
 /// What `cap` is asked for, to emulate a flow's TCP until the flow or the run ends.
-fn cap_options(config: &TcpConfig, cc: &str) -> CapOptions {
+fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
     let default = CapOptions::default();
     CapOptions {
         duration: MAX_DURATION,
-        cc: cc.to_owned(),
+        cc,
         recovery: config.recovery,
         segment: config.mss.saturating_add(HEADERS),
         window: config.receive_buffer,
@@ -547,6 +547,27 @@ fn cap_options(config: &TcpConfig, cc: &str) -> CapOptions {
     }
 }
 
+/// What `treno` is asked for: its own defaults, but where the flow says otherwise.
+fn treno_options(tcp: &TcpOptions) -> TrenoOptions {
+    let default = TrenoOptions::default();
+    let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
+    let mss = tcp.mss.map_or(u64::from(default.mtu - HEADERS), |size| size.0.0);
+    let segments = |window: scenario::Window| window.bytes(mss) / mss.max(1);
+    TrenoOptions {
+        duration: MAX_DURATION,
+        patience: MAX_DURATION,
+        mtu: mss.saturating_add(u64::from(HEADERS)).min(u64::from(u32::MAX)) as u32,
+        max_window: tcp.receive_buffer.map_or(default.max_window, |size| size.0.0),
+        initial_window: tcp.initial_window.map_or(default.initial_window, |w| segments(w).min(1000) as u32),
+        dupacks: tcp.dupack_threshold.unwrap_or(default.dupacks),
+        delayed_ack: tcp.delayed_ack.map(|time| time.0).filter(|time| !time.is_zero()),
+        initial_rto: time(tcp.initial_rto, default.initial_rto),
+        min_rto: time(tcp.min_rto, default.min_rto),
+        max_rto: time(tcp.max_rto, default.max_rto),
+        ..default
+    }
+}
+
 /// What a flow sends, ready to run.
 fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> Result<App, RunError> {
     let carrier = match flow.transport {
@@ -557,15 +578,23 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
         Application::Bulk => App::Bulk { started: false },
         Application::Cap => {
             let cc = flow.cc.clone().unwrap_or_default();
-            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), cc.name());
+            if let CcKind::Custom { name } = &cc.0 {
+                return Err(RunError::Build(format!(
+                    "flow {}: app = \"cap\" measures with the algorithms of this program, and `{name}` is not one of them",
+                    flow.name
+                )));
+            }
+            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm(&cc));
             options
                 .validate()
                 .map_err(|error| RunError::Build(format!("flow {}: app = \"cap\": {error}", flow.name)))?;
             App::Measure { tool: Tool::Cap(Box::new(options)), started: false }
         }
-        Application::Treno => {
-            let options =
-                TrenoOptions { duration: MAX_DURATION, patience: MAX_DURATION, ..TrenoOptions::default() };
+        Application::Treno(tcp) => {
+            let options = treno_options(tcp);
+            options
+                .validate()
+                .map_err(|error| RunError::Build(format!("flow {}: app = \"treno\": {error}", flow.name)))?;
             App::Measure { tool: Tool::Treno(Box::new(options)), started: false }
         }
         Application::Transfer { size, transfers, pause } => App::Transfer {

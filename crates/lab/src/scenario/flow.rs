@@ -130,9 +130,10 @@ pub enum App {
     Poisson,
     /// A constant rate while on, nothing while off; both times are Pareto distributed.
     Onoff,
-    /// A test with `cap` from start to stop: its report is btc-NAME.json. The congestion control has its default parameters.
+    /// A test with `cap` from start to stop: its report is btc-NAME.json.
     Cap,
-    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json.
+    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json. Of the TCP options it takes `mss`,
+    /// `receive_buffer`, `initial_window`, `dupack_threshold`, `delayed_ack`, `initial_rto`, `min_rto` and `max_rto`, from the flow alone.
     Treno,
     /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
     Web,
@@ -287,8 +288,8 @@ pub enum Application {
     },
     /// A capacity test with both ends.
     Cap,
-    /// A capacity test from one side.
-    Treno,
+    /// A capacity test from one side, with the TCP options that the flow itself names.
+    Treno(Box<TcpOptions>),
     /// Web sessions from a log; the path as the scenario gives it.
     AccessLog(String),
     /// Web sessions from distributions.
@@ -399,7 +400,7 @@ impl Flow {
         match self.app {
             App::Bulk => Application::Bulk,
             App::Cap => Application::Cap,
-            App::Treno => Application::Treno,
+            App::Treno => Application::Treno(Box::new(self.tcp.clone().unwrap_or_default())),
             App::Discard | App::Echo | App::Source | App::Http => {
                 Application::Service { app: self.app, size: self.size.map(|size| size.0.0) }
             }

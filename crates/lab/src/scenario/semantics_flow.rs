@@ -144,7 +144,16 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         ("max_rate", flow.max_rate.is_some()),
         ("record", flow.record.contains(&FlowRecordKind::Tcp) || flow.record.contains(&FlowRecordKind::Qlog)),
     ];
-    for (name, _) in tcp_only.into_iter().filter(|(_, is_given)| *is_given) {
+    if flow.app == App::Treno {
+        let useless = flow.tcp.as_ref().map_or_else(Vec::new, TcpOptions::useless_to_treno);
+        for name in useless {
+            let message = format!("app = \"treno\" has no use for `tcp.{name}`");
+            let help = format!("it takes {}", TcpOptions::OF_TRENO.join(", "));
+            check.error(&entry("flow", i, &["tcp", &name]), message, help);
+        }
+    }
+    let taken = |name: &str| name == "tcp" && flow.app == App::Treno;
+    for (name, _) in tcp_only.into_iter().filter(|(name, is_given)| *is_given && !taken(name)) {
         let message = format!("`{name}` is for TCP, and this flow is UDP");
         let help = format!(
             "leave it out, or say transport = \"tcp\" (app = \"{}\" uses UDP unless told)",

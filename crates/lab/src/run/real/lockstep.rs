@@ -155,6 +155,7 @@ pub(in crate::run) fn run(
 
     let Stage { mut network, mut world, stepper } = stage;
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+    sinks.reports(&network, &mut world.hosts)?;
     let samples = guests.samples(&world.routers.traffic, scenario.sample_interval.0, share);
     sinks.each(|sink| sink.flow_samples(&samples))?;
     let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
