@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -319,4 +320,27 @@ fn cap_and_treno_measure_an_emulated_link() {
     // Linux rations port-unreachable answers; whatever is answered came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
+}
+
+#[test]
+fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
+    // Its short form: Linux's TCP, cap and TReno as programs in guests, and as parts of the simulation.
+    for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]
+    {
+        if Command::new(program).arg(argument).output().is_err() {
+            eprintln!("skipped: {program} is not installed");
+            return;
+        }
+    }
+    let desk = Desk::new();
+    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../repro/btc-tools/study.py");
+    let mut command = Command::new("python3");
+    command.arg(study).args([env!("CARGO_BIN_EXE_warpline"), "--short", "--seconds", "3", "--out", "study"]);
+    let answer = Answer::from(command.current_dir(desk.path()).output().unwrap()).fine();
+    for tool in ["tcp reno", "cap cubic", "cap-app reno", "treno-app reno"] {
+        assert!(answer.stdout.contains(tool), "{tool}: {answer:?}");
+    }
+    // Two paths, eight methods and a head.
+    let rows = std::fs::read_to_string(desk.path().join("study/guest.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 17, "{rows}");
 }

@@ -197,6 +197,15 @@ fn probes() -> TrenoResults {
 }
 
 #[test]
+fn answers_that_are_overdue_are_told_before_their_time_out() {
+    let rationed = treno(TrenoResults { probes: 10, replies: 6, echoes: 6, lost: 0, overdue: 4, ..probes() });
+    assert!(rationed.alarms.iter().any(|alarm| alarm.contains("ration")), "{:?}", rationed.alarms);
+    assert_eq!(rationed.bulk_transfer_capacity_bps, None);
+    let hop = HopReport::new(1, Some(&rationed));
+    assert!(hop.bps.is_none() && hop.throughput_bps.is_some());
+}
+
+#[test]
 fn treno_tells_what_its_draft_asks_for() {
     insta::assert_snapshot!(render(&treno(probes()).lines(), 120));
 }

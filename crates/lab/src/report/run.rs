@@ -88,6 +88,8 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
              neighbouring segments are joined. No loss or retransmission is left out. The Parquet tables hold every event.",
         );
     }
+    // What a capacity test records as links are its own sends and receptions: nothing queues there.
+    let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
     distributions(rtts, delays, &mut run);
     shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
     Ok(run)
@@ -218,15 +220,22 @@ fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
     }
 }
 
+/// The report of a run that is a capacity test.
+const TEST: &str = "btc.json";
+
 /// The reports of capacity tests, where the run is one (`btc.json`) or has some as flows (`btc-FLOW.json`): line by line, as a table.
 fn capacity(dir: &Path, run: &mut RunData) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name == "btc.json" || (name.starts_with("btc-") && name.ends_with(".json")))
+        .filter(|name| name == TEST || (name.starts_with("btc-") && name.ends_with(".json")))
         .collect();
     names.sort();
-    let mut rows = Vec::new();
+    let columns: &[&str] = match names.iter().all(|name| name == TEST) {
+        true => &["section", "name", "value"],
+        false => &["flow", "section", "name", "value"],
+    };
+    let mut cells: Vec<Vec<Value>> = vec![Vec::new(); columns.len()];
     for name in &names {
         let read = std::fs::read_to_string(dir.join(name)).ok().and_then(|text| MeasureReport::read(&text));
         let Some(report) = read else {
@@ -239,15 +248,21 @@ fn capacity(dir: &Path, run: &mut RunData) {
             run.warn(&format!("{of}The capacity is not to be trusted: {reason}."));
         }
         for line in report.lines() {
-            let mut row = Map::new();
-            row.extend(flow.map(|flow| ("flow".to_owned(), Value::from(flow))));
-            for (key, value) in [("section", line.section), ("name", line.name), ("value", line.value)] {
-                row.insert(key.to_owned(), value.into());
+            for (column, cells) in columns.iter().zip(&mut cells) {
+                cells.push(match *column {
+                    "flow" => flow.unwrap_or_default().into(),
+                    "section" => line.section.as_str().into(),
+                    "name" => line.name.as_str().into(),
+                    _ => line.value.as_str().into(),
+                });
             }
-            rows.push(Value::Object(row));
         }
     }
-    run.tables.extend(rows_to_table("capacity", &Value::Array(rows)));
+    let total_rows = cells[0].len();
+    if total_rows > 0 {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        run.tables.push(Table { id: "capacity".to_owned(), columns, cells, total_rows });
+    }
 }
 
 /// A table from an array of objects; columns in order of first appearance.
@@ -336,6 +351,8 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
             }
             run.links = Some(links.series);
         }
+        // A capacity test sees its end of the path, not the links on the way.
+        None if dir.join(TEST).is_file() => {}
         None => run.warn(
             "No samples of the links (series_links.parquet): queues and utilisation over time are left out.",
         ),
