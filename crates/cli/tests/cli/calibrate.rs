@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::live::turn;
+use crate::shell::{able, ordinary};
 use crate::support::{Answer, Desk};
 
 #[test]
@@ -50,6 +51,21 @@ fn a_quick_calibration_has_every_part() {
     );
     let page = std::fs::read_to_string(desk.path().join("page.html")).unwrap();
     assert!(page.contains("by simulated links beside it"));
+}
+
+#[test]
+fn an_ordinary_user_may_calibrate() {
+    if !able(true, &["setpriv"]) {
+        return;
+    }
+    let Some(_turn) = turn(&[]) else { return };
+    let desk = Desk::new();
+    let words = ["calibrate", "--quick", "--only", "accuracy", "--json", "--no-report"];
+    let answer = Answer::from(ordinary(&desk).args(words).output().unwrap()).fine();
+    let said: Value = serde_json::from_str(&answer.stdout).unwrap();
+    for (table, rows) in [("delay", 4), ("rate", 4), ("loss", 4)] {
+        assert!(said["accuracy"][table].as_array().unwrap().len() >= rows, "{said}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::support::Desk;
 
 /// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn able(root: bool, programs: &[&str]) -> bool {
+pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
     let mut missing: Vec<&str> = programs
         .iter()
@@ -205,7 +205,7 @@ fn curl_fetches_from_a_web_server() {
 }
 
 /// Warpline as an ordinary user runs it, on a desk that such a one can read.
-fn ordinary(desk: &Desk) -> Command {
+pub(crate) fn ordinary(desk: &Desk) -> Command {
     let program = desk.path().join("warpline");
     if !program.exists() {
         std::fs::copy(env!("CARGO_BIN_EXE_warpline"), &program).unwrap();
