@@ -21,9 +21,11 @@ pub mod lockstep;
 pub mod machine;
 mod page;
 mod ring;
+pub mod simulator;
 
 pub use error::GuestError;
 pub use kernel::Kernel;
-pub use lockstep::{HostId, LockStep, Simulator};
+pub use lockstep::LockStep;
 pub use machine::{Console, Machine, MachineConfig};
+pub use simulator::{HostId, Simulator};
 pub use warpline_agent as order;
