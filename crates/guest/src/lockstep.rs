@@ -223,6 +223,7 @@ impl LockStep {
             };
             if at > until {
                 simulator.run_until(until);
+                self.take(simulator, until);
                 observe(simulator, until);
                 return Ok(Ended::Reached);
             }
@@ -325,11 +326,18 @@ impl LockStep {
         guest.coming.push(Reverse((at, self.frames, bytes)));
     }
 
-    /// Takes what has arrived and what is known to arrive, and gives the turn to the guests that have something to do.
-    fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+    /// Takes what has arrived and what is known to arrive. Whenever the simulator has moved: what is known to arrive must not be forgotten
+    /// until it does.
+    fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
         simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
         simulator.poll_ahead(&mut |host, at, datagram| self.receive(host, to_guest(at), datagram));
+    }
+
+    /// Takes frames, and gives the turn to the guests that have something to do.
+    fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+        let now = to_guest(at);
+        self.take(simulator, at);
         if self.guests.iter().all(|guest| guest.acts() > now) {
             return;
         }
