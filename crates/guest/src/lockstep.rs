@@ -209,9 +209,10 @@ impl LockStep {
         until: Timestamp,
         mut observe: impl FnMut(&mut S, Timestamp) -> bool,
     ) -> Result<Ended, GuestError> {
-        /// Turns between two looks at the observer.
-        const BATCH: u32 = 1000;
-        let mut turns = 0;
+        /// Turns, and frames, between two calls of the observer, who also lets go of what is recorded.
+        const TURNS: u32 = 1000;
+        const FRAMES: u64 = 4096;
+        let (mut turns, mut frames) = (0, self.frames);
         loop {
             self.collect()?;
             // A guest that nothing can reach may have come to its end ahead of time.
@@ -230,8 +231,8 @@ impl LockStep {
             self.advance(simulator, at)?;
             self.dispatch(simulator, at);
             turns += 1;
-            if turns == BATCH {
-                turns = 0;
+            if turns == TURNS || self.frames - frames >= FRAMES {
+                (turns, frames) = (0, self.frames);
                 if !observe(simulator, at) {
                     return Ok(Ended::Stopped);
                 }
