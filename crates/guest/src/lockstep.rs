@@ -2,10 +2,10 @@
 //!
 //! A guest whose turn it is goes on by itself up to its *horizon*: the earliest instant at which something could reach it that it
 //! does not know of. Then, or when it has nothing to do before, it hands over and says when it wants to be woken. When all have
-//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when the simulator has an event. What
-//! is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests that have a
-//! frame or a timer before their horizon run, all at once. So the order of everything depends on the run's time only, and the same seed
-//! gives the same bytes and stamps, however busy the machine is and however many cores it has.
+//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when what the simulator does next could
+//! reach a guest. What is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests
+//! that have a frame or a timer before their horizon run, all at once. So the order of everything depends on the run's time only, and the
+//! same seed gives the same bytes and stamps, however busy the machine is and however many cores it has.
 //!
 //! A frame that is on the last stretch of its way arrives for certain. It is handed to its guest then, with the instant at which it arrives:
 //! so a turn is not for a frame but for the time that the last stretch takes (the *lookahead*), in which many come.
@@ -27,25 +27,7 @@ use crate::frame::{header, parse};
 use crate::kernel::Kernel;
 use crate::machine::{COST, Machine, MachineConfig, SPIN, START};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
-
-/// Number of a host among all guests: in the order of guests and of hosts in their orders.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct HostId(pub u32);
-
-/// What moves the guests' frames.
-pub trait Simulator {
-    /// When its next event is, if it has any.
-    fn next_event(&mut self) -> Option<Timestamp>;
-    /// Handles all events up to and including `until`, which becomes its present.
-    fn run_until(&mut self, until: Timestamp);
-    /// A host has sent an IP datagram, at its present.
-    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]);
-    /// Hands out, each once, the datagrams that will come to a host later for certain, with the instants at which they do. All others that
-    /// will come, come no earlier than the lookahead ([`LockStep::boot`]) after the next event or the next datagram that a host sends.
-    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8]));
-    /// Hands out the datagrams that have come to a host at its present and have not been handed out ahead, in their order.
-    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
-}
+use crate::simulator::{HostId, Simulator};
 
 /// A frame on its way to a guest: when it arrives, the number that orders those of one instant, and its bytes.
 type Coming = Reverse<(u64, u64, Vec<u8>)>;
@@ -227,9 +209,10 @@ impl LockStep {
         until: Timestamp,
         mut observe: impl FnMut(&mut S, Timestamp) -> bool,
     ) -> Result<Ended, GuestError> {
-        /// Turns between two looks at the observer.
-        const BATCH: u32 = 1000;
-        let mut turns = 0;
+        /// Turns, and frames, between two calls of the observer, who also lets go of what is recorded.
+        const TURNS: u32 = 1000;
+        const FRAMES: u64 = 4096;
+        let (mut turns, mut frames) = (0, self.frames);
         loop {
             self.collect()?;
             // A guest that nothing can reach may have come to its end ahead of time.
@@ -241,14 +224,15 @@ impl LockStep {
             };
             if at > until {
                 simulator.run_until(until);
+                self.take(simulator, until);
                 observe(simulator, until);
                 return Ok(Ended::Reached);
             }
             self.advance(simulator, at)?;
             self.dispatch(simulator, at);
             turns += 1;
-            if turns == BATCH {
-                turns = 0;
+            if turns == TURNS || self.frames - frames >= FRAMES {
+                (turns, frames) = (0, self.frames);
                 if !observe(simulator, at) {
                     return Ok(Ended::Stopped);
                 }
@@ -343,11 +327,18 @@ impl LockStep {
         guest.coming.push(Reverse((at, self.frames, bytes)));
     }
 
-    /// Takes what has arrived and what is known to arrive, and gives the turn to the guests that have something to do.
-    fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+    /// Takes what has arrived and what is known to arrive. Whenever the simulator has moved: what is known to arrive must not be forgotten
+    /// until it does.
+    fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
         simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
         simulator.poll_ahead(&mut |host, at, datagram| self.receive(host, to_guest(at), datagram));
+    }
+
+    /// Takes frames, and gives the turn to the guests that have something to do.
+    fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+        let now = to_guest(at);
+        self.take(simulator, at);
         if self.guests.iter().all(|guest| guest.acts() > now) {
             return;
         }

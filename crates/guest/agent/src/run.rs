@@ -68,10 +68,19 @@ fn free_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// Programs of the machine that the kernel would start by itself, for every host that is made: modules are loaded here, devices are known.
+/// An empty line stands for none; a kernel that has no such setting starts none.
+fn without_helpers() {
+    for path in ["/proc/sys/kernel/modprobe", "/sys/kernel/uevent_helper"] {
+        let _ = fs::write(path, "\n");
+    }
+}
+
 fn live() -> Result<(), Failure> {
     let order = mounts::read_order()?;
     let overlay = order.modules.iter().find(|path| path.ends_with("/overlay.ko"));
     mounts::set_up(&order, overlay.map(String::as_str))?;
+    without_helpers();
     if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
         let _ = dup2_stdout(&terminal);
         let _ = dup2_stderr(&terminal);

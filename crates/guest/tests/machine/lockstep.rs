@@ -131,6 +131,33 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
 }
 
 #[test]
+fn a_run_in_pieces_is_the_same_run() {
+    let Some(kernel) = kernel() else { return };
+    let path = Path::new(10_000_000, 5, 20_000);
+    let outcome = |piece: u64| {
+        let mut configs = [guest("a", 0, 1, 2.0), guest("b", 1, 1, 2.0)];
+        let [sink, source] = bulk(0, 0, 0, 1, None);
+        configs[0].order.flows = vec![source];
+        configs[1].order.flows = vec![sink];
+        let mut bed = Bed::new(2, path);
+        let mut lockstep = LockStep::boot(&kernel, &configs, path.delay).unwrap();
+        let mut at = 0;
+        while at < configs[0].order.end {
+            at = (at + piece).min(configs[0].order.end);
+            assert_eq!(
+                lockstep.run(&mut bed, Timestamp::from_nanos(at), |_, _| true).unwrap(),
+                Ended::Reached
+            );
+        }
+        (bed.digest, bed.datagrams)
+    };
+    let whole = outcome(u64::MAX / 2);
+    assert!(whole.1 > 2000, "{}", whole.1);
+    // Shorter than the delay of the links, and no multiple of anything.
+    assert_eq!(outcome(1_234_567), whole);
+}
+
+#[test]
 fn hundreds_of_hosts_live_in_one_kernel() {
     const HOSTS: u32 = 200;
     let mut config = guest("many", 0, HOSTS, 2.0);
