@@ -17,6 +17,7 @@ mod lp;
 mod nice;
 mod reno;
 mod round;
+mod rtt_range;
 mod slow_start;
 mod vegas;
 mod westwood;

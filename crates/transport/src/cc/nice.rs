@@ -25,6 +25,7 @@
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
+use super::rtt_range::Range;
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
@@ -111,6 +112,7 @@ pub struct Nice {
     decrease: f64,
     /// Smallest window in bytes.
     floor: u64,
+    /// minRTT and maxRTT.
     range: Range,
     /// Above this RTT a packet is late.
     late_above: TimeDelta,
@@ -149,7 +151,7 @@ impl Nice {
             fraction: within(params.fraction, 0.0, 1.0),
             decrease: within(params.decrease, 0.0, 1.0),
             floor,
-            range: Range::new(params),
+            range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
             most_delay: params.most_delay,
             late: 0,
@@ -317,81 +319,6 @@ impl CongestionControl for Nice {
     }
 }
 
-/// The smallest and the largest RTT of the last while.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    smallest: TimeDelta,
-    largest: TimeDelta,
-    /// Those of the present span, which began at `began`.
-    new_smallest: TimeDelta,
-    new_largest: TimeDelta,
-    began: Timestamp,
-    /// Length of a span; zero for ever.
-    span: TimeDelta,
-    start: f64,
-    of_rounds: bool,
-}
-
-impl Range {
-    fn new(params: &NiceParams) -> Self {
-        Range {
-            smallest: TimeDelta::MAX,
-            largest: TimeDelta::ZERO,
-            new_smallest: TimeDelta::MAX,
-            new_largest: TimeDelta::ZERO,
-            began: Timestamp::ZERO,
-            span: params.base_window,
-            start: within(params.start, 1.0, 1e6),
-            of_rounds: params.max_of_rounds,
-        }
-    }
-
-    /// minRTT and maxRTT.
-    fn get(&self) -> (TimeDelta, TimeDelta) {
-        (self.smallest, self.largest.max(self.smallest.mul_f64(self.start)))
-    }
-
-    /// Takes an RTT. Returns whether that moved the range.
-    #[inline]
-    fn take_sample(&mut self, now: Timestamp, rtt: TimeDelta) -> bool {
-        let rtt = rtt.max(TimeDelta::from_nanos(1));
-        let turns = !self.span.is_zero() && now.saturating_since(self.began) >= self.span;
-        if turns {
-            self.turn(now);
-        }
-        self.new_smallest = self.new_smallest.min(rtt);
-        let lower = rtt < self.smallest;
-        self.smallest = self.smallest.min(rtt);
-        let higher = !self.of_rounds && self.raise(rtt);
-        turns || lower || higher
-    }
-
-    /// A round ended whose smallest RTT was this; the longest span if it gave none. Returns whether that moved the range.
-    fn end_round(&mut self, rtt: TimeDelta) -> bool {
-        self.of_rounds && rtt != TimeDelta::MAX && self.raise(rtt)
-    }
-
-    fn raise(&mut self, rtt: TimeDelta) -> bool {
-        self.new_largest = self.new_largest.max(rtt);
-        let higher = rtt > self.largest;
-        self.largest = self.largest.max(rtt);
-        higher
-    }
-
-    /// A span is over: what is older than it is forgotten.
-    #[cold]
-    fn turn(&mut self, now: Timestamp) {
-        // A span without a sample (idle time, or the time before the first one) says nothing.
-        if self.new_smallest != TimeDelta::MAX {
-            self.smallest = self.new_smallest;
-            self.largest = self.new_largest;
-        }
-        self.new_smallest = TimeDelta::MAX;
-        self.new_largest = TimeDelta::ZERO;
-        self.began = now;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testbed::{Feeder, config, event};
@@ -531,7 +458,7 @@ mod tests {
             for _ in 0..1000 {
                 feeder.round(&mut nice, 300);
             }
-            assert_eq!(nice.range.smallest == TimeDelta::from_millis(300), then);
+            assert_eq!(nice.range.get().0 == TimeDelta::from_millis(300), then);
             assert_eq!(nice.cwnd() > 1000, then, "{}", nice.cwnd());
         }
     }
