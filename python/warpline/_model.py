@@ -449,6 +449,20 @@ class Ledbat(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LedbatPlusPlus(Part):
+    """LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
+
+    Attributes:
+        target: Queueing delay aimed at. Default 60ms.
+        slow_down: Whether the window is slowed down periodically, to measure the base delay. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "ledbat++"
+    target: Time | None = None
+    slow_down: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link(Part):
     """A link between two nodes, written `[[link]]`. Nodes exist by being named. `between` makes a duplex link, two one-
     way links named "a>b" and "b>a" with the same options unless `reverse` says otherwise; `from` and `to` make a single
@@ -570,10 +584,28 @@ class LognormalDistribution(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lp(Part):
+    """TCP-LP (Kuzmanovic and Knightly 2003).
+
+    Attributes:
+        threshold: Part of the way from the smallest to the largest one-way delay at which congestion begins. Default
+            0.15.
+        inference: Length of the phase without growth after an indication of congestion, in RTTs. Default 3.
+        variant: Whose rules. Default paper.
+    """
+
+    KIND: ClassVar[str | None] = "lp"
+    threshold: float | None = None
+    inference: float | None = None
+    variant: LpVariant | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Nice(Part):
     """TCP Nice (Venkataramani, Kokku and Dahlin 2002).
 
     Attributes:
+        variant: Whose rules: the defaults of all that follows. Default revised.
         alpha: Segments in the queue below which the window grows. Default 1.
         beta: Segments in the queue above which it shrinks. Default 3.
         threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
@@ -581,15 +613,30 @@ class Nice(Part):
         fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
         decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
         min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
+        start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 1.5; 2 in the paper.
+        most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
+            Default 12.5ms; in the paper there is none.
+        max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
+            true; false in the paper.
+        prompt: Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default
+            true; false in the paper.
+        base_window: How long the smallest and the largest RTT are remembered at least; twice that at most. Default
+            2min; 0s, as in the paper, for ever.
     """
 
     KIND: ClassVar[str | None] = "nice"
+    variant: NiceVariant | None = None
     alpha: float | None = None
     beta: float | None = None
     threshold: float | None = None
     fraction: float | None = None
     decrease: float | None = None
     min_window: float | None = None
+    start: float | None = None
+    most_delay: Time | None = None
+    max_of_rounds: bool | None = None
+    prompt: bool | None = None
+    base_window: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1020,8 +1067,22 @@ Distribution: TypeAlias = (
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
-CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
-Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
+LpVariant: TypeAlias = Literal["paper", "linux"]
+NiceVariant: TypeAlias = Literal["paper", "revised"]
+CcKind: TypeAlias = (
+    Reno
+    | Cubic
+    | Vegas
+    | Bic
+    | Westwood
+    | Ledbat
+    | LedbatPlusPlus
+    | Lp
+    | Nice
+    | CustomCc
+    | Mapping[str, Any]
+)
+Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"] | CcKind
 StartTime: TypeAlias = str | timedelta
 FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
@@ -1075,13 +1136,17 @@ __all__ = [
     "Ipv6Address",
     "Jitter",
     "Ledbat",
+    "LedbatPlusPlus",
     "Link",
     "LinkOptions",
     "LinkRecordKind",
     "ListLoss",
     "LognormalDistribution",
     "Loss",
+    "Lp",
+    "LpVariant",
     "Nice",
+    "NiceVariant",
     "NoJitter",
     "NoLoss",
     "NormalJitter",

@@ -58,6 +58,7 @@ fn avoidance(options: &CapOptions) -> String {
         Algorithm::Westwood(_) => "Westwood+ (Grieco and Mascolo 2004)",
         Algorithm::Ledbat(_) => "LEDBAT (RFC 6817)",
         Algorithm::LedbatPlusPlus(_) => "LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus)",
+        Algorithm::Lp(_) => "TCP-LP (Kuzmanovic and Knightly 2003)",
         Algorithm::Nice(_) => "TCP Nice (Venkataramani, Kokku and Dahlin 2002)",
         Algorithm::Fixed(_) => "none: the window is constant",
     };

@@ -4,6 +4,7 @@
 //! calls it observes progress and may stop it; what was measured until then counts.
 
 pub mod addresses;
+mod algorithm;
 pub(crate) mod build;
 mod course;
 pub mod links;

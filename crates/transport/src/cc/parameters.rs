@@ -8,6 +8,7 @@ use thiserror::Error;
 use warpline_core::TimeDelta;
 
 use super::algorithm::{Algorithm, InvalidParameter, UnknownAlgorithm};
+use super::lp::LpVariant;
 use super::reno::ReduceFrom;
 use super::slow_start::{AckCounting, SlowStartParams};
 use super::vegas::VegasEstimate;
@@ -108,6 +109,9 @@ words!(ReduceFrom, "window or flight",
 words!(VegasEstimate, "linux or paper",
     "linux" => VegasEstimate::Linux => VegasEstimate::Linux, "paper" => VegasEstimate::Paper => VegasEstimate::Paper);
 
+words!(LpVariant, "paper or linux",
+    "paper" => LpVariant::Paper => LpVariant::Paper, "linux" => LpVariant::Linux => LpVariant::Linux);
+
 type Named<'a> = (&'static str, &'a mut dyn Value);
 
 fn slow_start<'a>(params: &'a mut SlowStartParams, rest: Vec<Named<'a>>) -> Vec<Named<'a>> {
@@ -140,6 +144,7 @@ impl Algorithm {
                     ("beta_ecn", &mut p.beta_ecn),
                     ("fast_convergence", &mut p.fast_convergence),
                     ("reno_friendly", &mut p.reno_friendly),
+                    ("catch_up", &mut p.catch_up),
                 ],
             ),
             Algorithm::Vegas(p) => slow_start(
@@ -162,11 +167,16 @@ impl Algorithm {
                     ("max_increment", &mut p.max_increment),
                     ("low_window", &mut p.low_window),
                     ("smooth_part", &mut p.smooth_part),
+                    ("ack_ratio", &mut p.ack_ratio),
                 ],
             ),
             Algorithm::Westwood(p) => slow_start(
                 &mut p.slow_start,
-                vec![("min_sample", &mut p.min_sample), ("smoothing", &mut p.smoothing)],
+                vec![
+                    ("min_sample", &mut p.min_sample),
+                    ("smoothing", &mut p.smoothing),
+                    ("tick", &mut p.tick),
+                ],
             ),
             Algorithm::Ledbat(p) => vec![
                 ("target", &mut p.target),
@@ -196,6 +206,20 @@ impl Algorithm {
                     ("alpha", &mut p.alpha),
                     ("beta", &mut p.beta),
                     ("gamma", &mut p.gamma),
+                    ("start", &mut p.start),
+                    ("most_delay", &mut p.most_delay),
+                    ("max_of_rounds", &mut p.max_of_rounds),
+                    ("prompt", &mut p.prompt),
+                    ("base_window", &mut p.base_window),
+                ],
+            ),
+            Algorithm::Lp(p) => slow_start(
+                &mut p.slow_start,
+                vec![
+                    ("threshold", &mut p.threshold),
+                    ("smoothing", &mut p.smoothing),
+                    ("inference", &mut p.inference),
+                    ("variant", &mut p.variant),
                 ],
             ),
             Algorithm::Fixed(p) => vec![("segments", &mut p.segments)],
