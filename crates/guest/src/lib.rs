@@ -22,7 +22,9 @@ pub mod machine;
 pub mod nic;
 mod page;
 mod ring;
+mod share;
 
+pub use directory::clean;
 pub use error::GuestError;
 pub use kernel::Kernel;
 pub use lockstep::{HostId, LockStep, Simulator};
