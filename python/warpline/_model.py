@@ -69,9 +69,11 @@ class Clock(Part):
 
     Attributes:
         mode: The kind of clock. Default virtual.
-        tdf: dilated: how many times slower than real time the hosts' clocks run.
-        max_lag: real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness
-            is counted, and the run goes on.
+        tdf: dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times
+            faster to them; whole or not. Or "auto": it begins at 1, and is raised while the run is under way until this
+            machine can carry it.
+        max_lag: real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one
+            is later. Default: lateness is counted, and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None
@@ -400,9 +402,10 @@ class Host(Part):
     Attributes:
         name: The node's name, as links and topologies use it.
         endpoint: What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs
-            run (Linux; needs `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the
-            time of the run (Linux on x86-64 with the package user-mode-linux; needs `mode = "virtual"`). Real stacks
-            ("stack:lwip") are not in this version. Default model.
+            run (Linux; needs `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs
+            and their CPU are not); or "guest", an unmodified Linux kernel with real programs in the time of the run
+            (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this
+            version. Default model.
         address: live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
             second and so on.
         address6: live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
@@ -413,6 +416,11 @@ class Host(Part):
         cc: guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
             the package has as tcp_NAME.ko). Default: the kernel's, cubic.
         sysctl: guest: the kernel's settings on this host, by sysctl(8)'s names.
+        cpu_share: guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control
+            groups; not by the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
+            Default: all that it wants.
+        memory: guest: memory of its machine; what is not used is not taken. What programs write goes into it, too.
+            Guests of one machine share it. Default: what its hosts, flows and the buffers in their `sysctl` need.
         tcp: model: TCP options of connections that end here.
     """
 
@@ -425,6 +433,8 @@ class Host(Part):
     machine: str | None = None
     cc: str | None = None
     sysctl: Mapping[str, str] | None = None
+    cpu_share: float | None = None
+    memory: Size | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
 
 

@@ -113,7 +113,7 @@ impl Machine {
 }
 
 /// A moment, in which a guest can do something.
-fn pause() {
+pub(crate) fn pause() {
     let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
     let _ = rustix::event::poll(&mut [], Some(&moment));
 }

@@ -22,8 +22,10 @@ pub mod machine;
 pub mod nic;
 mod page;
 mod ring;
+mod share;
 pub mod simulator;
 
+pub use directory::clean;
 pub use error::GuestError;
 pub use kernel::Kernel;
 pub use lockstep::LockStep;

@@ -15,6 +15,7 @@ use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
 use warpline_core::dilation::{Pace, Tdf};
 
@@ -25,6 +26,7 @@ use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
 use crate::nic::Nic;
 use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page};
+use crate::share::CpuShare;
 
 /// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
 pub const START: u64 = 100_000_000_000;
@@ -47,8 +49,10 @@ pub enum Console {
     /// In a file, of which the last lines are shown when something goes wrong.
     #[default]
     File,
-    /// At this process's terminal.
+    /// At this process's terminal, which is as it was when the guest has ended.
     Terminal,
+    /// As [`Console::File`], with keys by [`Machine::press`].
+    Keys,
 }
 
 /// How a guest's time goes.
@@ -71,6 +75,8 @@ pub struct MachineConfig {
     pub seed: u64,
     /// How its time goes.
     pub timing: Timing,
+    /// Share of a core that it may take once its time has begun, above 0 and at most 1; all of it if none.
+    pub cpu_share: Option<f64>,
     /// Where its console is.
     pub console: Console,
     /// What it is to do. Directory, start and modules are filled in when it boots.
@@ -86,14 +92,20 @@ pub struct Machine {
     pub(crate) page: Arc<Page>,
     /// Our end of the network device's bell, until a [`Nic`] has it.
     bell: Option<OwnedFd>,
+    share: Option<CpuShare>,
     directory: Directory,
     /// What its clock shows less what the shim gives it, in dilated time.
     pub(crate) offset: i64,
+    /// How the terminal was that it has for its console.
+    terminal: Option<Termios>,
 }
 
 impl MachineConfig {
     fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
+        if let Some(share) = self.cpu_share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+            return refuse(format!("{share} is no share of a core; it lies above 0 and is 1 at the most"));
+        }
         if self.memory < LEAST_MEMORY {
             let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
             return refuse(format!("{memory} MB are too little memory; it needs {least} MB"));
@@ -128,7 +140,7 @@ impl MachineConfig {
         let mtu = self.order.hosts.iter().map(|host| host.mtu).max().unwrap_or(1500) as usize + HEADER - 14;
         let console = match self.console {
             Console::File => "con0=null,fd:1",
-            Console::Terminal => "con0=fd:0,fd:1",
+            Console::Terminal | Console::Keys => "con0=fd:0,fd:1",
         };
         let words = [
             &format!("mem={}M", self.memory >> 20),
@@ -169,15 +181,29 @@ impl Machine {
         let doing = || "make a guest's network device".to_owned();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let (bell, far) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags).doing(doing)?;
-        let child = spawn(kernel, config, &directory, &far, &page)?;
+        let share = match config.cpu_share {
+            Some(share) => {
+                let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let problem = |error| GuestError::Share { name: config.name.clone(), source: error };
+                Some(CpuShare::create(&name, share).map_err(problem)?)
+            }
+            None => None,
+        };
+        let terminal = match config.console {
+            Console::Terminal => tcgetattr(std::io::stdin()).ok(),
+            Console::File | Console::Keys => None,
+        };
+        let child = spawn(kernel, config, &directory, (&far, share.as_ref()), &page)?;
         Ok(Machine {
             name: config.name.clone(),
             child,
             ended: None,
             page,
             bell: Some(bell),
+            share,
             directory,
             offset: 0,
+            terminal,
         })
     }
 
@@ -223,6 +249,23 @@ impl Machine {
         }
     }
 
+    /// Lets its share of a core hold from now on, or not; nothing where it has none.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub fn limit(&self, holds: bool) -> Result<(), GuestError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        share.limit(holds).doing(|| format!("limit the share of a core of guest {}", self.name))
+    }
+
+    /// Types at its console, if that is [`Console::Keys`].
+    pub fn press(&mut self, keys: &[u8]) {
+        if let Some(stdin) = &mut self.child.stdin {
+            // A guest that has ended reads no more.
+            let _ = std::io::Write::write_all(stdin, keys);
+        }
+    }
+
     /// Whether its kernel still runs.
     pub fn is_alive(&mut self) -> bool {
         if self.ended.is_none() {
@@ -248,6 +291,11 @@ impl Machine {
             },
         };
         GuestError::Died { name, how, console: self.console_tail() }
+    }
+
+    /// Whether it has begun to report: it is about to end.
+    pub fn has_reported(&self) -> bool {
+        self.shared(REPORT).exists()
     }
 
     /// What it reported at its end.
@@ -288,6 +336,9 @@ impl Drop for Machine {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+        if let Some(terminal) = &self.terminal {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, terminal);
+        }
     }
 }
 
@@ -318,7 +369,7 @@ fn spawn(
     kernel: &Kernel,
     config: &MachineConfig,
     directory: &Directory,
-    nic: &OwnedFd,
+    (nic, share): (&OwnedFd, Option<&CpuShare>),
     page: &Page,
 ) -> Result<Child, GuestError> {
     let doing = || format!("start {}", kernel.path.display());
@@ -328,10 +379,11 @@ fn spawn(
     command.env("LD_PRELOAD", path.join(CLOCKSHIM)).env("WARPLINE_CLOCKSHIM", PAGE.to_string());
     // Its own files: unique, though its name is always the same.
     command.env("HOME", path).env("TMPDIR", MEMORY);
-    if config.console == Console::File {
+    if config.console != Console::Terminal {
         let console = File::create(path.join(CONSOLE)).doing(doing)?;
         let again = console.try_clone().doing(doing)?;
-        command.stdin(Stdio::null()).stdout(console).stderr(again).process_group(0);
+        let keys = if config.console == Console::Keys { Stdio::piped() } else { Stdio::null() };
+        command.stdin(keys).stdout(console).stderr(again).process_group(0);
     } else {
         command.stderr(Stdio::null());
         if let Ok(term) = std::env::var("TERM") {
@@ -340,12 +392,17 @@ fn spawn(
     }
     let (nic, page) = (nic.as_raw_fd(), page.fd().as_raw_fd());
     let parent = std::process::id();
+    let door = share.map(CpuShare::door).transpose().doing(doing)?;
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
             // SAFETY: both descriptors are open here, and numbers that high belong to nobody.
             for (from, to) in [(nic, NIC), (page, PAGE)] {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
+            }
+            if let Some(door) = &door {
+                // It and all that it starts.
+                nix::unistd::write(door, b"0")?;
             }
             personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE)?;
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

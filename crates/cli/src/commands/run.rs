@@ -159,12 +159,13 @@ impl Args {
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     suggestion::existing_scenario(&args.file)?;
     let mut sets = args.sets.clone();
-    sets.extend(args.clock.as_ref().map(|clock| format!("clock.mode={clock}")));
-    if let Some(tdf) = &args.tdf {
-        if args.clock.is_none() {
-            sets.push("clock.mode=dilated".to_owned());
+    if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
+        // What the scenario says of another clock does not hold for this one.
+        let own = Scenario::load(&args.file, &sets).is_ok_and(|own| own.clock.mode.name() == mode);
+        if !own {
+            sets.push(format!("clock={{ mode = {mode:?} }}"));
         }
-        sets.push(format!("clock.tdf={tdf}"));
+        sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
     }
     let mut scenario = Scenario::load(&args.file, &sets).map_err(Failure::usage)?;
     if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {

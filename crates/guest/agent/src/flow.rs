@@ -14,7 +14,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, getsockopt, setsockopt,
     socket, sockopt,
 };
-use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, TcpInfo};
+use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, Service, TcpInfo};
 
 use crate::clock::Clock;
 use crate::failure::{Doing, Failure};
@@ -105,7 +105,7 @@ impl Flows {
             let namespace = hosts.namespace(order.host)?;
             enter(namespace)?;
             let listener = match order.role {
-                Role::Sink { port } | Role::Serve { port } => {
+                Role::Sink { port } | Role::Serve { port } | Role::Simple { port, .. } => {
                     let listening = listen(port, order.cc.as_deref());
                     Some(listening.doing(|| format!("listen on port {port} for flow {id}"))?)
                 }
@@ -211,6 +211,7 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             Ok(())
         }
         (Role::Serve { .. }, Some(listener)) => serve(&listener, end),
+        (Role::Simple { service, .. }, Some(listener)) => simple(&listener, *service),
         (Role::Send { to, port, bytes }, _) => {
             let stream = open(order, SocketAddr::new(*to, *port), end)?;
             send(&stream, bytes.unwrap_or(u64::MAX))?;
@@ -243,7 +244,9 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             }
             Ok(())
         }
-        (Role::Sink { .. } | Role::Serve { .. }, None) => Err(io::Error::other("nothing listens")),
+        (Role::Sink { .. } | Role::Serve { .. } | Role::Simple { .. }, None) => {
+            Err(io::Error::other("nothing listens"))
+        }
     }
 }
 
@@ -291,6 +294,21 @@ fn drain(stream: &TcpStream, bytes: u64) -> io::Result<u64> {
         }
     }
     Ok(taken)
+}
+
+/// Serves any number of connections, until the guest ends.
+fn simple(listener: &TcpListener, service: Service) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            // The other end may go when it likes.
+            let _ = match service {
+                Service::Discard => drain(&stream, u64::MAX).map(drop),
+                Service::Source => send(&stream, u64::MAX),
+                Service::Echo => io::copy(&mut &stream, &mut &stream).map(drop),
+            };
+        })?;
+    }
 }
 
 /// One request and its whole answer.

@@ -51,7 +51,7 @@ pub struct Order {
     pub flows: Vec<FlowOrder>,
     /// Programs.
     pub programs: Vec<ProgramOrder>,
-    /// Whether the console is a terminal with a shell on the first host; the guest ends when the shell does.
+    /// A program at the console; the guest ends when it does.
     pub console: Option<ConsoleOrder>,
 }
 
@@ -140,6 +140,25 @@ pub enum Role {
         /// Where it listens.
         port: u16,
     },
+    /// Accepts any number of connections and does something simple with each.
+    Simple {
+        /// Where it listens.
+        port: u16,
+        /// What it does.
+        service: Service,
+    },
+}
+
+/// A simple service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// Throws away what comes (RFC 863).
+    Discard,
+    /// Sends it back (RFC 862).
+    Echo,
+    /// Sends as much as goes, as chargen does (RFC 864).
+    Source,
 }
 
 /// A program.
@@ -174,6 +193,11 @@ pub struct ConsoleOrder {
     pub environment: Vec<(String, String)>,
     /// Its directory.
     pub directory: String,
+    /// When it is started.
+    pub start: u64,
+    /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`, with nothing to read; the console is where Ctrl-C comes from then.
+    /// None for all at the console.
+    pub output: Option<String>,
     /// Rows and columns of the terminal, if it is one.
     pub size: Option<(u16, u16)>,
 }

@@ -52,6 +52,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
         memory: 256 << 20,
         seed: 1,
         timing: Timing::LockStep,
+        cpu_share: None,
         console: Console::File,
         order: Order {
             end: seconds(duration),

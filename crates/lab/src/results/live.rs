@@ -53,7 +53,7 @@ pub struct DilationStep {
 
 impl DilationSummary {
     /// Both clocks in a line.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let seconds = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
         let factor = |value: f64| format!("{}", (value * 1e3).round() / 1e3);
         let both = format!(

@@ -26,6 +26,8 @@ use crate::results::{NoFrames, ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 use course::{Course, run_info};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use real::dilate;
 pub use real::{abandon, prepare};
 use sinks::Sinks;
 

@@ -128,6 +128,17 @@ pub enum ClockMode {
     Dilated,
 }
 
+impl ClockMode {
+    /// Its name, as scenarios write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockMode::Virtual => "virtual",
+            ClockMode::Real => "real",
+            ClockMode::Dilated => "dilated",
+        }
+    }
+}
+
 /// Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

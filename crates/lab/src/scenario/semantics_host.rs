@@ -76,11 +76,39 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
             check.error(&at(name), message, help);
         }
     }
-    for (name, given) in
-        [("machine", host.machine.is_some()), ("cc", host.cc.is_some()), ("sysctl", !host.sysctl.is_empty())]
-    {
+    for (name, given) in [
+        ("machine", host.machine.is_some()),
+        ("cc", host.cc.is_some()),
+        ("sysctl", !host.sysctl.is_empty()),
+        ("cpu_share", host.cpu_share.is_some()),
+        ("memory", host.memory.is_some()),
+    ] {
         if given && !host.is_guest() {
             check.error(&at(name), format!("`{name}` is for guests"), "endpoint = \"guest\"");
+        }
+    }
+    if host.is_guest() && host.memory.is_some_and(|size| !(67_108_864..=64_000_000_000).contains(&size.0.0)) {
+        let help = "a kernel needs 64 MiB (67.2MB); more than 64GB is not in this version";
+        check.error(&at("memory"), "`memory` is out of range", help);
+    }
+    if let Some(share) = host.cpu_share.filter(|_| host.is_guest()) {
+        let others = check.scenario.host.iter().filter(|other| other.is_guest());
+        let differs = others
+            .filter(|other| other.machine_name() == host.machine_name())
+            .find(|other| other.cpu_share.is_some_and(|own| own != share));
+        if !(share > 0.0 && share <= 1.0) {
+            let help = "a share of one core lies above 0 and is 1 at the most; a kernel has one core";
+            check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);
+        } else if mode == ClockMode::Virtual {
+            let help = "leave it out, or take [clock] mode = \"real\" or \"dilated\": by the virtual clock a kernel's work takes no time";
+            check.error(&at("cpu_share"), "`cpu_share` is for the real and the dilated clock", help);
+        } else if let Some(other) = differs {
+            let message = format!("the machine of `{}` has another share at `{}`", host.name, other.name);
+            check.error(
+                &at("cpu_share"),
+                message,
+                "guests of one machine share it: give it once, or the same",
+            );
         }
     }
     if let Some(number) = host.program.iter().position(|program| !program.collect.is_empty())

@@ -22,7 +22,7 @@ use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};
 use crate::run::sinks::Sinks;
 use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
-use crate::scenario::{ClockMode, Expanded, Scenario};
+use crate::scenario::{Expanded, Scenario};
 
 /// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
 const LOOK: u64 = 100_000_000;
@@ -111,7 +111,10 @@ pub(in crate::run) fn run(
     course.begin(&mut network, &mut world);
     // After the programs were made: they keep the priority that they have.
     let mut pacer = Pacer::new(&scenario.clock);
-    pacer.begin(&mut emulator, fleet.as_ref());
+    if let Some(fleet) = &fleet {
+        fleet.limit(true)?;
+    }
+    pacer.begin(&mut emulator, fleet.as_ref(), TimeDelta::ZERO);
     loop {
         pacer.look(&mut emulator, fleet.as_ref());
         let span = |nanos: u64| TimeDelta::from_nanos(pacer.tdf().to_run(nanos).max(1));
@@ -184,6 +187,7 @@ pub(in crate::run) fn run(
     emulator.relax();
     let reports = match &mut fleet {
         Some(fleet) if stopped.is_none() => {
+            fleet.limit(false)?;
             pacer.wind_down(&mut emulator, fleet);
             fleet.finish()?
         }
@@ -219,8 +223,7 @@ pub(in crate::run) fn run(
         failures.extend(fleet.complete(&mut flows, traffic, &reports, scenario.warmup.0));
         transfers.extend(fleet.transfers(traffic, &reports, transfers.len() as u64));
     }
-    let clock = if scenario.clock.mode == ClockMode::Dilated { "dilated" } else { "real" };
-    let info = run_info(scenario, &mut network, clock, stopped);
+    let info = run_info(scenario, &mut network, scenario.clock.mode.name(), stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);
     let mut hosts = host_rows(&audit, &world.routers, &real);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warpline_core::{Pace, TimeDelta};
 use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::Report;
-use warpline_guest::{GuestError, Kernel, Machine};
+use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
 use warpline_live::port::LivePort;
 
 use super::guests::Guests;
@@ -48,6 +48,18 @@ impl Fleet {
         Ok(Some(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() }))
     }
 
+    /// Machines that are not a scenario's.
+    pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Result<Self, RunError> {
+        let kernel = Kernel::find().map_err(guest_error)?;
+        let guests = Guests::of(hosts, machines);
+        Ok(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() })
+    }
+
+    /// A machine, by its number.
+    pub(super) fn machine(&mut self, number: usize) -> &mut Machine {
+        &mut self.machines[number]
+    }
+
     /// Names and nodes of the guests, in the order of their ports.
     pub(super) fn hosts(&self) -> &[(String, u32)] {
         &self.guests.hosts
@@ -85,6 +97,11 @@ impl Fleet {
     /// The kernels' processes.
     pub(super) fn processes(&self) -> Vec<u32> {
         self.machines.iter().map(Machine::pid).collect()
+    }
+
+    /// Lets machines have their shares of a core only, or all that they want.
+    pub(super) fn limit(&self, holds: bool) -> Result<(), RunError> {
+        self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
     }
 
     /// Lets the guests' time go as the run's.

@@ -24,6 +24,8 @@ const MEMORY: u64 = 192 << 20;
 const HOST_MEMORY: u64 = 1 << 20;
 const FLOW_MEMORY: u64 = 4 << 20;
 const MOST_MEMORY: u64 = 16 << 30;
+/// Times the largest buffer of a connection.
+const BUFFERS: u64 = 16;
 /// Where programs are looked for: nothing of this process's environment reaches a guest, which would not be repeatable.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -64,6 +66,11 @@ pub(super) struct Guests {
 }
 
 impl Guests {
+    /// Machines that are not a scenario's. `hosts` are the names and nodes of their hosts, machine by machine.
+    pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
+        Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
     /// The guests of a scenario. `mtu` is what a node's interface takes.
     pub(super) fn plan(
         scenario: &Scenario,
@@ -97,8 +104,7 @@ impl Guests {
                 interval: scenario.sample_interval.0.as_nanos(),
                 ..Order::default()
             };
-            let own = scenario.host.iter().filter(|host| host.is_guest() && host.machine_name() == *name);
-            for host in own {
+            for host in hosts_of(scenario, name) {
                 let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
                 let number = order.hosts.len() as u32;
                 places.insert(node as u32, (index, number));
@@ -112,6 +118,7 @@ impl Guests {
                 // Machines of one run must not have the same random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
+                cpu_share: hosts_of(scenario, name).find_map(|host| host.cpu_share),
                 console: Console::File,
                 order,
             });
@@ -119,9 +126,13 @@ impl Guests {
         guests.add_flows(scenario, expanded, plan, &places);
         for machine in &mut guests.machines {
             let order = &machine.order;
-            let memory =
-                MEMORY + HOST_MEMORY * order.hosts.len() as u64 + FLOW_MEMORY * order.flows.len() as u64;
-            machine.memory = memory.min(MOST_MEMORY);
+            // Whoever lets connections have larger buffers gets memory for them: of all there is the kernel gives a sixteenth to TCP.
+            let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
+            let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
+            let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
+            let own = hosts_of(scenario, &machine.name).find_map(|host| host.memory);
+            // The kernel counts in whole megabytes of 2^20 bytes.
+            machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
         }
         guests
     }
@@ -421,11 +432,26 @@ impl Guests {
     }
 }
 
+/// The guests on a machine.
+fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = &'a Host> {
+    scenario.host.iter().filter(move |host| host.is_guest() && host.machine_name() == machine)
+}
+
+/// The largest buffer that settings let a TCP connection have, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
+fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
+    let buffers =
+        sysctl.iter().filter(|(name, _)| name.ends_with(".tcp_rmem") || name.ends_with(".tcp_wmem"));
+    let last = |value: &str| value.split_whitespace().last()?.parse::<u64>().ok();
+    buffers.filter_map(|(_, value)| last(value)).max().unwrap_or(0)
+}
+
 fn port(role: &Role) -> u16 {
     match role {
-        Role::Send { port, .. } | Role::Sink { port } | Role::Request { port, .. } | Role::Serve { port } => {
-            *port
-        }
+        Role::Send { port, .. }
+        | Role::Sink { port }
+        | Role::Request { port, .. }
+        | Role::Serve { port }
+        | Role::Simple { port, .. } => *port,
     }
 }
 

@@ -3,6 +3,8 @@
 
 use super::RunError;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod dilate;
 #[cfg(target_os = "linux")]
 mod drive;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

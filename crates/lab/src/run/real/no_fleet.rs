@@ -48,6 +48,9 @@ impl Fleet {
     pub(super) fn processes(&self) -> Vec<u32> {
         match *self {}
     }
+    pub(super) fn limit(&self, _: bool) -> Result<(), RunError> {
+        match *self {}
+    }
     pub(super) fn follow(&self, _: &Pace) {
         match *self {}
     }

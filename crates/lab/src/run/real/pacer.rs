@@ -1,7 +1,7 @@
 //! How a run's time goes: by the machine's clock, slowed by a constant factor, or by one that is raised until the machine can carry the
 //! run.
 
-use warpline_core::Tdf;
+use warpline_core::{Tdf, TimeDelta};
 use warpline_live::clock::host_now;
 use warpline_live::emulator::{Emulator, Load};
 
@@ -117,10 +117,17 @@ impl Pacer {
         self.tdf
     }
 
-    /// Starts the run's time, for the emulator and the guests at the same instant.
-    pub(super) fn begin(&mut self, emulator: &mut Emulator, fleet: Option<&Fleet>) {
-        let ahead = if fleet.is_some() { NOTICE } else { 0 };
-        emulator.begin_clock(host_now() + ahead, self.tdf);
+    /// Starts the run's time, for the emulator and the guests at the same instant. `settle` is how long it goes by the machine's own
+    /// clock before it is dilated.
+    pub(super) fn begin(&mut self, emulator: &mut Emulator, fleet: Option<&Fleet>, settle: TimeDelta) {
+        let start = host_now() + if fleet.is_some() { NOTICE } else { 0 };
+        if settle.is_zero() {
+            emulator.begin_clock(start, self.tdf);
+        } else {
+            emulator.begin_clock(start, Tdf::REAL);
+            emulator.change_tdf(start + settle.as_nanos(), self.tdf);
+            self.coming = Some(start + settle.as_nanos());
+        }
         if let Some(fleet) = fleet {
             fleet.follow(emulator.clock().pace());
             fleet.nudge();
