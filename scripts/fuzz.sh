@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../fuzz"
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(tcp btc mahimahi datagram wire model_host access_log scenario oracle replicate)
+[ ${#targets[@]} -gt 0 ] || targets=(tcp btc probe mahimahi datagram wire model_host access_log scenario oracle replicate)
 
 if ! command -v c++ >/dev/null; then
 	echo "Fuzzing needs a C++ compiler: apt-get install --no-install-recommends g++" >&2

@@ -10,7 +10,7 @@ use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{Connection, LossRecovery, TcpConfig};
 
-const CONTROLS: [&str; 8] = ["reno", "cubic", "vegas", "westwood", "bic", "ledbat", "ledbat++", "nice"];
+const CONTROLS: [&str; 9] = ["reno", "cubic", "vegas", "westwood", "bic", "ledbat", "ledbat++", "lp", "nice"];
 
 /// Options and role from the first two bytes.
 fn connection(first: u8, second: u8) -> Connection<Controller> {

@@ -158,18 +158,22 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 		}
 	}
 	if (ends) {
-		if (!receiver->lost && receiver->rules.seen) {
+		if (!receiver->lost) {
 			/* The sender used the window, or its slow start was still on the way. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
-			bool yields = judge(&receiver->rules, &conf, NICE_ONE, full);
 
-			note_yielding(&receiver->account, clock, yields);
+			judge(&receiver->rules, &receiver->account, &conf, NICE_ONE, clock, full);
 		}
+		receiver->rules.before_halving = 0;
 		receiver->lost = 0;
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
-	detect(&receiver->rules, &conf, rtt, segments);
+	detect(&receiver->rules, &conf, clock, rtt, segments);
+	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, &conf, NICE_ONE, clock)) {
+		receiver->round_began = now;
+		start_round(&receiver->rules);
+	}
 	if (receiver->rules.window < receiver->rules.ssthresh) {
 		u64 window = (u64)receiver->rules.window + segments;
 

@@ -5,7 +5,7 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs; what the kernel calls when, and what a program may write, are
  * from net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A round trip's packets are late when their RTT exceeds base + threshold * (max - base). If more than `fraction` of the round's
+ * A round trip's packets are late when their RTT exceeds base + threshold * (max - base), or 12.5 ms. If more than `fraction` of the round's
  * packets were, the window halves, down to 1/48 of a segment; otherwise Vegas(1, 3); Reno's rules after a loss.
  *
  * A window below two segments is sent as the paper's prototype does: two segments, then a wait of 2/W smoothed round trips. The
@@ -140,11 +140,7 @@ void BPF_PROG(nice_release, struct sock *sk)
 
 static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
 {
-	if (nice->rules.seen) {
-		bool yields = judge(&nice->rules, conf, conf->floor, limited(tp, nice));
-
-		note_yielding(&nice->account, tp->tcp_mstamp, yields);
-	}
+	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, limited(tp, nice));
 }
 
 SEC("struct_ops")
@@ -176,12 +172,15 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	} else if (normal && ends) {
 		/* The round in which Nice comes back holds samples of the recovery: it is not judged. */
 		nice->enabled = 1;
+		nice->rules.before_halving = 0;
 	}
 	if (ends)
 		begin_round(tp, nice);
 	if (rtt >= 0)
-		detect(&nice->rules, conf, rtt, sample->pkts_acked * NICE_ONE);
+		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
 	if (normal && nice->enabled) {
+		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))
+			begin_round(tp, nice);
 		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
 			/* A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away. */
 			end_round(tp, nice, conf);

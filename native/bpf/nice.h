@@ -24,10 +24,23 @@ struct nice_parameters {
 	u32 gamma;
 	/* NICE_LAYOUT: who reads a connection's state checks it. */
 	u32 layout;
+	/* maxRTT at the start in minRTTs, in 1/65536. */
+	u32 start;
+	/* Delay above minRTT at which a packet is late in any case, in microseconds. */
+	u32 most_delay;
+	/* How long minRTT and maxRTT are remembered at least, in 1024 microseconds; zero for ever. */
+	u32 span;
+	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
+	u32 flags;
 };
 
+/* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
+#define NICE_MAX_OF_ROUNDS 1u
+/* The window halves as soon as enough packets were late, not at the round's end. */
+#define NICE_PROMPT 2u
+
 /* Changes whenever a structure in this file does. */
-#define NICE_LAYOUT 1u
+#define NICE_LAYOUT 2u
 
 /* What the rules go by. */
 struct nice_rules {
@@ -37,10 +50,16 @@ struct nice_rules {
 	u32 base_rtt;
 	u32 max_rtt;
 	u32 late_above;
+	/* Smallest and largest of the present span, and when it began, in 1024 microseconds. */
+	u32 new_base_rtt;
+	u32 new_max_rtt;
+	u32 span_began;
 	/* This round: its smallest RTT, its packets, and those of them that were late. */
 	u32 round_rtt;
 	u32 seen;
 	u32 late;
+	/* Whether the packets of this round left before the window was halved: they are not judged. */
+	u32 before_halving;
 };
 
 /* For people: rounds that were judged congested, and the time from each until one that was not. */

@@ -33,21 +33,66 @@ static __always_inline void start_rules(struct nice_rules *rules, u32 window)
 	rules->base_rtt = NICE_INFINITE;
 	rules->max_rtt = 0;
 	rules->late_above = NICE_INFINITE;
+	rules->new_base_rtt = NICE_INFINITE;
+	rules->new_max_rtt = 0;
+	rules->span_began = 0;
+	rules->before_halving = 0;
 	start_round(rules);
 }
 
-/* Takes an RTT sample, which so many segments share, into the detector. */
-static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u32 rtt, u32 segments)
+/* Largest RTT: what was seen, or what is taken for it at the start. */
+static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	rtt = at_least(rtt, 1);
-	if (rtt < rules->base_rtt || rtt > rules->max_rtt) {
-		rules->base_rtt = at_most(rules->base_rtt, rtt);
-		if (!rules->max_rtt)
-			rules->max_rtt = 2 * rules->base_rtt;
-		rules->max_rtt = at_least(rules->max_rtt, rtt);
-		rules->late_above =
-			rules->base_rtt + (((u64)(rules->max_rtt - rules->base_rtt) * conf->threshold) >> 16);
+	u64 start = ((u64)rules->base_rtt * conf->start) >> 16;
+
+	return at_least(rules->max_rtt, start < NICE_INFINITE ? (u32)start : NICE_INFINITE);
+}
+
+/* The range of the RTTs is another one. */
+static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
+{
+	u32 delay = ((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16;
+
+	rules->late_above = rules->base_rtt + at_most(delay, conf->most_delay);
+}
+
+static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
+{
+	rules->new_max_rtt = at_least(rules->new_max_rtt, rtt);
+	if (rtt <= rules->max_rtt)
+		return false;
+	rules->max_rtt = rtt;
+	return true;
+}
+
+/* Takes an RTT sample, which so many segments share, into the detector. The clock is in microseconds. */
+static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
+{
+	u32 now = clock >> 10;
+	bool moved = false;
+
+	/* So that no sum of two overflows. */
+	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
+	if (conf->span && now - rules->span_began >= conf->span) {
+		/* What is older than the span is forgotten. A span without a sample says nothing. */
+		if (rules->new_base_rtt != NICE_INFINITE) {
+			rules->base_rtt = rules->new_base_rtt;
+			rules->max_rtt = rules->new_max_rtt;
+		}
+		rules->new_base_rtt = NICE_INFINITE;
+		rules->new_max_rtt = 0;
+		rules->span_began = now;
+		moved = true;
 	}
+	rules->new_base_rtt = at_most(rules->new_base_rtt, rtt);
+	if (rtt < rules->base_rtt) {
+		rules->base_rtt = rtt;
+		moved = true;
+	}
+	if (!(conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rtt))
+		moved = true;
+	if (moved)
+		set_threshold(rules, conf);
 	rules->round_rtt = at_most(rules->round_rtt, rtt);
 	rules->seen += segments;
 	if (rtt > rules->late_above)
@@ -72,7 +117,7 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 static __always_inline void vegas(struct nice_rules *rules, const struct nice_parameters *conf, bool may_grow)
 {
 	u32 floor = at_least(conf->floor, NICE_ONE);
-	u64 base = rules->base_rtt, rtt = rules->round_rtt, window = rules->window, diff;
+	u64 base = rules->base_rtt, rtt = at_least(rules->round_rtt, rules->base_rtt), window = rules->window, diff;
 
 	if (rules->round_rtt == NICE_INFINITE || !base)
 		return;
@@ -96,18 +141,10 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 	}
 }
 
-/* The end of a round: halves, or follows Vegas. Tells whether it yielded. */
-static __always_inline bool judge(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor, bool may_grow)
+static __always_inline void halve(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor)
 {
-	bool yields = congested(rules, conf);
-
-	if (yields) {
-		rules->window = shrunk(rules, floor, conf->decrease);
-		rules->ssthresh = at_most(rules->ssthresh, rules->window);
-	} else {
-		vegas(rules, conf, may_grow);
-	}
-	return yields;
+	rules->window = shrunk(rules, floor, conf->decrease);
+	rules->ssthresh = at_most(rules->ssthresh, rules->window);
 }
 
 static __always_inline void note_yielding(struct nice_account *account, u64 now, bool yields)
@@ -118,4 +155,40 @@ static __always_inline void note_yielding(struct nice_account *account, u64 now,
 	account->yield_since = now;
 	if (yields)
 		account->halvings++;
+}
+
+/* The end of a round: halves, or follows Vegas. The caller begins the next. */
+static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
+				  u64 clock, bool may_grow)
+{
+	bool skipped = rules->before_halving, yields;
+
+	rules->before_halving = 0;
+	if (!rules->seen)
+		return;
+	if ((conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rules->round_rtt))
+		set_threshold(rules, conf);
+	if (skipped)
+		return;
+	yields = congested(rules, conf);
+	if (yields)
+		halve(rules, conf, floor);
+	else
+		vegas(rules, conf, may_grow);
+	note_yielding(account, clock, yields);
+}
+
+/* Halves as soon as so many packets of the present round were late that nothing can undo it. Tells whether it did: the caller then begins
+ * a round, of what is under way. */
+static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
+					u64 clock)
+{
+	if (!(conf->flags & NICE_PROMPT) || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
+		return false;
+	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
+		return false;
+	halve(rules, conf, floor);
+	note_yielding(account, clock, true);
+	rules->before_halving = 1;
+	return true;
 }

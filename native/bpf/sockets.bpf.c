@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "nice.h"
+#include "nice_rules.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -66,7 +66,7 @@ int nice_sockets(struct bpf_iter__tcp *ctx)
 		told.direction |= 1;
 		told.window = nice.rules.window;
 		told.base_rtt = nice.rules.base_rtt;
-		told.max_rtt = nice.rules.max_rtt;
+		told.max_rtt = at_least(nice.rules.max_rtt, nice.rules.base_rtt);
 		account(&told, &nice.account);
 	}
 	receiver = bpf_sk_storage_get(&nice_receive, tp, 0, 0);
@@ -75,7 +75,7 @@ int nice_sockets(struct bpf_iter__tcp *ctx)
 		told.receive_window = receiver->rules.window;
 		if (receiver->rules.seen || !told.base_rtt || told.base_rtt == NICE_INFINITE) {
 			told.base_rtt = receiver->rules.base_rtt;
-			told.max_rtt = receiver->rules.max_rtt;
+			told.max_rtt = at_least(receiver->rules.max_rtt, receiver->rules.base_rtt);
 		}
 		if (!(told.direction & 1) || receiver->account.halvings > told.halvings)
 			account(&told, &receiver->account);

@@ -34,24 +34,24 @@ static uint64_t host_now(void)
     return nanos(&time);
 }
 
-/* The segment that holds now; the Driver may be writing a new one. */
-static struct segment segment(void)
+/* How time goes; the Driver may be writing it anew. */
+static struct pace pace(void)
 {
     for (;;) {
         uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
-        struct segment read = page->segment;
+        struct pace read = page->pace;
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (!(before & 1) && before == __atomic_load_n(&page->sequence, __ATOMIC_RELAXED))
             return read;
     }
 }
 
-static uint64_t guest_now(void)
+uint64_t clock_now(void)
 {
     if (page->mode == MODE_LOCKSTEP)
         return now;
-    struct segment current = segment();
-    return segment_guest(&current, host_now());
+    struct pace current = pace();
+    return pace_guest(&current, host_now());
 }
 
 INTERPOSE int clock_gettime(clockid_t clock, struct timespec *time)
@@ -62,7 +62,7 @@ INTERPOSE int clock_gettime(clockid_t clock, struct timespec *time)
     switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
-        set(time, page->epoch + guest_now());
+        set(time, page->epoch + clock_now());
         return 0;
     case CLOCK_PROCESS_CPUTIME_ID:
     case CLOCK_THREAD_CPUTIME_ID:
@@ -70,7 +70,7 @@ INTERPOSE int clock_gettime(clockid_t clock, struct timespec *time)
             return libc.clock_gettime(clock, time);
         /* fall through */
     default:
-        set(time, guest_now());
+        set(time, clock_now());
         return 0;
     }
 }
@@ -104,26 +104,36 @@ static int set_lockstep(int flags, const struct itimerspec *value)
     return 0;
 }
 
+/* What is left of a timer, from the host's time to the guest's. */
+static void to_guest(const struct pace *current, uint64_t present, struct itimerspec *left)
+{
+    uint64_t host = nanos(&left->it_value);
+    uint64_t guest = pace_guest(current, present + host) - pace_guest(current, present);
+    /* What is left on the host must not look like nothing where it is less than a nanosecond of the guest. */
+    set(&left->it_value, host != 0 && guest == 0 ? 1 : guest);
+    set(&left->it_interval, ratio_to_guest(nanos(&left->it_interval), current->current.tdf));
+}
+
 INTERPOSE int timer_settime(timer_t id, int flags, const struct itimerspec *value, struct itimerspec *old)
 {
     if (lockstep())
         return set_lockstep(flags, value);
     if (!page)
         return libc.timer_settime(id, flags, value, old);
-    struct segment current = segment();
+    struct pace current = pace();
     struct itimerspec host;
-    uint64_t at = nanos(&value->it_value), each = nanos(&value->it_interval);
-    if (at != 0 && flags & TIMER_ABSTIME)
-        at = segment_host(&current, at);
-    else
-        at = ratio_to_host(at, current.tdf);
-    set(&host.it_value, at);
-    set(&host.it_interval, ratio_to_host(each, current.tdf));
-    int done = libc.timer_settime(id, flags, &host, old);
-    if (done == 0 && old) {
-        set(&old->it_value, ratio_to_guest(nanos(&old->it_value), current.tdf));
-        set(&old->it_interval, ratio_to_guest(nanos(&old->it_interval), current.tdf));
+    uint64_t at = nanos(&value->it_value), present = host_now();
+    if (at != 0 && flags & TIMER_ABSTIME) {
+        at = pace_host(&current, at);
+    } else if (at != 0) {
+        at = pace_host(&current, pace_guest(&current, present) + at);
+        at = at > present ? at - present : 1;
     }
+    set(&host.it_value, at);
+    set(&host.it_interval, ratio_to_host(nanos(&value->it_interval), current.current.tdf));
+    int done = libc.timer_settime(id, flags, &host, old);
+    if (done == 0 && old)
+        to_guest(&current, present, old);
     return done;
 }
 
@@ -137,11 +147,8 @@ INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
     }
     int done = libc.timer_gettime(id, left);
     if (done == 0 && page) {
-        struct segment current = segment();
-        uint64_t host = nanos(&left->it_value), guest = ratio_to_guest(host, current.tdf);
-        /* What is left on the host must not look like nothing where it is less than a nanosecond of the guest. */
-        set(&left->it_value, host != 0 && guest == 0 ? 1 : guest);
-        set(&left->it_interval, ratio_to_guest(nanos(&left->it_interval), current.tdf));
+        struct pace current = pace();
+        to_guest(&current, host_now(), left);
     }
     return done;
 }

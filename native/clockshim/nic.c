@@ -1,8 +1,9 @@
-/* Lock-step: the guest's network device. Frames go through the page's rings instead of a descriptor.
+/* The guest's network device. Frames go through the page's rings instead of a descriptor.
  *
  * The kernel drives it as it drives a socket: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn that
- * there is something. The descriptor behind it is never touched, and no other descriptor is ever said to be ready: that would
- * depend on the host's time.
+ * there is something. In lock-step the descriptor behind it is never touched, and no other descriptor is ever said to be ready: that
+ * would depend on the host's time. In dilated time it is a bell: whoever puts a frame into an empty ring writes a byte to it, which
+ * raises SIGIO in the kernel and wakes the Driver. Frames carry the instant at which they were sent.
  */
 #include "shim.h"
 
@@ -24,7 +25,8 @@ static uint32_t told = UINT32_MAX;
 
 static bool is_nic(int fd)
 {
-    return lockstep() && fd == page->nic;
+    shim_init();
+    return page && fd == page->nic;
 }
 
 bool nic_due(void)
@@ -45,37 +47,88 @@ uint64_t nic_next(void)
     return first->time;
 }
 
-static void transmit(const struct iovec *parts, size_t count)
+bool nic_waits(void)
+{
+    if (!ring_first(&page->receive) || page->receive.tail == told)
+        return false;
+    told = page->receive.tail;
+    return true;
+}
+
+/* Dilated: the Driver has something to read. */
+static void ring_bell(void)
+{
+    static const char byte;
+    __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
+    /* A full socket has bells enough in it. */
+    syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+}
+
+/* Dilated: takes the bells that the Driver has rung. */
+static void hear_bells(void)
+{
+    static uint64_t heard;
+    char bytes[64];
+    uint64_t rung = __atomic_load_n(&page->bells_in, __ATOMIC_SEQ_CST);
+    if (rung == heard)
+        return;
+    heard = rung;
+    while (syscall(SYS_recvfrom, page->nic, bytes, sizeof bytes, MSG_DONTWAIT, NULL, NULL) == sizeof bytes)
+        ;
+}
+
+/* The transmit ring is full: the guest waits for its device. */
+static void wait_for_room(void)
+{
+    if (lockstep()) {
+        turn_flush();
+        return;
+    }
+    const struct timespec moment = {0, 20000};
+    ring_bell();
+    syscall(SYS_nanosleep, &moment, NULL);
+}
+
+/* Returns whether the Driver is to be told. */
+static bool transmit(const struct iovec *parts, size_t count)
 {
     size_t length = 0;
     for (size_t i = 0; i < count; i++)
         length += parts[i].iov_len;
     if (length > FRAME_MAX)
-        return;
+        return false;
     struct record *record = ring_reserve(&page->transmit, (uint32_t)length);
     while (!record) {
-        turn_flush();
+        wait_for_room();
         record = ring_reserve(&page->transmit, (uint32_t)length);
     }
-    record->time = now;
+    record->time = clock_now();
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         memcpy(record->frame + at, parts[i].iov_base, parts[i].iov_len);
         at += parts[i].iov_len;
     }
-    ring_commit(&page->transmit, record);
+    bool first = ring_commit(&page->transmit, record);
     page->sent++;
+    if (!lockstep())
+        return first;
     /* What this frame leads to is not known to the horizon. */
     uint64_t answer = page->lookahead < NEVER - now ? now + page->lookahead : NEVER;
     if (answer < page->horizon)
         page->horizon = answer;
+    return false;
 }
 
 /* Takes the first frame that has arrived; -1 if there is none. */
 static ssize_t receive(const struct iovec *parts, size_t count)
 {
     struct record *record = ring_first(&page->receive);
-    if (!record || record->time > now) {
+    if (!record && !lockstep()) {
+        hear_bells();
+        /* What came before they were heard rings no more. */
+        record = ring_first(&page->receive);
+    }
+    if (!record || (lockstep() && record->time > now)) {
         /* What is in the ring now comes later, and will be told of. */
         told = page->receive.tail - 1;
         return -1;
@@ -96,8 +149,11 @@ INTERPOSE int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 {
     if (!is_nic(fd))
         return libc.sendmmsg(fd, messages, count, flags);
+    bool tell = false;
     for (unsigned i = 0; i < count; i++)
-        transmit(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+        tell |= transmit(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+    if (tell)
+        ring_bell();
     return (int)count;
 }
 
@@ -128,7 +184,8 @@ INTERPOSE ssize_t writev(int fd, const struct iovec *parts, int count)
     size_t length = 0;
     for (int i = 0; i < count; i++)
         length += parts[i].iov_len;
-    transmit(parts, (size_t)count);
+    if (transmit(parts, (size_t)count))
+        ring_bell();
     return (ssize_t)length;
 }
 
@@ -144,7 +201,7 @@ INTERPOSE ssize_t readv(int fd, const struct iovec *parts, int count)
 
 INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-    if (!is_nic(fd))
+    if (!is_nic(fd) || !lockstep())
         return libc.epoll_ctl(epoll, operation, fd, event);
     registered = operation != EPOLL_CTL_DEL;
     if (registered) {

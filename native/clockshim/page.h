@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 1u
+#define PAGE_VERSION 2u
 #define NEVER UINT64_MAX
 /* Bytes of each ring; a power of two. */
 #define RING_BYTES (4u << 20)
@@ -29,9 +29,16 @@ enum reason {
 
 /* A stretch of dilated time: guest = guest0 + (host - host0) * 1e9 / tdf. */
 struct segment {
-    uint64_t host0;  /* host's CLOCK_MONOTONIC */
+    uint64_t host0;  /* host's CLOCK_MONOTONIC; NEVER for no segment */
     uint64_t guest0;
     uint64_t tdf;    /* in billionths */
+};
+
+/* Dilated time: the segment that holds now, and the one that follows it. A change is written before its time has come, so that all
+ * guests, and the Driver, see it at the same instant. */
+struct pace {
+    struct segment current;
+    struct segment next;
 };
 
 struct ring {
@@ -51,17 +58,21 @@ struct page {
     uint64_t cost;     /* what an entry into user mode takes of the guest's time, above 0; lock-step */
     int32_t nic;       /* descriptor of the network device */
     uint32_t spin;     /* looks at the turn before sleeping */
-    /* Dilated time. Even sequence: the segment may be read. */
+    /* Dilated time. Even sequence: the pace may be read. */
     uint32_t sequence;
     uint32_t unused;
-    struct segment segment;
+    struct pace pace;
+    /* Dilated time: how often the Driver has written to the network device's descriptor because the receive ring was empty, and the
+     * guest because the transmit ring was; so that nobody reads from it in vain. */
+    uint64_t bells_in;
+    uint64_t bells_out;
     /* Lock-step: the guest's side. Its own while it has the turn. */
     uint32_t turn;     /* futex */
     uint32_t reason;
     uint64_t now;
-    uint64_t timer;    /* when it wants to be woken, NEVER if not */
+    uint64_t timer;    /* when it wants to be woken, by its timer or a frame that it has, NEVER if not */
     uint64_t horizon;  /* before this it may go on by itself: nothing that it has not got arrives earlier */
-    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it */
+    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it that it does not know of */
     /* What the watchdog looks at and does; changes while the guest has the turn. */
     uint64_t entries;  /* entries into user mode so far */
     uint64_t push;     /* the Driver adds to it to push a program that never ends its turn */

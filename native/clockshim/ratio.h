@@ -17,4 +17,8 @@ uint64_t segment_guest(const struct segment *segment, uint64_t host);
 /* The host's instant of a guest's instant. Saturates. */
 uint64_t segment_host(const struct segment *segment, uint64_t guest);
 
+/* The same over a change: of the two segments, the one that holds there. */
+uint64_t pace_guest(const struct pace *pace, uint64_t host);
+uint64_t pace_host(const struct pace *pace, uint64_t guest);
+
 #endif

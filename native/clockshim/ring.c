@@ -11,9 +11,21 @@ static struct record *at(struct ring *ring, uint32_t position)
     return (struct record *)(void *)(ring->data + position % RING_BYTES);
 }
 
+/* Each position has one side that writes it; what the other has written is seen with all that it wrote before. The order of a
+ * position's store and the look at the other's is kept, on both sides: so that a reader that finds nothing is told of what comes. */
+static uint32_t other(const uint32_t *position)
+{
+    return __atomic_load_n(position, __ATOMIC_SEQ_CST);
+}
+
+static void move(uint32_t *position, uint32_t to)
+{
+    __atomic_store_n(position, to, __ATOMIC_SEQ_CST);
+}
+
 struct record *ring_reserve(struct ring *ring, uint32_t length)
 {
-    uint32_t need = room(length), used = ring->head - ring->tail;
+    uint32_t need = room(length), used = ring->head - other(&ring->tail);
     uint32_t rest = RING_BYTES - ring->head % RING_BYTES;
     uint32_t skip = rest < need ? rest : 0;
 
@@ -21,7 +33,7 @@ struct record *ring_reserve(struct ring *ring, uint32_t length)
         return NULL;
     if (skip) {
         at(ring, ring->head)->length = RING_SKIP;
-        ring->head += skip;
+        move(&ring->head, ring->head + skip);
     }
     struct record *record = at(ring, ring->head);
     record->length = length;
@@ -29,19 +41,25 @@ struct record *ring_reserve(struct ring *ring, uint32_t length)
     return record;
 }
 
-void ring_commit(struct ring *ring, const struct record *record)
+bool ring_commit(struct ring *ring, const struct record *record)
 {
-    ring->head += room(record->length);
+    uint32_t start = ring->head, need = room(record->length);
+    move(&ring->head, start + need);
+    uint32_t left = start + need - other(&ring->tail);
+    /* At the start of the ring it may stand behind one that only says so. */
+    uint32_t skipped = start % RING_BYTES == 0 ? room(FRAME_MAX) : 0;
+    return left <= need + skipped;
 }
 
 struct record *ring_first(struct ring *ring)
 {
-    if (ring->head == ring->tail)
+    uint32_t head = other(&ring->head);
+    if (head == ring->tail)
         return NULL;
     struct record *record = at(ring, ring->tail);
     if (record->length == RING_SKIP) {
-        ring->tail += RING_BYTES - ring->tail % RING_BYTES;
-        if (ring->head == ring->tail)
+        move(&ring->tail, ring->tail + RING_BYTES - ring->tail % RING_BYTES);
+        if (other(&ring->head) == ring->tail)
             return NULL;
         record = at(ring, ring->tail);
     }
@@ -50,5 +68,5 @@ struct record *ring_first(struct ring *ring)
 
 void ring_release(struct ring *ring, const struct record *record)
 {
-    ring->tail += room(record->length);
+    move(&ring->tail, ring->tail + room(record->length));
 }

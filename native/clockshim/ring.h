@@ -1,10 +1,12 @@
-/* Frames in shared memory: a ring with one writer and one reader, which never work at the same time.
+/* Frames in shared memory: a ring with one writer and one reader. In dilated time both work at once.
  *
  * A record is a head and a frame, padded to 16 bytes, and does not wrap: what is left at the end of the ring is filled with
  * one whose length says so. Pure functions.
  */
 #ifndef CLOCKSHIM_RING_H
 #define CLOCKSHIM_RING_H
+
+#include <stdbool.h>
 
 #include "page.h"
 
@@ -21,8 +23,8 @@ struct record {
 
 /* Room for a frame of so many bytes at the end of the ring, to be filled and then given to ring_commit; NULL if it is full. */
 struct record *ring_reserve(struct ring *ring, uint32_t length);
-/* Makes a reserved record part of the ring. */
-void ring_commit(struct ring *ring, const struct record *record);
+/* Makes a reserved record part of the ring. Returns whether the reader may have found the ring empty before, and waits for a word. */
+bool ring_commit(struct ring *ring, const struct record *record);
 /* The oldest record, NULL if there is none. */
 struct record *ring_first(struct ring *ring);
 /* Gives the oldest record's room back. */

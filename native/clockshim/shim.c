@@ -66,7 +66,7 @@ static void map_page(int fd)
         fail("the page is of another version of Warpline");
     if (mapped->mode == MODE_LOCKSTEP && mapped->cost == 0)
         fail("entries into user mode must cost time, or a program that polls would never let time move");
-    if (mapped->mode == MODE_DILATED && mapped->segment.tdf == 0)
+    if (mapped->mode == MODE_DILATED && mapped->pace.current.tdf == 0)
         fail("the time dilation factor must be above 0");
     page = mapped;
 }
@@ -96,7 +96,8 @@ INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, magic),     offsetof(struct page, version),   offsetof(struct page, mode),
     offsetof(struct page, seed),      offsetof(struct page, epoch),     offsetof(struct page, cost),
     offsetof(struct page, nic),       offsetof(struct page, spin),      offsetof(struct page, sequence),
-    offsetof(struct page, segment),   offsetof(struct page, turn),      offsetof(struct page, reason),
+    offsetof(struct page, pace),      offsetof(struct page, bells_in),  offsetof(struct page, bells_out),
+    offsetof(struct page, turn),      offsetof(struct page, reason),
     offsetof(struct page, now),       offsetof(struct page, timer),     offsetof(struct page, horizon),
     offsetof(struct page, lookahead), offsetof(struct page, entries),   offsetof(struct page, push),
     offsetof(struct page, user),      offsetof(struct page, started),   offsetof(struct page, handovers),

@@ -54,9 +54,17 @@ static inline bool lockstep(void)
     return page && page->mode == MODE_LOCKSTEP;
 }
 
+static inline bool dilated(void)
+{
+    shim_init();
+    return page && page->mode == MODE_DILATED;
+}
+
 /* clock.c: in lock-step, the guest's time, and its timer (NEVER when it is off). */
 extern uint64_t now;
 extern uint64_t timer;
+/* The guest's time, in either mode. */
+uint64_t clock_now(void);
 /* If the timer is due: sets it anew (or off) and says so. */
 bool clock_expire(void);
 
@@ -73,5 +81,7 @@ void turn_flush(void);
 /* nic.c: notes that a frame has become visible, and when the next one will (NEVER if none is known). */
 bool nic_due(void);
 uint64_t nic_next(void);
+/* Dilated: whether there is a frame that the kernel has not been told of; to be asked before it sleeps. */
+bool nic_waits(void);
 
 #endif

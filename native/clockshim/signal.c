@@ -1,4 +1,4 @@
-/* Lock-step: interrupts. The kernel takes SIGIO for its devices' and SIGALRM for its timer's.
+/* Interrupts. The kernel takes SIGIO for its devices' and SIGALRM for its timer's.
  *
  * Where the kernel is idle it has its interrupts off, so its handler only notes that there was one, to be served as soon as they
  * are on again: it is called like a function there, which saves two system calls each time. Elsewhere the signal is raised.
@@ -21,17 +21,26 @@ INTERPOSE int sigaction(int signal, const struct sigaction *action, struct sigac
     return libc.sigaction(signal, action, old);
 }
 
-/* The kernel blocks SIGALRM alone around its idle wait; in lock-step no SIGALRM comes by itself. */
+/* The kernel blocks SIGALRM alone around its idle wait. In lock-step no SIGALRM comes by itself. In dilated time SIGIO is blocked with
+ * it: one that came just before the wait would be noted and then slept over. */
 INTERPOSE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
     /* The kernel's signals are the first 64 of the set. */
     uint64_t first = 0;
     if (set)
         memcpy(&first, set, sizeof first);
-    if (first == 1ull << (SIGALRM - 1) && lockstep()) {
+    bool idle = first == 1ull << (SIGALRM - 1);
+    if (idle && lockstep()) {
         if (old)
             sigemptyset(old);
         return 0;
+    }
+    if (idle && dilated()) {
+        sigset_t both;
+        sigemptyset(&both);
+        sigaddset(&both, SIGALRM);
+        sigaddset(&both, SIGIO);
+        return libc.sigprocmask(how, &both, old);
     }
     return libc.sigprocmask(how, set, old);
 }
@@ -48,6 +57,11 @@ static void call(int signal)
 
 INTERPOSE int sigsuspend(const sigset_t *mask)
 {
+    if (dilated() && nic_waits()) {
+        call(SIGIO);
+        errno = EINTR;
+        return -1;
+    }
     if (!lockstep())
         return libc.sigsuspend(mask);
     unsigned events = turn_idle();

@@ -41,12 +41,19 @@ static void wait_for_turn(void)
     }
 }
 
+/* When there is something to do by itself: a timer, or a frame that is in the ring already. */
+static uint64_t next(void)
+{
+    uint64_t frame = nic_next();
+    return frame < timer ? frame : timer;
+}
+
 static void hand_over(enum reason reason)
 {
     page->handovers++;
     page->reason = reason;
     page->now = now;
-    page->timer = timer;
+    page->timer = next();
     if (__atomic_exchange_n(&page->turn, TURN_DRIVER, __ATOMIC_ACQ_REL) & TURN_ASLEEP)
         futex(FUTEX_WAKE, 1);
     wait_for_turn();
@@ -58,12 +65,6 @@ static unsigned due(void)
 {
     unsigned events = nic_due() ? EVENT_FRAME : 0;
     return clock_expire() ? events | EVENT_TIMER : events;
-}
-
-static uint64_t next(void)
-{
-    uint64_t frame = nic_next();
-    return frame < timer ? frame : timer;
 }
 
 unsigned turn_idle(void)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <unistd.h>
 
 #include "xstate.h"
 
@@ -120,12 +121,16 @@ INTERPOSE pid_t waitpid(pid_t process, int *status, int options)
 struct start {
     int (*function)(void *);
     void *argument;
+    pid_t parent;
 };
 
 static int run(void *data)
 {
     struct start start = *(struct start *)data;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* It may have ended before that was set. */
+    if (getppid() != start.parent)
+        _exit(125);
     return start.function(start.argument);
 }
 
@@ -144,5 +149,7 @@ INTERPOSE int clone(int (*function)(void *), void *stack, int flags, void *argum
     struct start *start = (struct start *)top;
     start->function = function;
     start->argument = argument;
+    /* A thread has its maker's parent. */
+    start->parent = flags & (CLONE_THREAD | CLONE_PARENT) ? getppid() : getpid();
     return libc.clone(run, (void *)top, flags, start);
 }

@@ -58,7 +58,7 @@ from warpline._part import Part
 
 
 def camel(kind: str) -> str:
-    return "".join(word.capitalize() for word in kind.replace("_", "-").split("-"))
+    return "".join(word.capitalize() for word in kind.replace("_", "-").replace("+", "-plus").split("-"))
 
 
 def python_name(key: str) -> str:

@@ -36,6 +36,8 @@ class Bic(Part):
         beta: What remains of the window after a loss, above 0 and below 1. Default 819/1024.
         low_window: Window in segments up to which it acts as Reno. Default 14.
         fast_convergence: Whether a flow that lost before it regained its last maximum gives way. Default true.
+        ack_ratio: Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux. Default
+            true.
     """
 
     KIND: ClassVar[str | None] = "bic"
@@ -44,6 +46,7 @@ class Bic(Part):
     beta: float | None = None
     low_window: int | None = None
     fast_convergence: bool | None = None
+    ack_ratio: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,9 +69,11 @@ class Clock(Part):
 
     Attributes:
         mode: The kind of clock. Default virtual.
-        tdf: dilated: how many times slower than real time the hosts' clocks run.
-        max_lag: real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness
-            is counted, and the run goes on.
+        tdf: dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times
+            faster to them; whole or not. Or "auto": it begins at 1, and is raised while the run is under way until this
+            machine can carry it.
+        max_lag: real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one
+            is later. Default: lateness is counted, and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None
@@ -118,6 +123,8 @@ class Cubic(Part):
         reno_friendly: Whether to be at least as fast as Reno would be. Default true.
         hystart: Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's
             own.
+        catch_up: Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC
+            9438 has it. Default false, as in Linux.
     """
 
     KIND: ClassVar[str | None] = "cubic"
@@ -126,6 +133,7 @@ class Cubic(Part):
     fast_convergence: bool | None = None
     reno_friendly: bool | None = None
     hystart: bool | None = None
+    catch_up: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,12 +295,14 @@ class Flow(Part):
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
         port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
-        ipv6: To a live host: over IPv6. Services are there for both. Default false.
-        size: transfer: bytes of each transfer; source: bytes of each connection, default as many as the program takes;
-            http: bytes of every path but `/bytes/N`, default none.
+        ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
+        size: transfer: bytes of each transfer; request: bytes of an answer; source: bytes of each connection, default
+            as many as the program takes; http: bytes of every path but `/bytes/N`, default none.
         transfers: transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until
             the end.
-        pause: transfer: pause between the end of one and the start of the next. Default 0s.
+        request_size: request: bytes of a request, at least 16. Default 100B.
+        requests: request: how many, one after another. Default 0, which goes on until the end.
+        pause: transfer, request: pause between the end of one and the start of the next. Default 0s.
         rate: cbr: the rate; onoff: the rate while on. Counts the wire bytes of full packets for UDP, payload for TCP.
         packet_size: cbr, onoff: bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
             write. Default 1500B.
@@ -323,6 +333,8 @@ class Flow(Part):
     ipv6: bool | None = None
     size: Size | None = None
     transfers: int | None = None
+    request_size: Size | None = None
+    requests: int | None = None
     pause: Time | None = None
     rate: Rate | None = None
     packet_size: Size | None = None
@@ -390,9 +402,10 @@ class Host(Part):
     Attributes:
         name: The node's name, as links and topologies use it.
         endpoint: What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs
-            run (Linux; needs `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the
-            time of the run (Linux on x86-64 with the package user-mode-linux; needs `mode = "virtual"`). Real stacks
-            ("stack:lwip") are not in this version. Default model.
+            run (Linux; needs `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs
+            and their CPU are not); or "guest", an unmodified Linux kernel with real programs in the time of the run
+            (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this
+            version. Default model.
         address: live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
             second and so on.
         address6: live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
@@ -403,6 +416,11 @@ class Host(Part):
         cc: guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
             the package has as tcp_NAME.ko). Default: the kernel's, cubic.
         sysctl: guest: the kernel's settings on this host, by sysctl(8)'s names.
+        cpu_share: guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control
+            groups; not by the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
+            Default: all that it wants.
+        memory: guest: memory of its machine; what is not used is not taken. What programs write goes into it, too.
+            Guests of one machine share it. Default: what its hosts, flows and the buffers in their `sysctl` need.
         tcp: model: TCP options of connections that end here.
     """
 
@@ -415,6 +433,8 @@ class Host(Part):
     machine: str | None = None
     cc: str | None = None
     sysctl: Mapping[str, str] | None = None
+    cpu_share: float | None = None
+    memory: Size | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
 
 
@@ -436,6 +456,20 @@ class Ledbat(Part):
     allowed_increase: float | None = None
     min_window: float | None = None
     base_history: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedbatPlusPlus(Part):
+    """LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
+
+    Attributes:
+        target: Queueing delay aimed at. Default 60ms.
+        slow_down: Whether the window is slowed down periodically, to measure the base delay. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "ledbat++"
+    target: Time | None = None
+    slow_down: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -560,10 +594,28 @@ class LognormalDistribution(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lp(Part):
+    """TCP-LP (Kuzmanovic and Knightly 2003).
+
+    Attributes:
+        threshold: Part of the way from the smallest to the largest one-way delay at which congestion begins. Default
+            0.15.
+        inference: Length of the phase without growth after an indication of congestion, in RTTs. Default 3.
+        variant: Whose rules. Default paper.
+    """
+
+    KIND: ClassVar[str | None] = "lp"
+    threshold: float | None = None
+    inference: float | None = None
+    variant: LpVariant | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Nice(Part):
     """TCP Nice (Venkataramani, Kokku and Dahlin 2002).
 
     Attributes:
+        variant: Whose rules: the defaults of all that follows. Default revised.
         alpha: Segments in the queue below which the window grows. Default 1.
         beta: Segments in the queue above which it shrinks. Default 3.
         threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
@@ -571,15 +623,30 @@ class Nice(Part):
         fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
         decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
         min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
+        start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 1.5; 2 in the paper.
+        most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
+            Default 12.5ms; in the paper there is none.
+        max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
+            true; false in the paper.
+        prompt: Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default
+            true; false in the paper.
+        base_window: How long the smallest and the largest RTT are remembered at least; twice that at most. Default
+            2min; 0s, as in the paper, for ever.
     """
 
     KIND: ClassVar[str | None] = "nice"
+    variant: NiceVariant | None = None
     alpha: float | None = None
     beta: float | None = None
     threshold: float | None = None
     fraction: float | None = None
     decrease: float | None = None
     min_window: float | None = None
+    start: float | None = None
+    most_delay: Time | None = None
+    max_of_rounds: bool | None = None
+    prompt: bool | None = None
+    base_window: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -966,9 +1033,14 @@ class Web(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Westwood(Part):
-    """Westwood+ (Grieco and Mascolo 2004)."""
+    """Westwood+ (Grieco and Mascolo 2004).
+
+    Attributes:
+        tick: Tick of the clock that it reckons with, as the kernel in jiffies: 10ms with HZ=100. Default 0s, exact.
+    """
 
     KIND: ClassVar[str | None] = "westwood"
+    tick: Time | None = None
 
 
 Time: TypeAlias = str | timedelta
@@ -992,7 +1064,7 @@ ProgramCommand: TypeAlias = str | Sequence[str]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 App: TypeAlias = (
-    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "discard", "echo", "source", "http"]
+    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "request", "discard", "echo", "source", "http"]
 )
 Transport: TypeAlias = Literal["tcp", "udp"]
 Distribution: TypeAlias = (
@@ -1005,8 +1077,22 @@ Distribution: TypeAlias = (
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
-CcKind: TypeAlias = Reno | Cubic | Vegas | Bic | Westwood | Ledbat | Nice | CustomCc | Mapping[str, Any]
-Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"] | CcKind
+LpVariant: TypeAlias = Literal["paper", "linux"]
+NiceVariant: TypeAlias = Literal["paper", "revised"]
+CcKind: TypeAlias = (
+    Reno
+    | Cubic
+    | Vegas
+    | Bic
+    | Westwood
+    | Ledbat
+    | LedbatPlusPlus
+    | Lp
+    | Nice
+    | CustomCc
+    | Mapping[str, Any]
+)
+Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"] | CcKind
 StartTime: TypeAlias = str | timedelta
 FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
@@ -1060,13 +1146,17 @@ __all__ = [
     "Ipv6Address",
     "Jitter",
     "Ledbat",
+    "LedbatPlusPlus",
     "Link",
     "LinkOptions",
     "LinkRecordKind",
     "ListLoss",
     "LognormalDistribution",
     "Loss",
+    "Lp",
+    "LpVariant",
     "Nice",
+    "NiceVariant",
     "NoJitter",
     "NoLoss",
     "NormalJitter",

@@ -27,22 +27,26 @@ HERE = Path(__file__).parent
 BACKGROUNDS = {
     "priority": {"topology.bottleneck.queue.kind": "priority", "flow.background.cc": "reno"},
     "nice": {"flow.background.cc": "nice"},
+    "nice (paper)": {"flow.background.cc": '{ kind = "nice", variant = "paper" }'},
     "nice W>=1": {"flow.background.cc": '{ kind = "nice", min_window = 1.0 }'},
     "vegas(1,3)": {"flow.background.cc": '{ kind = "vegas", alpha = 1.0, beta = 3.0 }'},
     "vegas(0,0)": {"flow.background.cc": '{ kind = "vegas", alpha = 0.0, beta = 0.0 }'},
     "reno": {"flow.background.cc": "reno"},
     "ledbat": {"flow.background.cc": "ledbat"},
+    "ledbat++": {"flow.background.cc": "ledbat++"},
+    "lp": {"flow.background.cc": "lp"},
+    "lp (linux)": {"flow.background.cc": '{ kind = "lp", variant = "linux" }'},
 }
-MAIN = ["priority", "nice", "vegas(1,3)", "vegas(0,0)", "reno", "ledbat"]
+MAIN = ["priority", "nice", "nice (paper)", "vegas(1,3)", "vegas(0,0)", "reno", "ledbat", "ledbat++", "lp"]
 
 
 class Study:
     """Runs points, each once, on all cores."""
 
-    def __init__(self, warpline: str, full: bool) -> None:
+    def __init__(self, warpline: str, full: bool, seconds: int, seeds: int) -> None:
         self.warpline, self.full = warpline, full
-        self.duration = "900s" if full else "120s"
-        self.seeds = [1, 2, 3] if full else [1]
+        self.duration = f"{seconds or (900 if full else 120)}s"
+        self.seeds = list(range(1, 1 + (seeds or (3 if full else 1))))
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.known: dict[str, concurrent.futures.Future] = {}
 
@@ -146,7 +150,8 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
         if not only or numbers[2] in only:
             thresholds = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0] if full else [0.1, 0.2, 0.5, 0.9]
             nice = lambda t: {"flow.background.cc": f'{{ kind = "nice", threshold = {t} }}'}
-            lines = {"priority": lambda t: at(more=BACKGROUNDS["priority"]), "nice": lambda t: at(more=nice(t))}
+            paper = lambda t: {"flow.background.cc": f'{{ kind = "nice", variant = "paper", threshold = {t} }}'}
+            lines = {"priority": lambda t: at(more=BACKGROUNDS["priority"]), "nice": lambda t: at(more=nice(t)), "nice (paper)": lambda t: at(more=paper(t))}
             figure(study, out, numbers[2], f"threshold, 16 background flows, {title}", scenario, demand, "threshold", thresholds, lines)
         if scenario != "web.toml":
             continue
@@ -168,7 +173,7 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
                 "today's TCP": {"tcp.preset": "modern", "flow.demand.cc": "cubic"},
                 "CoDel": {"topology.bottleneck.queue.kind": "codel"},
             }
-            lines = {b: (lambda c, b=b: at(more={**conditions[c], **BACKGROUNDS[b]})) for b in ("priority", "nice", "ledbat", "reno")}
+            lines = {b: (lambda c, b=b: at(more={**conditions[c], **BACKGROUNDS[b]})) for b in ("priority", "nice", "nice (paper)", "ledbat", "ledbat++", "lp", "lp (linux)", "reno")}
             figure(study, out, "conditions", "16 background flows, S = 1", scenario, demand, "condition", list(conditions), lines)
 
 
@@ -176,11 +181,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline")
     parser.add_argument("--full", action="store_true", help="15 minutes of traffic, all points, three seeds")
+    parser.add_argument("--seconds", type=int, default=0, help="of traffic, in place of 120 or 900")
+    parser.add_argument("--seeds", type=int, default=0, help="in place of one or three")
     parser.add_argument("--only", default="", help="figures, with commas: fig2, fig3, fig5, fraction, fig11, conditions, fig14, fig15, fig16")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    figures(Study(options.warpline, options.full), options.out, {name for name in options.only.split(",") if name})
+    figures(Study(options.warpline, options.full, options.seconds, options.seeds), options.out, {name for name in options.only.split(",") if name})
     return 0
 
 

@@ -2,12 +2,14 @@
 //!
 //! Nothing here does I/O, reads a clock or draws from a global random source: `now` and the stream are arguments.
 
+pub mod dilation;
 pub mod packet;
 pub mod quantity;
 pub mod random;
 pub mod record;
 pub mod time;
 
+pub use dilation::{Pace, Tdf};
 pub use packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,
     SynOptions,

@@ -29,7 +29,7 @@ impl Directory {
     /// Makes one with what every guest needs, after removing those of processes that are no more.
     pub(crate) fn create() -> Result<Self, GuestError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        sweep(Path::new(MEMORY));
+        clean();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // Names of one length: not even the length of a path differs from run to run.
         let path = Path::new(MEMORY).join(format!("{PREFIX}{:010}-{number:06}", std::process::id()));
@@ -82,18 +82,27 @@ impl Drop for Directory {
     }
 }
 
-/// Removes what killed processes have left. Returns how many directories there were.
-fn sweep(memory: &Path) -> usize {
-    let alive = |name: &str| {
-        let pid = name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok()?;
-        Some(Path::new("/proc").join(pid.to_string()).exists())
-    };
+/// Removes what killed processes have left: their guests end with them, the guests' directories in memory and control groups do not.
+/// Returns the directories.
+pub fn clean() -> Vec<PathBuf> {
+    let mut removed = sweep(Path::new(MEMORY));
+    removed.extend(crate::share::sweep(|name| alive(name) == Some(false)));
+    removed
+}
+
+/// Whether the process lives whose directory or control group has this name; none if it is no such name.
+fn alive(name: &str) -> Option<bool> {
+    let pid = name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok()?;
+    Some(Path::new("/proc").join(pid.to_string()).exists())
+}
+
+fn sweep(memory: &Path) -> Vec<PathBuf> {
     let remove = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let dead = alive(entry.file_name().to_str()?)?.eq(&false);
-        (dead && fs::remove_dir_all(entry.path()).is_ok()).then_some(())
+        (dead && fs::remove_dir_all(entry.path()).is_ok()).then(|| entry.path())
     };
-    fs::read_dir(memory).map_or(0, |entries| entries.filter_map(remove).count())
+    fs::read_dir(memory).map_or_else(|_| Vec::new(), |entries| entries.filter_map(remove).collect())
 }
 
 #[cfg(test)]
@@ -114,7 +123,7 @@ mod tests {
         for name in names {
             fs::create_dir(memory.path().join(name)).unwrap();
         }
-        assert_eq!(sweep(memory.path()), 1);
+        assert_eq!(sweep(memory.path()).len(), 1);
         let mut left: Vec<_> = fs::read_dir(memory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["other-4999999-0", &own, "warpline-guest-4999999999-000000"]);

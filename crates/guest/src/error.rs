@@ -43,6 +43,17 @@ pub enum GuestError {
         /// Its reason.
         reason: String,
     },
+    /// It cannot have a share of a core.
+    #[error(
+        "guest {name}: its share of a core cannot be limited ({source}); that takes a control group with the cpu controller that this \
+         user may change: as root, or where it was delegated (systemd: Delegate=cpu). Leave the share out to let it have all of one"
+    )]
+    Share {
+        /// The guest.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The guest's kernel has ended though it should not have.
     #[error("guest {name}: its kernel {how}{}", tail(console))]
     Died {

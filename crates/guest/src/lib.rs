@@ -19,11 +19,17 @@ pub mod frame;
 pub mod kernel;
 pub mod lockstep;
 pub mod machine;
+pub mod nic;
 mod page;
 mod ring;
+mod share;
+pub mod simulator;
 
+pub use directory::clean;
 pub use error::GuestError;
 pub use kernel::Kernel;
-pub use lockstep::{HostId, LockStep, Simulator};
+pub use lockstep::LockStep;
 pub use machine::{Console, Machine, MachineConfig};
+pub use nic::{Nic, Nonsense};
+pub use simulator::{HostId, Simulator};
 pub use warpline_agent as order;

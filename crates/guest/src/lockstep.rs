@@ -2,14 +2,18 @@
 //!
 //! A guest whose turn it is goes on by itself up to its *horizon*: the earliest instant at which something could reach it that it
 //! does not know of. Then, or when it has nothing to do before, it hands over and says when it wants to be woken. When all have
-//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when the simulator has an event. What
-//! is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests that have a
-//! frame or a timer due run, all at once. So the order of everything depends on the run's time only, and the same seed gives the same
-//! bytes and stamps, however busy the machine is and however many cores it has.
+//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when what the simulator does next could
+//! reach a guest. What is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests
+//! that have a frame or a timer before their horizon run, all at once. So the order of everything depends on the run's time only, and the
+//! same seed gives the same bytes and stamps, however busy the machine is and however many cores it has.
+//!
+//! A frame that is on the last stretch of its way arrives for certain. It is handed to its guest then, with the instant at which it arrives:
+//! so a turn is not for a frame but for the time that the last stretch takes (the *lookahead*), in which many come.
 //!
 //! A guest's kernel takes none of its time, and each entry into user mode a microsecond.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::atomic::Ordering;
 
 use nix::sys::signal::{Signal, kill};
@@ -21,24 +25,12 @@ use crate::dilation::host_now;
 use crate::error::GuestError;
 use crate::frame::{header, parse};
 use crate::kernel::Kernel;
-use crate::machine::{Machine, MachineConfig, SPIN, START};
+use crate::machine::{COST, Machine, MachineConfig, SPIN, START};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
+use crate::simulator::{HostId, Simulator};
 
-/// Number of a host among all guests: in the order of guests and of hosts in their orders.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct HostId(pub u32);
-
-/// What moves the guests' frames.
-pub trait Simulator {
-    /// When its next event is, if it has any.
-    fn next_event(&mut self) -> Option<Timestamp>;
-    /// Handles all events up to and including `until`, which becomes its present.
-    fn run_until(&mut self, until: Timestamp);
-    /// A host has sent an IP datagram, at its present.
-    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]);
-    /// Hands out the datagrams that have come to a host at its present, in their order.
-    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
-}
+/// A frame on its way to a guest: when it arrives, the number that orders those of one instant, and its bytes.
+type Coming = Reverse<(u64, u64, Vec<u8>)>;
 
 /// How patient the driver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +69,18 @@ struct Guest {
     running: bool,
     /// It has powered off.
     off: bool,
-    /// When it wants to be woken, on its own clock.
+    /// When it wants to be woken, on its own clock: by its timer or a frame that it has.
     wake: u64,
-    /// Frames that its ring had no room for.
-    waiting: VecDeque<(u64, Vec<u8>)>,
-    /// Something has arrived for it.
-    due: bool,
+    /// Frames that it has not got yet.
+    coming: BinaryHeap<Coming>,
+}
+
+impl Guest {
+    /// When it does something next, on its own clock.
+    fn acts(&self) -> u64 {
+        let frame = self.coming.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+        if self.off { NEVER } else { self.wake.min(frame) }
+    }
 }
 
 /// Guests that go in lock-step with a simulator.
@@ -91,8 +89,11 @@ pub struct LockStep {
     guests: Vec<Guest>,
     /// Guest of each host.
     homes: Vec<u32>,
-    /// No effect of what a host sends comes to any host earlier.
+    /// Nothing that is not known already comes to a host earlier after an event, or after a host has sent something.
     lookahead: TimeDelta,
+    /// Frames handed to guests so far, and memory of some for the next ones.
+    frames: u64,
+    spare: Vec<Vec<u8>>,
     patience: Patience,
     pushes: u32,
     /// Frames that were no IP datagrams, or of no host.
@@ -108,8 +109,8 @@ fn to_guest(at: Timestamp) -> u64 {
 }
 
 impl LockStep {
-    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that a host
-    /// sends takes to have an effect on any host: the shortest delay of a link. Larger is faster; too large is wrong.
+    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that happens in the
+    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong.
     ///
     /// # Errors
     /// If one cannot be booted or set up.
@@ -122,6 +123,8 @@ impl LockStep {
             guests: Vec::new(),
             homes: Vec::new(),
             lookahead,
+            frames: 0,
+            spare: Vec::new(),
             patience: Patience::default(),
             pushes: 0,
             ignored: 0,
@@ -143,8 +146,7 @@ impl LockStep {
                 running: true,
                 off: false,
                 wake: 0,
-                waiting: VecDeque::new(),
-                due: false,
+                coming: BinaryHeap::new(),
             });
         }
         for index in 0..lockstep.guests.len() {
@@ -207,9 +209,10 @@ impl LockStep {
         until: Timestamp,
         mut observe: impl FnMut(&mut S, Timestamp) -> bool,
     ) -> Result<Ended, GuestError> {
-        /// Turns between two looks at the observer.
-        const BATCH: u32 = 1000;
-        let mut turns = 0;
+        /// Turns, and frames, between two calls of the observer, who also lets go of what is recorded.
+        const TURNS: u32 = 1000;
+        const FRAMES: u64 = 4096;
+        let (mut turns, mut frames) = (0, self.frames);
         loop {
             self.collect()?;
             // A guest that nothing can reach may have come to its end ahead of time.
@@ -221,14 +224,15 @@ impl LockStep {
             };
             if at > until {
                 simulator.run_until(until);
+                self.take(simulator, until);
                 observe(simulator, until);
                 return Ok(Ended::Reached);
             }
             self.advance(simulator, at)?;
             self.dispatch(simulator, at);
             turns += 1;
-            if turns == BATCH {
-                turns = 0;
+            if turns == TURNS || self.frames - frames >= FRAMES {
+                (turns, frames) = (0, self.frames);
                 if !observe(simulator, at) {
                     return Ok(Ended::Stopped);
                 }
@@ -252,6 +256,7 @@ impl LockStep {
                     break;
                 }
                 drain(guest)?;
+                guest.coming.clear();
                 if guest.wake >= limit {
                     let console = guest.machine.console_tail();
                     let name = guest.machine.name().to_owned();
@@ -272,14 +277,15 @@ impl LockStep {
         Ok(())
     }
 
-    /// When something happens next, if ever.
+    /// The next instant to look at: when a guest does something or has sent something, or when something could reach one of which it is not
+    /// known yet.
     fn next<S: Simulator>(&self, simulator: &mut S) -> Option<Timestamp> {
-        let guests = self.guests.iter().filter(|guest| !guest.off);
-        let sent = guests.clone().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
-        let wakes = guests.map(|guest| guest.wake);
-        let own = wakes.chain(sent).min().filter(|at| *at != NEVER);
+        // What a guest has sent counts when it is off, too: it goes ahead.
+        let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
+        let own = self.guests.iter().map(Guest::acts).chain(sent).min().filter(|at| *at != NEVER);
         let own = own.map(|at| Timestamp::from_nanos(at.saturating_sub(START)));
-        [own, simulator.next_event()].into_iter().flatten().min()
+        let event = simulator.next_event().map(|at| at + self.lookahead);
+        [own, event].into_iter().flatten().min()
     }
 
     /// Does what is due at `at`, but for the guests' own part.
@@ -306,39 +312,42 @@ impl LockStep {
         Ok(())
     }
 
-    /// Hands over what has arrived, and gives the turn to the guests that have something to do.
+    /// Takes a datagram for a host that arrives at `at`.
+    fn receive(&mut self, host: HostId, at: u64, datagram: &[u8]) {
+        let home = self.homes.get(host.0 as usize).and_then(|home| self.guests.get_mut(*home as usize));
+        let Some(guest) = home.filter(|guest| !guest.off) else { return };
+        // It goes past its horizon by no more than one entry into user mode, unless it was pushed.
+        let past = guest.machine.page.now.load(Ordering::Relaxed).saturating_sub(at);
+        debug_assert!(past < COST || self.pushes > 0, "a frame comes {past} ns in a guest's past");
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(&header(guest.vlans[(host.0 - guest.first) as usize], datagram));
+        bytes.extend_from_slice(datagram);
+        self.frames += 1;
+        guest.coming.push(Reverse((at, self.frames, bytes)));
+    }
+
+    /// Takes what has arrived and what is known to arrive. Whenever the simulator has moved: what is known to arrive must not be forgotten
+    /// until it does.
+    fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
+        let now = to_guest(at);
+        simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
+        simulator.poll_ahead(&mut |host, at, datagram| self.receive(host, to_guest(at), datagram));
+    }
+
+    /// Takes frames, and gives the turn to the guests that have something to do.
     fn dispatch<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
-        let (guests, homes) = (&mut self.guests, &self.homes);
-        simulator.poll_transmit(&mut |host, datagram| {
-            let Some(guest) = homes.get(host.0 as usize).and_then(|home| guests.get_mut(*home as usize))
-            else {
-                return;
-            };
-            if guest.off {
-                return;
-            }
-            guest.due = true;
-            let header = header(guest.vlans[(host.0 - guest.first) as usize], datagram);
-            if !guest.waiting.is_empty() || !guest.machine.page.receive.push(now, &[&header, datagram]) {
-                guest.waiting.push_back((now, [&header[..], datagram].concat()));
-            }
-        });
-        // Nothing reaches anyone before the next event, or before what a guest does next has had its effect.
-        let event = simulator.next_event().map_or(NEVER, to_guest);
-        let busy = |guest: &Guest| !guest.off && (guest.due || guest.wake <= now);
-        let acts = |guest: &Guest| {
-            if guest.off {
-                NEVER
-            } else if busy(guest) {
-                now
-            } else {
-                guest.wake
-            }
-        };
+        self.take(simulator, at);
+        if self.guests.iter().all(|guest| guest.acts() > now) {
+            return;
+        }
+        // Nothing that is not known reaches anyone before the next event, or the next thing that a guest sends, has had its effect.
+        let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
+        let event = simulator.next_event().map_or(NEVER, to_guest).min(sent.min().unwrap_or(NEVER));
         let mut earliest = [NEVER; 2];
         for guest in &self.guests {
-            let at = acts(guest);
+            let at = guest.acts();
             if at < earliest[0] {
                 earliest = [at, earliest[0]];
             } else if at < earliest[1] {
@@ -346,26 +355,34 @@ impl LockStep {
             }
         }
         for index in 0..self.guests.len() {
-            let guest = &self.guests[index];
-            if !busy(guest) {
-                continue;
+            let acts = self.guests[index].acts();
+            let others = if acts == earliest[0] { earliest[1] } else { earliest[0] };
+            let horizon = event.min(others).saturating_add(self.lookahead.as_nanos());
+            // Who may go on already does, beside those whose time has come.
+            if acts <= now || acts < horizon {
+                let page = &self.guests[index].machine.page;
+                page.lookahead.store(self.lookahead.as_nanos(), Ordering::Relaxed);
+                self.give_turn(index, now, horizon);
             }
-            let others = if acts(guest) == earliest[0] { earliest[1] } else { earliest[0] };
-            let horizon = event.min(others.saturating_add(self.lookahead.as_nanos()));
-            self.guests[index].machine.page.lookahead.store(self.lookahead.as_nanos(), Ordering::Relaxed);
-            self.give_turn(index, now, horizon);
         }
     }
 
-    /// Gives a guest the turn.
-    fn give_turn(&mut self, index: usize, now: u64, horizon: u64) {
+    /// Gives a guest the turn, and the frames that arrive before the horizon.
+    fn give_turn(&mut self, index: usize, now: u64, mut horizon: u64) {
         let guest = &mut self.guests[index];
         let page = &guest.machine.page;
-        while let Some((time, frame)) = guest.waiting.front() {
-            if !page.receive.push(*time, &[frame]) {
+        while let Some(Reverse((time, _, frame))) = guest.coming.peek() {
+            if *time >= horizon && *time > now {
                 break;
             }
-            guest.waiting.pop_front();
+            if page.receive.push(*time, &[frame]).is_none() {
+                // It gets the others when it has come to them.
+                horizon = horizon.min(*time);
+                break;
+            }
+            if let Some(Reverse((_, _, frame))) = guest.coming.pop() {
+                self.spare.push(frame);
+            }
         }
         if page.now.load(Ordering::Relaxed) < now {
             page.now.store(now, Ordering::Relaxed);
@@ -375,7 +392,6 @@ impl LockStep {
             let _ = futex::wake(&page.turn, futex::Flags::empty(), 1);
         }
         guest.running = true;
-        guest.due = false;
     }
 
     /// Waits for a guest to give its turn away, if it has it.

@@ -4,24 +4,29 @@
 //! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
 
 use std::fs::{self, File};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nix::libc;
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
+use warpline_core::dilation::{Pace, Tdf};
 
 use crate::dilation;
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
+use crate::nic::Nic;
 use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page};
+use crate::share::CpuShare;
 
 /// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
 pub const START: u64 = 100_000_000_000;
@@ -29,7 +34,7 @@ pub const START: u64 = 100_000_000_000;
 pub const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
 /// never let time move; goodput does not depend on it.
-const COST: u64 = 1000;
+pub(crate) const COST: u64 = 1000;
 /// Descriptors in the kernel's process. Always the same: they are in its boot line, from which it seeds its random numbers.
 const NIC: i32 = 200;
 const PAGE: i32 = 201;
@@ -44,8 +49,10 @@ pub enum Console {
     /// In a file, of which the last lines are shown when something goes wrong.
     #[default]
     File,
-    /// At this process's terminal.
+    /// At this process's terminal, which is as it was when the guest has ended.
     Terminal,
+    /// As [`Console::File`], with keys by [`Machine::press`].
+    Keys,
 }
 
 /// How a guest's time goes.
@@ -68,6 +75,8 @@ pub struct MachineConfig {
     pub seed: u64,
     /// How its time goes.
     pub timing: Timing,
+    /// Share of a core that it may take once its time has begun, above 0 and at most 1; all of it if none.
+    pub cpu_share: Option<f64>,
     /// Where its console is.
     pub console: Console,
     /// What it is to do. Directory, start and modules are filled in when it boots.
@@ -80,16 +89,23 @@ pub struct Machine {
     name: String,
     child: Child,
     ended: Option<ExitStatus>,
-    pub(crate) page: Page,
-    nic: OwnedFd,
+    pub(crate) page: Arc<Page>,
+    /// Our end of the network device's bell, until a [`Nic`] has it.
+    bell: Option<OwnedFd>,
+    share: Option<CpuShare>,
     directory: Directory,
     /// What its clock shows less what the shim gives it, in dilated time.
     pub(crate) offset: i64,
+    /// How the terminal was that it has for its console.
+    terminal: Option<Termios>,
 }
 
 impl MachineConfig {
     fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
+        if let Some(share) = self.cpu_share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+            return refuse(format!("{share} is no share of a core; it lies above 0 and is 1 at the most"));
+        }
         if self.memory < LEAST_MEMORY {
             let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
             return refuse(format!("{memory} MB are too little memory; it needs {least} MB"));
@@ -124,7 +140,7 @@ impl MachineConfig {
         let mtu = self.order.hosts.iter().map(|host| host.mtu).max().unwrap_or(1500) as usize + HEADER - 14;
         let console = match self.console {
             Console::File => "con0=null,fd:1",
-            Console::Terminal => "con0=fd:0,fd:1",
+            Console::Terminal | Console::Keys => "con0=fd:0,fd:1",
         };
         let words = [
             &format!("mem={}M", self.memory >> 20),
@@ -160,20 +176,35 @@ impl Machine {
         let json = json.doing(|| "write a guest's order".to_owned())?;
         fs::write(directory.path().join(ORDER), json).doing(|| "write a guest's order".to_owned())?;
 
-        let page = Page::create()?;
+        let page = Arc::new(Page::create()?);
         prepare_page(&page, config);
         let doing = || "make a guest's network device".to_owned();
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let (nic, far) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).doing(doing)?;
-        for end in [&nic, &far] {
-            // More than the usual limit where that is granted: a burst must not be lost between us and the guest.
-            if setsockopt(end, sockopt::SndBufForce, &BUFFER).is_err() {
-                setsockopt(end, sockopt::SndBuf, &BUFFER).doing(doing)?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let (bell, far) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags).doing(doing)?;
+        let share = match config.cpu_share {
+            Some(share) => {
+                let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let problem = |error| GuestError::Share { name: config.name.clone(), source: error };
+                Some(CpuShare::create(&name, share).map_err(problem)?)
             }
-        }
-        rustix::io::ioctl_fionbio(&nic, true).doing(doing)?;
-        let child = spawn(kernel, config, &directory, &far, &page)?;
-        Ok(Machine { name: config.name.clone(), child, ended: None, page, nic, directory, offset: 0 })
+            None => None,
+        };
+        let terminal = match config.console {
+            Console::Terminal => tcgetattr(std::io::stdin()).ok(),
+            Console::File | Console::Keys => None,
+        };
+        let child = spawn(kernel, config, &directory, (&far, share.as_ref()), &page)?;
+        Ok(Machine {
+            name: config.name.clone(),
+            child,
+            ended: None,
+            page,
+            bell: Some(bell),
+            share,
+            directory,
+            offset: 0,
+            terminal,
+        })
     }
 
     /// Its name.
@@ -181,9 +212,10 @@ impl Machine {
         &self.name
     }
 
-    /// Its network device, for dilated time: a socket that keeps the bounds of frames. Does not block.
-    pub fn nic(&self) -> BorrowedFd<'_> {
-        self.nic.as_fd()
+    /// Its network device, for dilated time, once: after [`Machine::wait_ready`].
+    pub fn take_nic(&mut self) -> Option<Nic> {
+        let bell = self.bell.take()?;
+        Some(Nic::new(Arc::clone(&self.page), bell, self.offset))
     }
 
     /// The kernel's process on the machine.
@@ -217,6 +249,23 @@ impl Machine {
         }
     }
 
+    /// Lets its share of a core hold from now on, or not; nothing where it has none.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub fn limit(&self, holds: bool) -> Result<(), GuestError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        share.limit(holds).doing(|| format!("limit the share of a core of guest {}", self.name))
+    }
+
+    /// Types at its console, if that is [`Console::Keys`].
+    pub fn press(&mut self, keys: &[u8]) {
+        if let Some(stdin) = &mut self.child.stdin {
+            // A guest that has ended reads no more.
+            let _ = std::io::Write::write_all(stdin, keys);
+        }
+    }
+
     /// Whether its kernel still runs.
     pub fn is_alive(&mut self) -> bool {
         if self.ended.is_none() {
@@ -242,6 +291,11 @@ impl Machine {
             },
         };
         GuestError::Died { name, how, console: self.console_tail() }
+    }
+
+    /// Whether it has begun to report: it is about to end.
+    pub fn has_reported(&self) -> bool {
+        self.shared(REPORT).exists()
     }
 
     /// What it reported at its end.
@@ -282,11 +336,11 @@ impl Drop for Machine {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+        if let Some(terminal) = &self.terminal {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, terminal);
+        }
     }
 }
-
-/// Bytes of the network device's socket buffers.
-const BUFFER: usize = 8 << 20;
 
 fn prepare_page(page: &Page, config: &MachineConfig) {
     let relaxed = Ordering::Relaxed;
@@ -306,7 +360,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
         Timing::Dilated => {
             page.mode.store(MODE_DILATED, relaxed);
             // It boots as fast as it can.
-            dilation::write_segment(page, dilation::host_now(), 0, dilation::Tdf::REAL);
+            dilation::write_pace(page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
         }
     }
 }
@@ -315,7 +369,7 @@ fn spawn(
     kernel: &Kernel,
     config: &MachineConfig,
     directory: &Directory,
-    nic: &OwnedFd,
+    (nic, share): (&OwnedFd, Option<&CpuShare>),
     page: &Page,
 ) -> Result<Child, GuestError> {
     let doing = || format!("start {}", kernel.path.display());
@@ -325,10 +379,11 @@ fn spawn(
     command.env("LD_PRELOAD", path.join(CLOCKSHIM)).env("WARPLINE_CLOCKSHIM", PAGE.to_string());
     // Its own files: unique, though its name is always the same.
     command.env("HOME", path).env("TMPDIR", MEMORY);
-    if config.console == Console::File {
+    if config.console != Console::Terminal {
         let console = File::create(path.join(CONSOLE)).doing(doing)?;
         let again = console.try_clone().doing(doing)?;
-        command.stdin(Stdio::null()).stdout(console).stderr(again).process_group(0);
+        let keys = if config.console == Console::Keys { Stdio::piped() } else { Stdio::null() };
+        command.stdin(keys).stdout(console).stderr(again).process_group(0);
     } else {
         command.stderr(Stdio::null());
         if let Ok(term) = std::env::var("TERM") {
@@ -337,12 +392,17 @@ fn spawn(
     }
     let (nic, page) = (nic.as_raw_fd(), page.fd().as_raw_fd());
     let parent = std::process::id();
+    let door = share.map(CpuShare::door).transpose().doing(doing)?;
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
             // SAFETY: both descriptors are open here, and numbers that high belong to nobody.
             for (from, to) in [(nic, NIC), (page, PAGE)] {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
+            }
+            if let Some(door) = &door {
+                // It and all that it starts.
+                nix::unistd::write(door, b"0")?;
             }
             personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE)?;
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

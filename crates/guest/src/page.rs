@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of each ring.
 pub(crate) const RING: usize = 4 << 20;
 pub(crate) const MODE_DILATED: u32 = 1;
@@ -46,7 +46,10 @@ pub(crate) struct Layout {
     pub(crate) spin: AtomicU32,
     pub(crate) sequence: AtomicU32,
     unused: AtomicU32,
-    pub(crate) segment: [AtomicU64; 3],
+    /// Two segments of three numbers: the one that holds, and the one that follows.
+    pub(crate) pace: [AtomicU64; 6],
+    pub(crate) bells_in: AtomicU64,
+    pub(crate) bells_out: AtomicU64,
     pub(crate) turn: AtomicU32,
     pub(crate) reason: AtomicU32,
     pub(crate) now: AtomicU64,
@@ -72,9 +75,11 @@ pub(crate) struct Page {
     memory: NonNull<Layout>,
 }
 
-// SAFETY: the memory is the page's own until it is dropped, and all of it is atomic but the rings' data, which ring.rs touches only
-// while it is this side's turn.
+// SAFETY: the memory is the page's own until it is dropped, and all of it is atomic but the rings' data: of these ring.rs only touches the
+// part that is this side's, for the one LockStep or Nic that has the page.
 unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
 
 impl Page {
     /// A new page, all zero but for what says that it is one.
@@ -136,7 +141,7 @@ mod tests {
             assert!(!library.is_null());
             let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
             assert!(!symbol.is_null());
-            std::slice::from_raw_parts(symbol.cast::<u32>(), 27)
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 29)
         };
         let own = [
             offset_of!(Layout, magic),
@@ -148,7 +153,9 @@ mod tests {
             offset_of!(Layout, nic),
             offset_of!(Layout, spin),
             offset_of!(Layout, sequence),
-            offset_of!(Layout, segment),
+            offset_of!(Layout, pace),
+            offset_of!(Layout, bells_in),
+            offset_of!(Layout, bells_out),
             offset_of!(Layout, turn),
             offset_of!(Layout, reason),
             offset_of!(Layout, now),

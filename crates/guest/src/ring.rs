@@ -1,7 +1,8 @@
 //! Our side of the rings of frames in the page; `native/clockshim/ring.h` has the guest's.
 //!
-//! Only the guest or we work on them, never both at once: whoever has the turn. What the guest has written is not believed: a
-//! length beyond the ring ends the guest, not us.
+//! In lock-step only the guest or we work on them, never both at once: whoever has the turn. In dilated time both do, each at its own
+//! end: frames are copied out before anything is made of them. What the guest has written is not believed: a length beyond the ring
+//! ends the guest, not us.
 
 use std::sync::atomic::Ordering;
 
@@ -31,18 +32,47 @@ impl Ring {
     fn read_head(&self, position: u32) -> (u32, u64) {
         let at = position as usize % RING;
         let mut head = [0u8; HEAD];
-        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; the guest does not run.
+        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; what the guest does to it meanwhile makes other
+        // numbers of it.
         unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, HEAD), head.as_mut_ptr(), HEAD) };
         let [a, b, c, d, _, _, _, _, time @ ..] = head;
         (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(time))
     }
 
-    /// The time of the oldest frame and its bytes. To be called while the guest does not run, and the bytes not to be kept beyond that.
+    /// The time of the oldest frame and its bytes, in lock-step. To be called while the guest does not run, and the bytes not to be kept
+    /// beyond that.
     ///
     /// # Errors
     /// If what is in the ring cannot be.
     pub(crate) fn first(&self) -> Result<Option<(u64, &[u8])>, Corrupt> {
-        let head = self.head.load(Ordering::Acquire);
+        let Some((time, at, length)) = self.find()? else { return Ok(None) };
+        // SAFETY: within the ring, as `find` has checked; the guest does not run.
+        let frame = unsafe { std::slice::from_raw_parts(self.bytes(at, length), length) };
+        Ok(Some((time, frame)))
+    }
+
+    /// Takes the oldest frame out, into `into`, which becomes as long as it; its time. The guest may run.
+    ///
+    /// # Errors
+    /// If what is in the ring cannot be.
+    pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Option<u64>, Corrupt> {
+        let Some((time, at, length)) = self.find()? else { return Ok(None) };
+        into.resize(length, 0);
+        // SAFETY: within the ring, as `find` has checked, and not in `into`. The guest may not write there; if it does, the bytes are
+        // other bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, length), into.as_mut_ptr(), length) };
+        self.release(length);
+        Ok(Some(time))
+    }
+
+    /// Whether there is a frame.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.head.load(Ordering::SeqCst) != self.tail.load(Ordering::Relaxed)
+    }
+
+    /// The oldest frame's time, where its bytes are, and how many.
+    fn find(&self) -> Result<Option<(u64, usize, usize)>, Corrupt> {
+        let head = self.head.load(Ordering::SeqCst);
         let mut tail = self.tail.load(Ordering::Relaxed);
         loop {
             if head == tail {
@@ -55,34 +85,33 @@ impl Ring {
             let at = tail as usize % RING;
             if length == SKIP {
                 tail = tail.wrapping_add((RING - at) as u32);
-                self.tail.store(tail, Ordering::Release);
+                self.tail.store(tail, Ordering::SeqCst);
                 continue;
             }
             let length = length as usize;
             if length > FRAME_MAX || at + room(length) > RING {
                 return Err(Corrupt);
             }
-            // SAFETY: within the ring, as was just checked; the guest does not run.
-            let frame = unsafe { std::slice::from_raw_parts(self.bytes(at + HEAD, length), length) };
-            return Ok(Some((time, frame)));
+            return Ok(Some((time, at + HEAD, length)));
         }
     }
 
     /// Gives the room of the oldest frame, which is `length` bytes long, back.
     pub(crate) fn release(&self, length: usize) {
         let tail = self.tail.load(Ordering::Relaxed);
-        self.tail.store(tail.wrapping_add(room(length) as u32), Ordering::Release);
+        self.tail.store(tail.wrapping_add(room(length) as u32), Ordering::SeqCst);
     }
 
-    /// Puts a frame in that is made of several parts. False if there is no room. To be called while the guest does not run.
-    pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> bool {
+    /// Puts a frame in that is made of several parts. None if there is no room; else whether the guest may have found the ring empty
+    /// before, and in dilated time waits for a word.
+    pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> Option<bool> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = self.head.load(Ordering::Relaxed);
-        let used = head.wrapping_sub(self.tail.load(Ordering::Acquire)) as usize;
+        let used = head.wrapping_sub(self.tail.load(Ordering::SeqCst)) as usize;
         let rest = RING - head as usize % RING;
         let skip = if rest < room(length) { rest } else { 0 };
         if length > FRAME_MAX || used + skip + room(length) > RING {
-            return false;
+            return None;
         }
         if skip > 0 {
             self.write(head as usize % RING, &SKIP.to_ne_bytes());
@@ -98,12 +127,14 @@ impl Ring {
             self.write(at, part);
             at += part.len();
         }
-        self.head.store(head.wrapping_add(room(length) as u32), Ordering::Release);
-        true
+        // The store and then the look: a guest that looks and then sleeps is told.
+        self.head.store(head.wrapping_add(room(length) as u32), Ordering::SeqCst);
+        let left = head.wrapping_add(room(length) as u32).wrapping_sub(self.tail.load(Ordering::SeqCst));
+        Some(left as usize <= room(length) + skip)
     }
 
     fn write(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: the caller has made sure of the room; the guest does not run, and nobody else has a reference to this part of the ring.
+        // SAFETY: the caller has made sure of the room, which is this side's until the ring's head has moved: nobody else has a reference to it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(at, bytes.len()), bytes.len()) };
     }
 }
@@ -130,7 +161,11 @@ mod tests {
             let mut expected = std::collections::VecDeque::new();
             let payload: Vec<u8> = (0..=FRAME_MAX).map(|n| n as u8).collect();
             for (number, (put, length)) in steps.into_iter().enumerate() {
-                if put && ring.push(number as u64, &[&payload[..length / 2], &payload[length / 2..length]]) {
+                let empty = expected.is_empty();
+                let pushed =
+                    put.then(|| ring.push(number as u64, &[&payload[..length / 2], &payload[length / 2..length]]));
+                if let Some(Some(first)) = pushed {
+                    prop_assert_eq!(first, empty);
                     expected.push_back((number as u64, length));
                 } else if let Some((time, length)) = expected.pop_front() {
                     let (found, frame) = ring.first().unwrap().unwrap();

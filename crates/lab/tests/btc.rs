@@ -72,6 +72,19 @@ fn treno_measures_with_echoes() {
 }
 
 #[test]
+fn parameters_and_options_reach_the_tools() {
+    let directory = tempfile::tempdir().unwrap();
+    let outcome = simulate("app = \"cap\"\ncc = { kind = \"cubic\", beta = 0.5 }", directory.path());
+    let report: CapReport = serde_json::from_str(&report(&outcome)).unwrap();
+    assert_eq!(report.congestion_control, "cubic:beta=0.5");
+    assert!(report.statements.congestion_avoidance.contains("beta=0.5"), "{report:?}");
+    let outcome = simulate("app = \"treno\"\ntcp = { delayed_ack = \"40ms\" }", directory.path());
+    let report: TrenoReport = serde_json::from_str(&self::report(&outcome)).unwrap();
+    let (_, stated) = report.statements.iter().find(|(name, _)| name == "delayed acknowledgements").unwrap();
+    assert!(stated.contains("pairs") && stated.contains("40ms"), "{stated}");
+}
+
+#[test]
 fn what_does_not_go_together_is_refused() {
     let refused = |app: &str| {
         let text = format!(
@@ -85,4 +98,6 @@ fn what_does_not_go_together_is_refused() {
     assert!(refused("app = \"cap\"\ntransport = \"udp\"").contains("cannot run over UDP"));
     assert!(refused("app = \"treno\"\ntransport = \"tcp\"").contains("cannot run over TCP"));
     assert!(refused("app = \"treno\"\ncc = \"reno\"").contains("`cc` is for TCP"));
+    let useless = refused("app = \"treno\"\ntcp = { pacing = true }");
+    assert!(useless.contains("no use for `tcp.pacing`") && useless.contains("delayed_ack"), "{useless}");
 }

@@ -39,6 +39,11 @@ impl Ledger {
         }
     }
 
+    /// Packets that left, and those of them that were late.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.lateness.len(), self.late)
+    }
+
     pub(crate) fn lateness(&self) -> Lateness {
         let micros = |nanos: u64| nanos as f64 / 1e3;
         Lateness {
@@ -53,7 +58,7 @@ impl Ledger {
     }
 }
 
-/// By how much packets left the emulator later than they were due.
+/// By how much packets left the emulator later than they were due, in the run's time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Packets that left.
@@ -85,7 +90,7 @@ pub struct PortAudit {
 /// How a live run went, apart from what was emulated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Real time that the run took, in seconds.
+    /// The machine's time that the run took, in seconds.
     pub duration_s: f64,
     /// CPU time that the emulator took, as a share of one core.
     pub cpu_share: f64,

@@ -1,4 +1,5 @@
-//! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and waiting with its precision.
+//! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and waiting with its precision. It may be dilated: then
+//! the run's time goes slower than the machine's by a factor, which can change while the run is under way ([`Pace`]).
 //!
 //! A sleep wakes late: some 20 to 60 µs on a virtual machine with the shortest timer slack, and milliseconds when the host is busy.
 //! So a wait sleeps until a little before the deadline ([`Waiting::spin`]) and then looks at the clock without sleeping. A
@@ -10,6 +11,7 @@
 
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
+use warpline_core::dilation::{Pace, Tdf};
 use warpline_core::{TimeDelta, Timestamp};
 
 /// How a run waits for its next event.
@@ -105,8 +107,11 @@ const OLDEST: u64 = 1_000_000_000;
 pub struct RealClock {
     /// `CLOCK_MONOTONIC` at the run's start.
     start: u64,
+    /// What the run's time is for each of the machine's.
+    pace: Pace,
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`.
     offset: i64,
+    /// `CLOCK_MONOTONIC` when that was measured.
     measured: u64,
 }
 
@@ -116,11 +121,21 @@ fn read(id: ClockId) -> u64 {
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The machine's `CLOCK_MONOTONIC` in nanoseconds.
+#[inline]
+pub fn host_now() -> u64 {
+    read(ClockId::Monotonic)
+}
+
 impl RealClock {
     /// A clock that starts now.
     pub fn start() -> Self {
-        let start = read(ClockId::Monotonic);
-        let mut clock = RealClock { start, offset: 0, measured: 0 };
+        RealClock::begin(host_now(), Tdf::REAL)
+    }
+
+    /// A clock that starts when `CLOCK_MONOTONIC` shows `host`, in nanoseconds, and is dilated. It stands at zero before.
+    pub fn begin(host: u64, tdf: Tdf) -> Self {
+        let mut clock = RealClock { start: host, pace: Pace::new(host, tdf), offset: 0, measured: 0 };
         clock.measure();
         clock
     }
@@ -128,24 +143,50 @@ impl RealClock {
     /// The present.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(read(ClockId::Monotonic).saturating_sub(self.start))
+        self.at(host_now())
+    }
+
+    /// The run's instant at a reading of `CLOCK_MONOTONIC`, in nanoseconds.
+    #[inline]
+    pub fn at(&self, host: u64) -> Timestamp {
+        Timestamp::from_nanos(self.pace.at(host))
     }
 
     /// The reading of `CLOCK_MONOTONIC`, in nanoseconds, that stands for `at`.
+    #[inline]
     pub fn monotonic(&self, at: Timestamp) -> u64 {
-        self.start.saturating_add(at.as_nanos())
+        self.pace.host_of(at.as_nanos())
+    }
+
+    /// The reading of `CLOCK_MONOTONIC` at the run's start.
+    pub fn started(&self) -> u64 {
+        self.start
+    }
+
+    /// What the run's time is for each of the machine's.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// The factor at present.
+    pub fn tdf(&self) -> Tdf {
+        self.pace.line(host_now()).tdf
+    }
+
+    /// Announces a change of the factor for when `CLOCK_MONOTONIC` shows `host`.
+    pub fn change(&mut self, host: u64, tdf: Tdf) {
+        self.pace.change(host, tdf);
     }
 
     /// When a packet arrived to which the kernel gave the stamp `realtime` (nanoseconds since 1970; 0 for none); `now` is what
     /// the present was shortly before it was read. A stamp from the future or from long ago counts as `now`.
     #[inline]
     pub fn stamp(&self, realtime: u64, now: Timestamp) -> Timestamp {
-        let since_start =
-            (realtime as i64).wrapping_sub(self.offset).wrapping_sub(self.start as i64).max(0) as u64;
-        let stamp = Timestamp::from_nanos(since_start);
-        if since_start + OLDEST < now.as_nanos() {
+        let host = (realtime as i64).wrapping_sub(self.offset).max(0) as u64;
+        if host.saturating_add(OLDEST) < self.monotonic(now) {
             return now;
         }
+        let stamp = self.at(host);
         // `now` was read before the packet was: the thread may have been put aside in between, for milliseconds on a busy machine, and
         // the packet come in the meantime. It is not from the future then.
         if stamp > now && stamp > self.now() {
@@ -157,7 +198,7 @@ impl RealClock {
     /// Measures the distance between the clocks again if it is time; `now` is the present.
     #[inline]
     pub fn refresh(&mut self, now: Timestamp) {
-        if now.as_nanos() >= self.measured + REFRESH {
+        if self.monotonic(now) >= self.measured + REFRESH {
             self.measure();
         }
     }
@@ -176,7 +217,7 @@ impl RealClock {
                 self.offset = (realtime as i64) - (before + best / 2) as i64;
             }
         }
-        self.measured = read(ClockId::Monotonic).saturating_sub(self.start);
+        self.measured = read(ClockId::Monotonic);
     }
 }
 
@@ -201,6 +242,8 @@ pub struct Precedence {
     nice: Option<i32>,
     first: bool,
     refused: bool,
+    /// When it was last looked at; the thread's processor time and its intakes by then.
+    looked: (Timestamp, u64, u64),
 }
 
 /// The raised priority of an ordinary thread, as a nice value.
@@ -217,13 +260,27 @@ impl Precedence {
         let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, RAISED).is_ok());
         // On a single core nobody else would run while it spins.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
-        let mut precedence = Precedence { nice, first: false, refused: alone };
+        let mut precedence =
+            Precedence { nice, first: false, refused: alone, looked: (Timestamp::NEVER, 0, 0) };
         precedence.set(true);
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has taken of late, and to how often in a second something came in.
-    pub fn adapt(&mut self, share: f64, intakes: f64) {
+    /// Adapts to the share of a core that the thread has taken since the last look, and to how often in a second something came in;
+    /// `intakes` is how often that was in all, and `now` is by any clock that runs as the machine's. A hundredth of a second between looks, or
+    /// more, makes sense.
+    pub fn look(&mut self, now: Timestamp, intakes: u64) {
+        let work = read(ClockId::ThreadCPUTime);
+        let (before, worked, taken) = std::mem::replace(&mut self.looked, (now, work, intakes));
+        let span = now.saturating_since(before).as_secs_f64();
+        // At first, and where the clock has begun anew, there is nothing to compare with.
+        if span > 0.0 {
+            let work = work.saturating_sub(worked) as f64 / 1e9;
+            self.adapt(work / span, intakes.saturating_sub(taken) as f64 / span);
+        }
+    }
+
+    fn adapt(&mut self, share: f64, intakes: f64) {
         if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
             self.set(false);
         } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {
@@ -343,9 +400,25 @@ mod tests {
     }
 
     #[test]
+    fn a_dilated_clock_goes_slower_by_the_factor_and_a_change_bends_it() {
+        let start = host_now() - 1_000_000_000;
+        let mut clock = RealClock::begin(start, Tdf::new(10.0).unwrap());
+        assert!(clock.now() >= Timestamp::from_millis(100) && clock.now() < Timestamp::from_secs(50));
+        assert_eq!(clock.at(start + 2_000_000_000), Timestamp::from_millis(200));
+        assert_eq!(clock.monotonic(Timestamp::from_millis(200)), start + 2_000_000_000);
+        // Stamps are of the machine's clock and become the run's.
+        let before = clock.now();
+        let stamp = clock.stamp(read(ClockId::Realtime), clock.now());
+        assert!(stamp + TimeDelta::from_micros(5) >= before && stamp <= clock.now());
+        clock.change(start + 3_600_000_000_000, Tdf::new(100.0).unwrap());
+        assert_eq!(clock.tdf(), Tdf::new(10.0).unwrap());
+        assert_eq!(clock.at(start + 3_700_000_000_000), Timestamp::from_secs(361));
+        assert_eq!(clock.monotonic(Timestamp::from_secs(361)), start + 3_700_000_000_000);
+    }
+
+    #[test]
     fn stamps_that_cannot_be_are_the_present() {
-        let mut clock = RealClock::start();
-        clock.start -= 10_000_000_000; // ten seconds ago
+        let clock = RealClock::begin(host_now() - 10_000_000_000, Tdf::REAL); // ten seconds ago
         let now = clock.now();
         let realtime = read(ClockId::Realtime);
         for absurd in [0, realtime + 3_600_000_000_000, realtime - 5_000_000_000, u64::MAX] {

@@ -8,13 +8,13 @@ use crate::port::{Arrival, PortId};
 
 /// The two directions: what comes in at one port leaves by the other.
 #[derive(Debug)]
-pub(crate) struct Crossing {
+pub struct Crossing {
     routes: [RouteId; 2],
 }
 
 impl Crossing {
     /// A network of two links, from port 0 to port 1 and back, and what sends packets over them. The links' ends are filled in.
-    pub(crate) fn network(links: [&LinkConfig; 2], seed: u64) -> (Network, Crossing) {
+    pub fn network(links: [&LinkConfig; 2], seed: u64) -> (Network, Crossing) {
         let streams = Streams::new(seed);
         let mut network = Network::new();
         let mut route = |from: u32| {

@@ -16,11 +16,12 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
+use warpline_core::dilation::Tdf;
 use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 
 use crate::audit::{Audit, Ledger, PortAudit};
-use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual};
+use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual, host_now};
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
@@ -100,6 +101,14 @@ pub trait World {
     /// A link has lost the packet with this frame, which is released after the call.
     fn handle_loss(&mut self, handle: u32) {
         let _ = handle;
+    }
+    /// A packet is certain to come out of the network as it is here: the port that its frame will then leave by, if [`handle_packet`]
+    /// will do no more than that, and into `out` the datagram as it will be.
+    ///
+    /// [`handle_packet`]: Self::handle_packet
+    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+        let _ = (packet, pool, out);
+        None
     }
 }
 
@@ -213,18 +222,29 @@ pub struct Emulator {
     handles: Vec<u32>,
     ledger: Ledger,
     cpu_start: u64,
-    /// When a packet last came in.
-    active: Timestamp,
+    /// When a packet last came in, on the machine's clock.
+    active: u64,
     oversleep: Oversleep,
     handover: Handover,
-    /// When the last wait ended, if it slept until shortly before its deadline.
-    slept: Option<Timestamp>,
+    /// When the last wait ended, on the machine's clock, if it slept until shortly before its deadline.
+    slept: Option<u64>,
     /// The deadline of the last wait, which may be a little ahead.
     target: Timestamp,
     /// What is known of offloads, for the audit.
     offloads: String,
     /// The precedence of the thread that runs it, from the first run on.
     precedence: Option<Precedence>,
+}
+
+/// What an emulator has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Packets that left.
+    pub packets: u64,
+    /// Those of them that left later than [`EmulatorConfig::late`] after they were due.
+    pub late: u64,
+    /// CPU time in nanoseconds.
+    pub cpu: u64,
 }
 
 /// How often the descriptors to wake for are looked at while there is no time to wait.
@@ -248,7 +268,7 @@ impl Emulator {
             handles: Vec::new(),
             ledger: Ledger::new(config.late),
             cpu_start: thread_time(),
-            active: Timestamp::ZERO,
+            active: 0,
             oversleep: Oversleep::UNKNOWN,
             handover: Handover::default(),
             slept: None,
@@ -282,8 +302,25 @@ impl Emulator {
 
     /// Starts the time anew: the present is zero. For use before the first turn, after long preparations.
     pub fn restart_clock(&mut self) {
-        self.clock = RealClock::start();
+        self.begin_clock(host_now(), Tdf::REAL);
+    }
+
+    /// Starts the time anew, dilated by `tdf`: it is zero when `CLOCK_MONOTONIC` shows `host`, in nanoseconds. As
+    /// [`Emulator::restart_clock`].
+    pub fn begin_clock(&mut self, host: u64, tdf: Tdf) {
+        self.clock = RealClock::begin(host, tdf);
         self.cpu_start = thread_time();
+    }
+
+    /// Announces a change of the dilation for when `CLOCK_MONOTONIC` shows `host`.
+    pub fn change_tdf(&mut self, host: u64, tdf: Tdf) {
+        self.clock.change(host, tdf);
+    }
+
+    /// What it has done so far, for whoever watches how hard it is for it. To be called on the thread that runs it.
+    pub fn load(&self) -> Load {
+        let (packets, late) = self.ledger.counts();
+        Load { packets, late, cpu: thread_time().saturating_sub(self.cpu_start) }
     }
 
     /// Runs `network` with `world` until `until`, or until the observer says stop. The observer is called after every turn: when
@@ -304,9 +341,8 @@ impl Emulator {
         if self.config.precedence && self.precedence.is_none() {
             self.precedence = Some(Precedence::ask());
         }
-        let (mut worked, mut taken) = (thread_time(), self.ledger.intakes);
         let mut woken = false;
-        let mut looked = self.clock.now();
+        let mut looked = host_now();
         loop {
             let horizon = self.turn(network, world, until)?;
             let control = observe(Turn { network, world, pool: &self.gate.pool, woken });
@@ -318,15 +354,13 @@ impl Emulator {
                 return Ok(Ended::Reached);
             }
             let mut next = network.next_event().unwrap_or(until).min(until);
-            if horizon.saturating_since(looked) >= LOOK {
+            let host = self.clock.monotonic(horizon);
+            if host.saturating_sub(looked) >= LOOK.as_nanos() {
                 // Waiting for nothing: a look at all descriptors.
                 if let Some(precedence) = &mut self.precedence {
-                    let span = (horizon - looked).as_secs_f64();
-                    let work = thread_time().saturating_sub(std::mem::replace(&mut worked, thread_time()));
-                    let intakes = self.ledger.intakes - std::mem::replace(&mut taken, self.ledger.intakes);
-                    precedence.adapt(work as f64 / 1e9 / span, intakes as f64 / span);
+                    precedence.look(Timestamp::from_nanos(host), self.ledger.intakes);
                 }
-                looked = horizon;
+                looked = host;
                 next = Timestamp::ZERO;
             }
             woken = self.wait(next, wake)?;
@@ -361,7 +395,7 @@ impl Emulator {
             self.check_lag(due, horizon)?;
         }
         if !self.arrivals.is_empty() {
-            self.active = now;
+            self.active = self.clock.monotonic(now);
             self.ledger.intakes += 1;
             // Stable: what has one stamp stays in the order of its port.
             self.arrivals.sort_by_key(|arrival| arrival.at);
@@ -404,7 +438,8 @@ impl Emulator {
             if outgoing.is_empty() {
                 continue;
             }
-            let now = self.clock.now();
+            let host = host_now();
+            let now = self.clock.at(host);
             self.handles.clear();
             for &(due, handle) in &outgoing {
                 self.check_lag(due, now)?;
@@ -419,7 +454,8 @@ impl Emulator {
                     left.map(|left| {
                         let left = left.map(|left| self.clock.stamp(left, self.clock.now()));
                         if let Some(left) = left.filter(|&left| left >= now) {
-                            self.handover.note(left.saturating_since(woke));
+                            let took = self.clock.monotonic(left).saturating_sub(woke);
+                            self.handover.note(TimeDelta::from_nanos(took));
                         }
                     })
                 }
@@ -448,11 +484,14 @@ impl Emulator {
         let rings = self.ports.iter().all(|port| port.pending().is_some());
         (self.slept, self.target) = (None, Timestamp::ZERO);
         let mut slept = false;
+        let look = deadline == Timestamp::ZERO;
+        let due = self.clock.monotonic(deadline);
+        // What is late by some time of the machine's is late by less of the run's.
+        let most = TimeDelta::from_nanos(self.clock.tdf().to_run(most.as_nanos())).min(most);
         loop {
-            let now = self.clock.now();
-            let look = deadline == Timestamp::ZERO;
-            let lead = if slept { self.handover.lead() } else { TimeDelta::ZERO };
-            if !look && now + lead >= deadline {
+            let now = host_now();
+            let lead = if slept { self.handover.lead().as_nanos() } else { 0 };
+            if !look && now + lead >= due {
                 self.target = deadline;
                 self.slept = slept.then_some(now);
                 return Ok(false);
@@ -460,18 +499,18 @@ impl Emulator {
             if !look && self.pending() {
                 return Ok(false);
             }
-            let left = deadline.saturating_since(now);
+            let left = TimeDelta::from_nanos(due.saturating_sub(now));
             let spin = self.oversleep.margin(most);
-            if !look && rings && (left <= spin || now.saturating_since(self.active) < linger) {
+            if !look && rings && (left <= spin || now.saturating_sub(self.active) < linger.as_nanos()) {
                 for _ in 0..20 {
                     std::hint::spin_loop();
                 }
                 continue;
             }
-            let sleep = left.saturating_sub(spin).as_nanos();
+            let nanos = left.saturating_sub(spin).as_nanos();
             let sleep =
-                Timespec { tv_sec: (sleep / 1_000_000_000) as i64, tv_nsec: (sleep % 1_000_000_000) as i64 };
-            let ports = self.ports.iter().map(|port| port.fd());
+                Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+            let ports = self.ports.iter().filter_map(|port| port.fd());
             let mut fds: Vec<PollFd<'_>> = ports
                 .chain(wake.iter().copied())
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -479,12 +518,13 @@ impl Emulator {
             match poll(&mut fds, Some(&sleep)) {
                 Ok(0) if !look => {
                     slept = true;
-                    self.oversleep.note(self.clock.now().saturating_since(now + left.saturating_sub(spin)));
+                    self.oversleep.note(TimeDelta::from_nanos(host_now().saturating_sub(now + nanos)));
                 }
                 Ok(_) => {
                     let shown: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-                    let (ports, wake) = shown.split_at(self.ports.len());
-                    for (port, shown) in self.ports.iter_mut().zip(ports) {
+                    let (ports, wake) = shown.split_at(shown.len() - wake.len());
+                    let own = self.ports.iter_mut().filter(|port| port.fd().is_some());
+                    for (port, shown) in own.zip(ports) {
                         if shown.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
                             port.check()?;
                         }
@@ -500,7 +540,7 @@ impl Emulator {
 
     /// How the run has gone so far.
     pub fn audit(&mut self) -> Audit {
-        let duration = self.clock.now();
+        let duration = host_now().saturating_sub(self.clock.started());
         let cpu = thread_time().saturating_sub(self.cpu_start);
         let ports: Vec<PortAudit> = self
             .ports
@@ -508,8 +548,8 @@ impl Emulator {
             .map(|port| PortAudit { name: port.name().to_owned(), counters: port.counters() })
             .collect();
         Audit {
-            duration_s: duration.as_secs_f64(),
-            cpu_share: cpu as f64 / duration.as_nanos().max(1) as f64,
+            duration_s: duration as f64 / 1e9,
+            cpu_share: cpu as f64 / duration.max(1) as f64,
             lateness: self.ledger.lateness(),
             corrected_packets: self.ledger.corrected,
             lost_outside: ports.iter().map(|port| PortCounters::lost(&port.counters)).sum(),

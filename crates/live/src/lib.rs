@@ -13,6 +13,7 @@
 //! - [`datagram`], [`ip`]: what is read of an IP header to carry a datagram, and to take or make one; bytes may be anything.
 //! - [`clock`]: the real clock, and how to wait for an instant of it.
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
+//! - [`crossing`]: the smallest network with live ends.
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
 //! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, what they and hosts say about them, fragments put together.
@@ -36,7 +37,7 @@ pub mod bpf;
 pub mod calibrate;
 pub mod checksum;
 pub mod clock;
-mod crossing;
+pub mod crossing;
 pub mod datagram;
 pub mod doctor;
 pub mod emulator;

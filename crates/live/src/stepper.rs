@@ -1,8 +1,8 @@
 //! A network with live rules and bytes, in the time of whoever calls it: what the [`crate::emulator`] is under the real clock, without
 //! the clock and without ports of the system. Guests that go in lock-step with a simulation are at its ports.
 
-use warpline_core::Timestamp;
-use warpline_net::Network;
+use warpline_core::{Body, Frame, Timestamp};
+use warpline_net::{Network, Settled};
 
 use crate::datagram;
 use crate::emulator::{Adapter, Gate, World};
@@ -29,6 +29,9 @@ pub struct StepperCounters {
 pub struct Stepper {
     gate: Gate,
     counters: Vec<StepperCounters>,
+    /// By the number of the frame: whether it has been handed out ahead of its time.
+    ahead: Vec<bool>,
+    bytes: Vec<u8>,
 }
 
 impl Stepper {
@@ -37,6 +40,8 @@ impl Stepper {
         Stepper {
             gate: Gate::new(Pool::new(mtu, memory), ports),
             counters: vec![StepperCounters::default(); ports],
+            ahead: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
@@ -69,6 +74,25 @@ impl Stepper {
         }
     }
 
+    /// Hands out, each once, the datagrams that will leave by the ports later for certain, with the instants at which they do. They are
+    /// left out by [`Self::poll_transmit`] then. Of the links that are not watched ([`Network::watch`]) there are none.
+    pub fn poll_ahead<W: World>(
+        &mut self,
+        network: &mut Network,
+        world: &W,
+        deliver: &mut dyn FnMut(PortId, Timestamp, &[u8]),
+    ) {
+        for Settled { arrival, packet } in network.take_settled() {
+            let Body::Frame(Frame { handle }) = packet.body else { continue };
+            let Some(port) = world.foresee(&packet, self.gate.pool(), &mut self.bytes) else { continue };
+            if self.ahead.len() <= handle as usize {
+                self.ahead.resize(handle as usize + 1, false);
+            }
+            self.ahead[handle as usize] = true;
+            deliver(port, arrival, &self.bytes);
+        }
+    }
+
     /// Hands out the datagrams that leave by the ports, in the order in which they came to each.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
         let (pool, outgoing) = self.gate.parts();
@@ -77,7 +101,10 @@ impl Stepper {
                 let bytes = pool.datagram(handle);
                 counters.sent_packets += 1;
                 counters.sent_bytes += bytes.len() as u64;
-                deliver(PortId(number as u32), bytes);
+                match self.ahead.get_mut(handle as usize) {
+                    Some(ahead) if *ahead => *ahead = false,
+                    _ => deliver(PortId(number as u32), bytes),
+                }
                 pool.release(handle);
             }
         }

@@ -16,7 +16,7 @@ use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::{MeasureError, treno};
 use warpline_transport::btc::{
-    CapOptions, Direction, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome,
+    CapOptions, Direction, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome, Unreachable,
 };
 
 /// A server on a thread of its own.
@@ -147,7 +147,10 @@ fn a_key_is_needed_where_the_server_has_one() {
 #[test]
 fn nobody_there_is_told_at_once() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(measure(&config(port, gentle(Direction::Forward))).outcome, Outcome::Unreachable);
+    assert_eq!(
+        measure(&config(port, gentle(Direction::Forward))).outcome,
+        Outcome::Unreachable(Unreachable::Port)
+    );
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Step<'a> {
     pub(crate) now: Timestamp,
     pub(crate) arena: &'a mut Arena,
     pub(crate) records: &'a mut Vec<LinkRecord>,
+    /// Where what is put onto the wire of a watched link is noted.
+    pub(crate) settled: &'a mut Vec<OnWire>,
 }
 
 /// Outages in order and apart from each other, whatever they were: empty ones are left out, those that meet become one.
@@ -295,7 +297,8 @@ impl Link {
     /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that is to be
     /// announced, being earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
-        let (delay, framing) = (self.delay(), self.framing());
+        let (delay, framing, watched) = (self.delay(), self.framing(), self.is_watched());
+        let last_arrival = self.last_arrival().unwrap_or(Timestamp::ZERO);
         let general = self.general.as_mut()?;
         let (slot, size) = general.in_service.take()?;
         let late = std::mem::take(&mut general.late);
@@ -311,15 +314,21 @@ impl Link {
         let reorders = general.reorders();
         let (hop, size) = (step.arena.hop(slot), size - framing);
         let mut arrival = step.now + (delay + extra).saturating_sub(late);
+        if !reorders {
+            arrival = arrival.max(last_arrival);
+        }
+        let packet = OnWire { arrival, slot, hop, size };
+        if watched {
+            step.settled.push(packet);
+        }
         let announce = if reorders {
-            general.reordered.insert((arrival, general.departures), OnWire { arrival, slot, hop, size });
+            general.reordered.insert((arrival, general.departures), packet);
             general.departures += 1;
             let first = arrival < general.announced;
             general.announced = general.announced.min(arrival);
             first
         } else {
-            arrival = arrival.max(self.last_arrival().unwrap_or(Timestamp::ZERO));
-            self.append(OnWire { arrival, slot, hop, size })
+            self.append(packet)
         };
         announce.then_some(arrival)
     }

@@ -66,6 +66,8 @@ pub struct Link {
     limited: bool,
     /// Whether packets take the general way.
     is_general: bool,
+    /// Whether what is put onto its wire is noted.
+    is_watched: bool,
     lossy: bool,
     /// Packets that will arrive at the far end, oldest first.
     wire: Ring<OnWire>,
@@ -107,6 +109,7 @@ impl Link {
             framing: parts.framing,
             limited: parts.rate.is_some(),
             is_general: parts.general.is_some(),
+            is_watched: false,
             lossy: parts.loss.is_some(),
             wire: Ring::default(),
             ledger: Ledger::default(),
@@ -143,6 +146,16 @@ impl Link {
     #[inline]
     pub(crate) fn is_general(&self) -> bool {
         self.is_general
+    }
+
+    /// Whether what is put onto its wire is noted.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+    /// From now on, it is.
+    pub(crate) fn watch(&mut self) {
+        self.is_watched = true;
     }
 
     /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the

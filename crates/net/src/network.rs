@@ -122,8 +122,19 @@ struct Core {
     /// Earliest pending timer event of each endpoint.
     timers: Vec<Timestamp>,
     records: Vec<LinkRecord>,
+    /// What has been put onto the wires of watched links since it was last taken.
+    settled: Vec<OnWire>,
     next_packet: u64,
     delivered: u64,
+}
+
+/// A packet whose arrival at its endpoint is certain.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    /// When it will be handed to [`Hosts::handle_packet`].
+    pub arrival: Timestamp,
+    /// As it will be then.
+    pub packet: Packet,
 }
 
 /// The network.
@@ -205,7 +216,13 @@ impl Core {
         let link = &mut self.links[index as usize];
         if link.is_general() {
             self.arena.set_hop(slot, hop as u32);
-            let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+            let step = Step {
+                id: LinkId(index),
+                now,
+                arena: &mut self.arena,
+                records: &mut self.records,
+                settled: &mut self.settled,
+            };
             let announce = link.offer_general_late(step, due, slot);
             self.announce(announce, index);
             return TimeDelta::ZERO;
@@ -272,8 +289,13 @@ impl Core {
             };
             this = self.hops[hop];
             if this & EXPRESS == 0 {
-                if link.append(OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size }) {
+                let packet = OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size };
+                let watched = link.is_watched();
+                if link.append(packet) {
                     self.events.push_arrival(accepted.arrival, index);
+                }
+                if watched {
+                    self.settled.push(packet);
                 }
                 return;
             }
@@ -283,7 +305,13 @@ impl Core {
 
     #[inline(never)]
     fn forward_general(&mut self, now: Timestamp, slot: u32, index: u32) {
-        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let step = Step {
+            id: LinkId(index),
+            now,
+            arena: &mut self.arena,
+            records: &mut self.records,
+            settled: &mut self.settled,
+        };
         let announce = self.links[index as usize].offer_general(step, slot);
         self.announce(announce, index);
     }
@@ -357,7 +385,13 @@ impl Core {
     fn take_arrival_general(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
         let index = top.index();
         self.events.take_top(top);
-        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let step = Step {
+            id: LinkId(index),
+            now,
+            arena: &mut self.arena,
+            records: &mut self.records,
+            settled: &mut self.settled,
+        };
         let (packet, next) = self.links[index as usize].take_general(step);
         if let Some(time) = next {
             self.events.push(Key::new(time, Class::Arrival, index));
@@ -378,7 +412,13 @@ impl Core {
     fn general_event(&mut self, now: Timestamp, top: Key) {
         let (class, index) = (top.class(), top.index());
         self.events.take_top(top);
-        let step = Step { id: LinkId(index), now, arena: &mut self.arena, records: &mut self.records };
+        let step = Step {
+            id: LinkId(index),
+            now,
+            arena: &mut self.arena,
+            records: &mut self.records,
+            settled: &mut self.settled,
+        };
         let link = &mut self.links[index as usize];
         let announce = if class == Class::Departure { link.depart(step) } else { link.switch(step) };
         self.announce(announce, index);
@@ -402,6 +442,7 @@ impl Network {
                 hops: Vec::new(),
                 timers: Vec::new(),
                 records: Vec::new(),
+                settled: Vec::new(),
                 next_packet: 0,
                 delivered: 0,
             },
@@ -505,6 +546,24 @@ impl Network {
             core.hops[index] = if express { link | EXPRESS } else { link };
         }
         self.express_marked = core.hops.len();
+    }
+
+    /// From now on, what is put onto a link's wire is noted for [`take_settled`](Self::take_settled).
+    pub fn watch(&mut self, id: LinkId) {
+        self.core.links[id.index()].watch();
+    }
+
+    /// Packets on the wires of watched links that are for the endpoint there and have not arrived yet, each told once, in the order in
+    /// which they were put onto the wires. Nothing can happen to them any more: whatever else comes over such a link has yet to be put
+    /// onto its wire, and arrives no earlier than the link's delay after the next event.
+    pub fn take_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
+        let Core { settled, hops, arena, .. } = &mut self.core;
+        let (now, hops, arena) = (self.now, &*hops, &*arena);
+        let ours = move |packet: &OnWire| packet.arrival > now && hops[packet.hop as usize] == END;
+        settled
+            .drain(..)
+            .filter(ours)
+            .map(move |packet| Settled { arrival: packet.arrival, packet: arena.packet(packet.slot) })
     }
 
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use warpline_core::{Ecn, Rate, Stream, Streams, TimeDelta, Timestamp};
 use warpline_transport::btc::{
     CapClient, CapOptions, CapServer, Direction, HELLO, Identity, Outcome, Refusal, Report, ServerLimits,
+    Unreachable,
 };
 
 const SECRET: [u8; 32] = [9; 32];
@@ -186,7 +187,7 @@ fn bps(bytes: u64, nanos: u64) -> f64 {
 fn a_link_is_filled_and_both_ends_agree() {
     for cc in ["reno", "cubic"] {
         let mut bed = Bed::new(
-            short(CapOptions { cc: cc.into(), ..CapOptions::default() }),
+            short(CapOptions { cc: cc.parse().unwrap(), ..CapOptions::default() }),
             ServerLimits::default(),
             identity(),
         );
@@ -340,8 +341,8 @@ fn nobody_at_the_other_end_is_told_from_a_silent_path() {
     assert_eq!(bed.run(), Outcome::NoAnswer);
     let mut client = CapClient::new(CapOptions::default(), identity());
     client.poll_transmit(Timestamp::from_millis(1), &mut Vec::new());
-    client.unreachable(Timestamp::from_millis(2));
-    assert_eq!(client.outcome(), Some(Outcome::Unreachable));
+    client.unreachable(Timestamp::from_millis(2), Unreachable::Port);
+    assert_eq!(client.outcome(), Some(Outcome::Unreachable(Unreachable::Port)));
 }
 
 #[test]

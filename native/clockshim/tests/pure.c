@@ -68,6 +68,23 @@ static void far_times_saturate(void)
     CHECK(ratio_to_host(0, BILLION) == 0);
 }
 
+/* Over a change of the factor the guest's clock neither jumps nor goes back, and timers beyond it fire when they should. */
+static void a_change_bends_time(void)
+{
+    struct pace pace = {{1000, 50, 10 * BILLION}, {NEVER, 0, BILLION}};
+    CHECK(pace_guest(&pace, 1000 + 70) == 57 && pace_host(&pace, 57) == 1070);
+    CHECK(pace_guest(&pace, NEVER - 1) == segment_guest(&pace.current, NEVER - 1));
+    pace.next = (struct segment){2000, 150, 100 * BILLION};
+    uint64_t last = 0;
+    for (uint64_t host = 900; host < 9000; host++) {
+        uint64_t guest = pace_guest(&pace, host);
+        CHECK(guest >= last && guest - last <= 51);
+        last = guest;
+    }
+    CHECK(pace_guest(&pace, 1999) == 149 && pace_guest(&pace, 2000) == 150 && pace_guest(&pace, 2100) == 151);
+    CHECK(pace_host(&pace, 149) == 1990 && pace_host(&pace, 150) == 2000 && pace_host(&pace, 151) == 2100);
+}
+
 static struct ring ring;
 static unsigned char frame[FRAME_MAX];
 
@@ -119,6 +136,26 @@ static void rings_keep_frames(void)
     CHECK(ring_reserve(&ring, FRAME_MAX));
 }
 
+/* Whoever puts a frame into an empty ring is told so, also where the ring begins anew, and nobody else. */
+static void an_empty_ring_is_told_of(void)
+{
+    ring.head = ring.tail = 0;
+    for (int n = 0; n < 20000; n++) {
+        uint32_t length = (uint32_t)draw(1515);
+        struct record *record = ring_reserve(&ring, length);
+        CHECK(ring_commit(&ring, record));
+        /* Many follow it. */
+        uint32_t more = ring.head % RING_BYTES > 100000 ? (uint32_t)draw(3) : 0;
+        for (uint32_t i = 0; i < more; i++) {
+            record = ring_reserve(&ring, FRAME_MAX / 3);
+            bool told = ring_commit(&ring, record);
+            CHECK(!told || (ring.head - (uint32_t)((FRAME_MAX / 3 + 31) & ~15u)) % RING_BYTES == 0);
+        }
+        while ((record = ring_first(&ring)))
+            ring_release(&ring, record);
+    }
+}
+
 static void randomness_is_the_seed_s(void)
 {
     unsigned char one[20], two[20], other[20];
@@ -156,7 +193,9 @@ int main(void)
     RUN(timers_fire_on_time);
     RUN(time_does_not_drift);
     RUN(far_times_saturate);
+    RUN(a_change_bends_time);
     RUN(rings_keep_frames);
+    RUN(an_empty_ring_is_told_of);
     RUN(randomness_is_the_seed_s);
     RUN(registers_are_written_when_they_change);
     return 0;

@@ -11,7 +11,7 @@ use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
-use warpline_transport::btc::{CapOptions, Direction, Outcome, Refusal};
+use warpline_transport::btc::{CapOptions, Direction, Outcome, Refusal, Unreachable};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::LossRecovery;
 
@@ -31,6 +31,8 @@ Examples:
     warpline cap host.example --both
   Another congestion control, for thirty seconds, with everything kept:
     warpline cap host.example --cc reno --duration 30s --out runs/reno --trace
+  With other parameters of it (a wrong one is told which there are):
+    warpline cap host.example --cc cubic:beta=0.5,hystart=no
   The tool that the IETF's drafts of 2001 describe:
     warpline cap host.example --preset classic
   For programs:
@@ -94,9 +96,9 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "linux", help_heading = "Emulated TCP")]
     preset: Preset,
 
-    /// Congestion control [default: cubic; reno with --preset classic]
-    #[arg(short = 'C', long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(Algorithm::names()), help_heading = "Emulated TCP")]
-    cc: Option<String>,
+    /// Congestion control (reno, cubic, vegas, bic, westwood, ledbat, ledbat++, nice, fixed), and parameters of it [default: cubic; reno with --preset classic]
+    #[arg(short = 'C', long, value_name = "NAME[:PARAMETER=VALUE,...]", help_heading = "Emulated TCP")]
+    cc: Option<Algorithm>,
 
     /// Loss recovery [default: sack]
     #[arg(long, value_enum, help_heading = "Emulated TCP")]
@@ -214,9 +216,7 @@ impl Args {
         };
         options.duration = self.duration.0;
         options.direction = direction;
-        if let Some(cc) = &self.cc {
-            options.cc.clone_from(cc);
-        }
+        options.cc = self.cc.unwrap_or(options.cc);
         if let Some(recovery) = self.recovery {
             options.recovery = match recovery {
                 Recovery::Tahoe => LossRecovery::Tahoe,
@@ -257,7 +257,8 @@ impl Args {
 }
 
 /// How a test ended, for people.
-fn told(outcome: Outcome, host: &str) -> String {
+/// `under_way` if data had flowed.
+fn told(outcome: Outcome, host: &str, under_way: bool) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
         Outcome::NoReport => {
@@ -266,8 +267,17 @@ fn told(outcome: Outcome, host: &str) -> String {
         Outcome::NoAnswer => format!(
             "no answer from {host}: `warpline capd` does not run there, or something on the way (a firewall) drops its packets"
         ),
-        Outcome::Unreachable => {
-            format!("nobody listens at {host}: start `warpline capd` there (or it was stopped in mid-test)")
+        Outcome::Unreachable(Unreachable::Port) if under_way => {
+            format!("nobody listens at {host} any more: `warpline capd` was stopped or killed in mid-test")
+        }
+        Outcome::Unreachable(Unreachable::Port) => {
+            format!("nobody listens at {host}: start `warpline capd` there")
+        }
+        Outcome::Unreachable(Unreachable::Host) if under_way => format!(
+            "{host} cannot be reached any more: the way to it, or this host's own address, went away in mid-test"
+        ),
+        Outcome::Unreachable(Unreachable::Host) => {
+            format!("{host} cannot be reached: the network, or this host, has no way to it")
         }
         Outcome::Silent => {
             "the server was not heard of any more: the path went silent, or the server was killed".into()
@@ -316,7 +326,7 @@ fn finish(args: &Args, run: CapRun) -> Test {
             run.options.segment,
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
-        (outcome, _) => told(outcome, &args.host),
+        (outcome, _) => told(outcome, &args.host, run.granted.is_some()),
     };
     let here = run.local.ip().to_string();
     let there = format!("{} ({})", args.host, run.remote);

@@ -157,7 +157,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 let value = json!({
                     "client": finished.client,
                     "direction": direction,
-                    "congestion_control": finished.cc,
+                    "congestion_control": finished.cc.to_string(),
                     "ended": finished.why,
                     "report": finished.report,
                 });

@@ -8,8 +8,8 @@ use crate::output;
 const EXAMPLES: &str = "\
 A shell that ends, however it fails, removes what it made. One that is killed
 (kill -9) cannot: its interfaces and namespaces go with it, but programs in it,
-rules of the packet filter and kernel settings may stay. The next shell removes
-them, and so does this.
+rules of the packet filter, kernel settings and the directories of guests may stay.
+The next shell or run removes them, and so does this.
 
 Examples:
   warpline clean
@@ -17,7 +17,7 @@ Examples:
 
 /// Remove what killed shells and runs have left behind
 ///
-/// Programs, interfaces, packet filter rules and settings of sessions whose process is gone. Sessions under way are left alone.
+/// Programs, interfaces, packet filter rules, settings and guests' files of sessions whose process is gone. Sessions under way are left alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,18 +26,34 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What was removed.
+#[derive(Debug, serde::Serialize)]
+struct Removed {
+    #[serde(flatten)]
+    cleaned: registry::Cleaned,
+    /// Directories of guests.
+    guests: Vec<std::path::PathBuf>,
+}
+
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let cleaned = registry::clean().map_err(|error| {
         Failure::run(format!("cannot look for leftovers in {}: {error}", registry::directory().display()))
     })?;
+    #[cfg(target_arch = "x86_64")]
+    let guests = warpline_guest::clean();
+    #[cfg(not(target_arch = "x86_64"))]
+    let guests = Vec::<std::path::PathBuf>::new();
     if args.json {
-        output::print_json(&cleaned)?;
+        output::print_json(&Removed { cleaned, guests })?;
         return Ok(Code::Success);
     }
     let mut text = String::new();
     for (session, removed) in &cleaned.sessions {
         let what = if removed.is_empty() { "nothing was left".to_owned() } else { removed.join(", ") };
         text += &format!("{session}: {what}\n");
+    }
+    for directory in &guests {
+        text += &format!("a guest of a process that is gone: {}\n", directory.display());
     }
     for session in &cleaned.running {
         text += &format!("{session}: under way, left alone\n");

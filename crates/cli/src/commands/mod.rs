@@ -12,8 +12,12 @@ mod check;
 mod clean;
 mod compare;
 mod completions;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod dilate;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod link_args;
 #[cfg(target_os = "linux")]
 mod load;
 #[cfg(target_os = "linux")]
@@ -58,6 +62,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Dilate(Box<dilate::Args>),
     #[cfg(target_os = "linux")]
     Nice(nice::Args),
     #[cfg(target_os = "linux")]
@@ -97,6 +103,8 @@ impl Command {
             Command::Run(args) => run::execute(args),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Command::Dilate(args) => dilate::execute(*args),
             #[cfg(target_os = "linux")]
             Command::Nice(args) => nice::execute(args),
             #[cfg(target_os = "linux")]

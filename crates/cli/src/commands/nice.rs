@@ -96,21 +96,27 @@ struct ParameterArgs {
     /// Smallest window in segments [default: 1/48]
     #[arg(long, value_name = "SEGMENTS")]
     floor: Option<f64>,
+    /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 12.5]
+    #[arg(long, value_name = "MS")]
+    most_delay: Option<f64>,
+    /// The paper's own form, without what was added since (docs: nice)
+    #[arg(long)]
+    paper: bool,
 }
 
 impl ParameterArgs {
     /// The parameters, if any was given.
     fn given(&self) -> Option<Parameters> {
-        if self.threshold.is_none() && self.fraction.is_none() && self.floor.is_none() {
-            return None;
-        }
-        let default = Parameters::default();
-        Some(Parameters {
+        let default = if self.paper { Parameters::paper() } else { Parameters::default() };
+        let given = Parameters {
             threshold: self.threshold.unwrap_or(default.threshold),
             fraction: self.fraction.unwrap_or(default.fraction),
             floor: self.floor.unwrap_or(default.floor),
+            most_delay_ms: self.most_delay.or(default.most_delay_ms),
             ..default
-        })
+        };
+        let any = [self.threshold, self.fraction, self.floor, self.most_delay].iter().any(Option::is_some);
+        (any || self.paper).then_some(given)
     }
 }
 

@@ -126,7 +126,7 @@ struct Push {
     hosts: Vec<String>,
     #[command(flatten)]
     keys: Keys,
-    /// Congestion control: nice, ledbat, ledbat++, vegas, reno, cubic, bic, westwood
+    /// Congestion control: nice, ledbat, ledbat++, lp, vegas, reno, cubic, bic, westwood
     #[arg(long, value_name = "NAME", default_value = "nice")]
     cc: String,
     /// Receivers served at the same time

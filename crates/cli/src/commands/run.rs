@@ -9,7 +9,7 @@ use serde_json::json;
 use warpline_lab::replicate::{replicate, seed_directory};
 use warpline_lab::results::render;
 use warpline_lab::run::{Broken, Progress, RunError, RunOptions, RunOutcome, prepare, run};
-use warpline_lab::scenario::{ClockMode, Scenario};
+use warpline_lab::scenario::{ClockMode, Host, Scenario};
 use warpline_net::Control;
 
 use crate::bar::Bar;
@@ -39,8 +39,9 @@ Results (a run directory is written whole or not at all):
   programs/     what programs on live hosts and guests printed: HOST.N.stdout, HOST.N.stderr
 
 With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces,
-whose packets cross the same links. By the virtual clock hosts can be guests: Linux kernels with
-real programs, in the time of the run. A program that does not end as the scenario expects makes the
+whose packets cross the same links. By any clock hosts can be guests: Linux kernels with real
+programs, in the time of the run; by the dilated clock (--tdf 10) that goes slower than this
+machine's, and the world seems so much faster to them. A program that does not end as the scenario expects makes the
 exit code 1, a run that lags more than clock.max_lag 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
@@ -73,9 +74,13 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
 
-    /// Clock to run by, in place of the scenario's: virtual (a simulation) or real (live hosts; Linux)
-    #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real"])]
+    /// Clock to run by, in place of the scenario's: virtual (a simulation), real or dilated (live hosts; Linux)
+    #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real", "dilated"])]
     clock: Option<String>,
+
+    /// Run by the dilated clock, with this time dilation factor: seconds of this machine in a second of the run; or auto
+    #[arg(long, value_name = "FACTOR")]
+    tdf: Option<String>,
 
     /// Run this many times, with seeds that count up
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -154,10 +159,16 @@ impl Args {
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     suggestion::existing_scenario(&args.file)?;
     let mut sets = args.sets.clone();
-    sets.extend(args.clock.as_ref().map(|clock| format!("clock.mode={clock}")));
+    if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
+        // What the scenario says of another clock does not hold for this one.
+        let own = Scenario::load(&args.file, &sets).is_ok_and(|own| own.clock.mode.name() == mode);
+        if !own {
+            sets.push(format!("clock={{ mode = {mode:?} }}"));
+        }
+        sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
+    }
     let mut scenario = Scenario::load(&args.file, &sets).map_err(Failure::usage)?;
-    let live = scenario.clock.mode == ClockMode::Real;
-    if live {
+    if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
         // Before there is another thread.
         prepare().map_err(failure)?;
     }
@@ -269,7 +280,7 @@ fn judged(outcomes: &[RunOutcome], text: &str) -> Result<Option<Code>, Failure> 
 fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
     // Live runs need the machine for themselves.
-    let live = scenario.clock.mode == ClockMode::Real;
+    let live = scenario.clock.mode != ClockMode::Virtual;
     let jobs = if live { 1 } else { args.jobs.map_or(0, usize::from) };
     let bar = Bar::new(&scenario.name, seeds.len(), scenario.duration.0.as_nanos(), args.quiet || args.json);
     let replication = replicate(scenario, seeds, jobs, options, &|which, progress: &Progress| {

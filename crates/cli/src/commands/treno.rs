@@ -1,19 +1,19 @@
 //! `warpline treno`: the capacity of a path from one side.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
 use warpline_core::TimeDelta;
-use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render};
+use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
 use warpline_lab::scenario::{Size, Time};
 use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
-use warpline_live::measure::treno::{TrenoConfig, TrenoRun, TrenoSample, run};
+use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
-use warpline_transport::btc::{TrenoOptions, TrenoOutcome};
+use warpline_transport::btc::{TrenoOptions, TrenoOutcome, TrenoSample};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
@@ -122,6 +122,14 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TIME", default_value = "1s")]
     interval: Time,
 
+    /// Directory for the results: btc.json, tables, a report page
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Replace earlier results in the directory given with --out
+    #[arg(short, long, requires = "out")]
+    force: bool,
+
     /// Print JSON, for programs
     #[arg(long, conflicts_with_all = ["quiet", "csv"])]
     json: bool,
@@ -140,6 +148,7 @@ pub(crate) struct Args {
 struct Calibration {
     host_bps: Option<f64>,
     first_hop_bps: Option<f64>,
+    first_hop_rations: bool,
     probe_rates: Option<(f64, f64)>,
 }
 
@@ -214,9 +223,12 @@ fn calibrate(
     let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
     let small = quiet_run(&flood(target, args.ttl, 48), stop)?;
     let answered = |run: &TrenoRun| run.results.replies > 0;
+    // Less than one window came back: who answers so is not short of bandwidth.
+    let rations = |run: &TrenoRun| run.results.replies < u64::from(WINDOW);
     Ok(Calibration {
         host_bps: answered(&host).then(|| rate(&host).0),
-        first_hop_bps: answered(&first).then(|| rate(&first).0),
+        first_hop_bps: (answered(&first) && !rations(&first)).then(|| rate(&first).0),
+        first_hop_rations: answered(&first) && rations(&first),
         probe_rates: (answered(&large) && answered(&small)).then(|| (rate(&large).1, rate(&small).1)),
     })
 }
@@ -241,6 +253,7 @@ fn report_of(
         busy: Some(run.busy_ns as f64 / elapsed as f64),
         host_bps: tried.host_bps,
         first_hop_bps: tried.first_hop_bps,
+        first_hop_rations: tried.first_hop_rations,
         probe_rates: tried.probe_rates,
         tell_anyway: args.anyway,
     })
@@ -269,7 +282,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     };
     let address = resolve(&args.host, 0, family).map_err(Failure::usage)?.ip();
     let options = args.options()?;
-    interrupt::listen(Vec::new())?;
+    interrupt::listen(args.out.iter().cloned().collect())?;
     let stop = AtomicBool::new(false);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -302,8 +315,6 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
         options.mtu = options.mtu.min(mtu.max(48));
     }
     let options = &options;
-    let tried =
-        if args.calibrate { calibrate(args, address, options, stop)? } else { Calibration::default() };
     let config = |ttl| TrenoConfig {
         target: address,
         mode: args.mode(),
@@ -311,7 +322,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
         options: options.clone(),
         interval: args.interval.0,
     };
-    let mut hops = Vec::new();
+    let mut hops: Vec<(u8, Option<TrenoRun>)> = Vec::new();
     if args.hops {
         let found =
             trace(address, args.mode(), args.max_hops, TimeDelta::from_secs(1), stop).map_err(failed)?;
@@ -319,25 +330,29 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let report = match hop.address {
-                Some(_) => {
-                    let run = quiet_run(&config(Some(hop.ttl)), stop)?;
-                    Some(report_of(args, &target, options, &run, tried))
-                }
+            let run = match hop.address {
+                Some(_) => Some(quiet_run(&config(Some(hop.ttl)), stop)?),
                 None => None,
             };
-            let report = HopReport::new(hop.ttl, report.as_ref());
             if shown {
-                let bps = report.bps.map_or_else(|| "no answer".into(), |bps| output::short(bps) + "bit/s");
-                output::print(&format!(
-                    "{:3}  {:<40} {bps}\n",
-                    hop.ttl,
-                    report.address.as_deref().unwrap_or("*")
-                ))?;
+                let address = hop.address.map_or_else(|| "*".to_owned(), |address| address.to_string());
+                let bps = run.as_ref().map_or_else(
+                    || "no answer".into(),
+                    |run| {
+                        let nanos = run.results.elapsed_ns.max(1) as f64;
+                        output::short(run.results.data_bytes as f64 * 8e9 / nanos) + "bit/s"
+                    },
+                );
+                output::print(&format!("{:3}  {address:<40} {bps}\n", hop.ttl))?;
             }
-            hops.push(report);
+            hops.push((hop.ttl, run));
         }
     }
+    // After the hops: floods use up what routers ration.
+    let tried = match args.calibrate && !stop.load(Ordering::Relaxed) {
+        true => calibrate(args, address, options, stop)?,
+        false => Calibration::default(),
+    };
     let mut before: Option<TrenoSample> = None;
     let run = run(&config(args.ttl), stop, &mut |sample| {
         if shown {
@@ -348,17 +363,30 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     })
     .map_err(failed)?;
     let mut report = report_of(args, &target, options, &run, tried);
-    report.hops = hops;
+    report.hops = hops
+        .iter()
+        .map(|(ttl, run)| {
+            let report = run.as_ref().map(|run| report_of(args, &target, options, run, tried));
+            HopReport::new(*ttl, report.as_ref())
+        })
+        .collect();
+    let directory = match &args.out {
+        Some(out) => Some(write_treno(out, args.force, &report, &run.samples).map_err(Failure::output)?),
+        None => None,
+    };
     let text = if args.json {
         let mut value = json!(report);
         value["samples"] = json!(run.samples);
+        value["directory"] = json!(directory);
         format!("{value:#}\n")
     } else if args.csv {
-        csv(&run)
+        treno_csv(&run.samples)
     } else if args.quiet {
         report.bulk_transfer_capacity_bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"))
     } else {
-        format!("\n{}", output::headed(&render(&report.lines(), output::width())))
+        let place = directory
+            .map_or_else(String::new, |path| format!("\nReport: {}\n", path.join("report.html").display()));
+        format!("\n{}{place}", output::headed(&render(&report.lines(), output::width())))
     };
     output::print(&text)?;
     Ok(match run.outcome {
@@ -378,22 +406,4 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             if report.bulk_transfer_capacity_bps.is_some() { Code::Success } else { Code::Failed }
         }
     })
-}
-
-fn csv(run: &TrenoRun) -> String {
-    let mut text = String::from("elapsed_s,data_bytes,cwnd_bytes,in_flight_bytes,srtt_ms,lost,timeouts\n");
-    for s in &run.samples {
-        let _ = writeln!(
-            text,
-            "{:.6},{},{},{},{:.3},{},{}",
-            s.elapsed_ns as f64 / 1e9,
-            s.data_bytes,
-            s.cwnd,
-            s.in_flight,
-            s.srtt_ns as f64 / 1e6,
-            s.lost,
-            s.timeouts
-        );
-    }
-    text
 }

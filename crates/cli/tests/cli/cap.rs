@@ -1,7 +1,12 @@
 //! `cap`, `capd` and `treno` as people run them, on loopback and across an emulated link.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -139,8 +144,120 @@ fn a_server_that_is_killed_in_mid_test_ends_it_with_what_was_measured() {
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(1));
     let answer = Answer::from(child.wait_with_output().unwrap());
-    assert!(answer.stderr.contains("nobody listens"), "{answer:?}");
+    assert!(answer.stderr.contains("killed in mid-test"), "{answer:?}");
     assert!(tests(&answer)[0]["data_sent_bits"].as_u64().unwrap() > 1_000_000, "{answer:?}");
+}
+
+/// What a path does to the datagrams of a test, from some time into it on.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    /// It carries nothing any more.
+    Silence,
+    /// The client comes from another address: a NAT has forgotten it.
+    Rebinding,
+    /// Everything comes twice, with a forged copy of each, and the questions of the beginning are asked again and again.
+    Forgery,
+}
+
+/// A path between client and server that can be spoilt. Ends with the test's process.
+#[expect(clippy::disallowed_methods, reason = "real datagrams take real time")]
+fn path(server: &str, trouble: Trouble, after: Duration) -> (u16, Arc<AtomicU64>) {
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = near.local_addr().unwrap().port();
+    let server: SocketAddr = format!("127.0.0.1:{server}").parse().unwrap();
+    let pause = Some(Duration::from_millis(1));
+    near.set_read_timeout(pause).unwrap();
+    let upstream = move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    };
+    let forged = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&forged);
+    std::thread::spawn(move || {
+        let (mut far, mut client, mut first) = (upstream(), None, None::<Instant>);
+        let (mut early, mut spoilt, mut buffer) = (Vec::new(), false, [0; 65_536]);
+        loop {
+            let late = first.is_some_and(|first| first.elapsed() >= after);
+            if late && !spoilt && trouble == Trouble::Rebinding {
+                far = upstream();
+            }
+            spoilt = late;
+            if let Ok((len, from)) = near.recv_from(&mut buffer) {
+                client = Some(from);
+                first.get_or_insert_with(Instant::now);
+                let bytes = &mut buffer[..len];
+                if early.len() < 4 {
+                    early.push(bytes.to_vec());
+                }
+                if spoilt && trouble == Trouble::Silence {
+                    continue;
+                }
+                far.send_to(bytes, server).unwrap();
+                if spoilt && trouble == Trouble::Forgery {
+                    far.send_to(bytes, server).unwrap();
+                    // The token of another session; then what opened this one, from here and from elsewhere.
+                    bytes[5] ^= 0xff;
+                    far.send_to(bytes, server).unwrap();
+                    for question in &early {
+                        far.send_to(question, server).unwrap();
+                        upstream().send_to(question, server).unwrap();
+                    }
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            while let (Ok((len, _)), Some(client)) = (far.recv_from(&mut buffer), client) {
+                if !(spoilt && trouble == Trouble::Silence) {
+                    near.send_to(&buffer[..len], client).unwrap();
+                }
+            }
+        }
+    });
+    (port, forged)
+}
+
+/// A test through a path that is spoilt half a second into it.
+fn through(trouble: Trouble, more: &[&str]) -> (Answer, u64) {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let (port, forged) = path(&server.port, trouble, Duration::from_millis(500));
+    let port = port.to_string();
+    let mut words = vec!["cap", "127.0.0.1", "--port", &port, "--max-rate", "5Mbit/s", "--json", "--anyway"];
+    words.extend(more);
+    let answer = desk.warpline(&words);
+    // The server serves on.
+    desk.warpline(&gentle(&server, &["--quiet", "--anyway"])).fine();
+    (answer, forged.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_path_that_falls_silent_is_told_and_its_silence_is_no_part_of_the_result() {
+    let (answer, _) = through(Trouble::Silence, &["-t", "60s", "--patience", "2s"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("not heard of any more"), "{answer:?}");
+    let test = &tests(&answer)[0];
+    let elapsed = test["elapsed_time_s"].as_f64().unwrap();
+    assert!(elapsed > 0.1 && elapsed < 1.9, "two seconds of waiting are not measured: {test}");
+    assert!(test["throughput_bps"].as_f64().unwrap() > 1e6, "{test}");
+}
+
+#[test]
+fn an_address_that_changes_in_mid_test_is_told() {
+    let (answer, _) = through(Trouble::Rebinding, &["-t", "60s"]);
+    assert_eq!(answer.code, Some(1));
+    assert!(answer.stderr.contains("another address than before"), "{answer:?}");
+    assert!(tests(&answer)[0]["data_sent_bits"].as_u64().unwrap() > 100_000, "{answer:?}");
+}
+
+#[test]
+fn copies_forgeries_and_replayed_questions_do_not_disturb_a_test() {
+    let (answer, forged) = through(Trouble::Forgery, &["-t", "1500ms"]);
+    let answer = answer.fine();
+    assert!(forged > 10, "{forged}");
+    let test = &tests(&answer)[0];
+    assert_eq!(test["outcome"], "complete");
+    assert!(test["flow_based_path_properties"]["duplicated"].as_u64().unwrap() > 10, "{test}");
+    assert!(test["throughput_bps"].as_f64().unwrap() < 5e6, "{test}");
 }
 
 #[test]
@@ -203,4 +320,27 @@ fn cap_and_treno_measure_an_emulated_link() {
     // Linux rations port-unreachable answers; whatever is answered came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
+}
+
+#[test]
+fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
+    // Its short form: Linux's TCP, cap and TReno as programs in guests, and as parts of the simulation.
+    for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]
+    {
+        if Command::new(program).arg(argument).output().is_err() {
+            eprintln!("skipped: {program} is not installed");
+            return;
+        }
+    }
+    let desk = Desk::new();
+    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../repro/btc-tools/study.py");
+    let mut command = Command::new("python3");
+    command.arg(study).args([env!("CARGO_BIN_EXE_warpline"), "--short", "--seconds", "3", "--out", "study"]);
+    let answer = Answer::from(command.current_dir(desk.path()).output().unwrap()).fine();
+    for tool in ["tcp reno", "cap cubic", "cap-app reno", "treno-app reno"] {
+        assert!(answer.stdout.contains(tool), "{tool}: {answer:?}");
+    }
+    // Two paths, eight methods and a head.
+    let rows = std::fs::read_to_string(desk.path().join("study/guest.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 17, "{rows}");
 }

@@ -34,7 +34,7 @@ pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-fn pause() {
+pub(crate) fn pause() {
     thread::sleep(Duration::from_millis(50));
 }
 

@@ -7,6 +7,8 @@ mod calibrate;
 #[cfg(target_os = "linux")]
 mod cap;
 mod completions;
+#[cfg(target_os = "linux")]
+mod dilate;
 mod docs;
 mod help;
 mod inputs;

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -29,13 +30,21 @@ pub(crate) fn start(order: &ConsoleOrder, hosts: &Hosts) -> Result<Pid, Failure>
     }
     let mut command =
         programs::command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
-    command.stdin(open()?).stdout(open()?).stderr(terminal);
+    // The controlling terminal, whatever it reads and writes.
+    let control = open()?;
+    match &order.output {
+        None => command.stdin(open()?).stdout(open()?).stderr(terminal),
+        Some(name) => {
+            let [stdout, stderr] = programs::outputs(name)?;
+            command.stdin(Stdio::null()).stdout(stdout).stderr(stderr)
+        }
+    };
     // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             setsid()?;
             // SAFETY: no pointers are passed.
-            Errno::result(libc::ioctl(0, libc::TIOCSCTTY, 0))?;
+            Errno::result(libc::ioctl(control.as_raw_fd(), libc::TIOCSCTTY, 0))?;
             Ok(())
         });
     }

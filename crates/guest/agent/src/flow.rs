@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, connect, getsockopt, setsockopt,
+    socket, sockopt,
 };
-use warpline_agent::{FlowOrder, FlowReport, Role, Sample, TcpInfo};
+use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, Service, TcpInfo};
 
 use crate::clock::Clock;
 use crate::failure::{Doing, Failure};
@@ -63,6 +64,7 @@ impl End {
     fn connected(&self, stream: &TcpStream) -> io::Result<()> {
         let mut state = self.lock();
         state.report.connected = Some(self.clock.now());
+        state.report.cc = congestion_control(stream);
         state.stream = Some(stream.try_clone()?);
         if state.stopped {
             let _ = stream.shutdown(Shutdown::Write);
@@ -103,8 +105,9 @@ impl Flows {
             let namespace = hosts.namespace(order.host)?;
             enter(namespace)?;
             let listener = match order.role {
-                Role::Sink { port } | Role::Serve { port } => {
-                    Some(listen(port).doing(|| format!("listen on port {port} for flow {id}"))?)
+                Role::Sink { port } | Role::Serve { port } | Role::Simple { port, .. } => {
+                    let listening = listen(port, order.cc.as_deref());
+                    Some(listening.doing(|| format!("listen on port {port} for flow {id}"))?)
                 }
                 Role::Send { .. } | Role::Request { .. } => None,
             };
@@ -179,10 +182,21 @@ impl Flows {
     }
 }
 
-fn listen(port: u16) -> io::Result<TcpListener> {
+fn listen(port: u16, cc: Option<&str>) -> io::Result<TcpListener> {
     // Both families where the guest has IPv6, IPv4 where it has not.
-    TcpListener::bind((IpAddr::from([0u16; 8]), port))
-        .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))
+    let listener = TcpListener::bind((IpAddr::from([0u16; 8]), port))
+        .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))?;
+    // What it accepts inherits it.
+    if let Some(cc) = cc {
+        setsockopt(&listener, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
+    }
+    Ok(listener)
+}
+
+/// The name of a connection's congestion control.
+fn congestion_control(stream: &TcpStream) -> Option<String> {
+    let name = getsockopt(stream, sockopt::TcpCongestion).ok()?;
+    Some(name.to_string_lossy().trim_end_matches('\0').to_owned())
 }
 
 /// What the thread of one end does.
@@ -197,6 +211,7 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             Ok(())
         }
         (Role::Serve { .. }, Some(listener)) => serve(&listener, end),
+        (Role::Simple { service, .. }, Some(listener)) => simple(&listener, *service),
         (Role::Send { to, port, bytes }, _) => {
             let stream = open(order, SocketAddr::new(*to, *port), end)?;
             send(&stream, bytes.unwrap_or(u64::MAX))?;
@@ -209,14 +224,19 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             let stream = open(order, SocketAddr::new(*to, *port), end)?;
             for _ in 0..count.unwrap_or(u64::MAX) {
                 let asked = end.clock.now();
-                if end.lock().stopped {
+                let mut state = end.lock();
+                if state.stopped {
                     break;
                 }
+                state.report.requests.push(RequestReport { asked, answered: None });
+                drop(state);
                 ask(&stream, *request, *response)?;
                 let answered = end.clock.now();
                 let mut state = end.lock();
                 state.report.answers += 1;
-                state.report.response_time += answered - asked;
+                if let Some(request) = state.report.requests.last_mut() {
+                    request.answered = Some(answered);
+                }
                 drop(state);
                 if *pause > 0 {
                     end.clock.sleep_until(answered + pause);
@@ -224,7 +244,9 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             }
             Ok(())
         }
-        (Role::Sink { .. } | Role::Serve { .. }, None) => Err(io::Error::other("nothing listens")),
+        (Role::Sink { .. } | Role::Serve { .. } | Role::Simple { .. }, None) => {
+            Err(io::Error::other("nothing listens"))
+        }
     }
 }
 
@@ -274,6 +296,21 @@ fn drain(stream: &TcpStream, bytes: u64) -> io::Result<u64> {
     Ok(taken)
 }
 
+/// Serves any number of connections, until the guest ends.
+fn simple(listener: &TcpListener, service: Service) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            // The other end may go when it likes.
+            let _ = match service {
+                Service::Discard => drain(&stream, u64::MAX).map(drop),
+                Service::Source => send(&stream, u64::MAX),
+                Service::Echo => io::copy(&mut &stream, &mut &stream).map(drop),
+            };
+        })?;
+    }
+}
+
 /// One request and its whole answer.
 fn ask(stream: &TcpStream, request: u64, response: u64) -> io::Result<()> {
     let request = request.max(HEAD);
@@ -296,6 +333,7 @@ fn ask(stream: &TcpStream, request: u64, response: u64) -> io::Result<()> {
 fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
+        end.lock().report.cc = congestion_control(&stream);
         let end = end.clone();
         std::thread::Builder::new().stack_size(STACK).spawn(move || {
             let mut head = [0; HEAD as usize];

@@ -51,7 +51,7 @@ pub struct Order {
     pub flows: Vec<FlowOrder>,
     /// Programs.
     pub programs: Vec<ProgramOrder>,
-    /// Whether the console is a terminal with a shell on the first host; the guest ends when the shell does.
+    /// A program at the console; the guest ends when it does.
     pub console: Option<ConsoleOrder>,
 }
 
@@ -140,6 +140,25 @@ pub enum Role {
         /// Where it listens.
         port: u16,
     },
+    /// Accepts any number of connections and does something simple with each.
+    Simple {
+        /// Where it listens.
+        port: u16,
+        /// What it does.
+        service: Service,
+    },
+}
+
+/// A simple service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// Throws away what comes (RFC 863).
+    Discard,
+    /// Sends it back (RFC 862).
+    Echo,
+    /// Sends as much as goes, as chargen does (RFC 864).
+    Source,
 }
 
 /// A program.
@@ -174,6 +193,11 @@ pub struct ConsoleOrder {
     pub environment: Vec<(String, String)>,
     /// Its directory.
     pub directory: String,
+    /// When it is started.
+    pub start: u64,
+    /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`, with nothing to read; the console is where Ctrl-C comes from then.
+    /// None for all at the console.
+    pub output: Option<String>,
     /// Rows and columns of the terminal, if it is one.
     pub size: Option<(u16, u16)>,
 }
@@ -204,14 +228,25 @@ pub struct FlowReport {
     pub finished: Option<u64>,
     /// What went wrong.
     pub error: Option<String>,
-    /// Requests answered.
+    /// Congestion control of its connection, as the kernel says; of the last one where it answers requests.
+    pub cc: Option<String>,
+    /// Requests answered, at either end.
     pub answers: u64,
-    /// Sum of their response times in nanoseconds.
-    pub response_time: u64,
+    /// Requests made, in their order.
+    pub requests: Vec<RequestReport>,
     /// The kernel's view at the end of the warm-up.
     pub warm: TcpInfo,
     /// The kernel's view at the end.
     pub last: TcpInfo,
+}
+
+/// A request that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestReport {
+    /// When.
+    pub asked: u64,
+    /// When the last byte of the answer was there; none if it was not.
+    pub answered: Option<u64>,
 }
 
 /// What the kernel says of a connection (`TCP_INFO`, tcp(7) and linux/tcp.h).

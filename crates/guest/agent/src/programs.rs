@@ -163,13 +163,19 @@ fn bring_back(output: &str, number: usize, from: &Path) -> Result<String, Failur
     Ok(name)
 }
 
-fn spawn(order: &ProgramOrder, hosts: &Hosts) -> Result<Pid, Failure> {
-    let mut command = command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
+/// The files of a program's standard output and error in the share.
+pub(crate) fn outputs(name: &str) -> Result<[File; 2], Failure> {
     let output = |kind: &str| {
-        let path = PathBuf::from(SHARED).join(format!("{}.{kind}", order.output));
+        let path = PathBuf::from(SHARED).join(format!("{name}.{kind}"));
         File::create(&path).doing(|| format!("make {}", path.display()))
     };
-    command.stdin(Stdio::null()).stdout(output("stdout")?).stderr(output("stderr")?).process_group(0);
+    Ok([output("stdout")?, output("stderr")?])
+}
+
+fn spawn(order: &ProgramOrder, hosts: &Hosts) -> Result<Pid, Failure> {
+    let mut command = command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
+    let [stdout, stderr] = outputs(&order.output)?;
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     let child = command.spawn().doing(|| format!("start {}", order.words[0]))?;
     Ok(Pid::from_raw(child.id() as i32))
 }

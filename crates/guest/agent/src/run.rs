@@ -10,7 +10,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sync};
-use warpline_agent::{FAILURE, FROZEN, Order, READY, REPORT, Report, SAMPLES, SHOWN};
+use warpline_agent::{Ending, FAILURE, FROZEN, Order, READY, REPORT, Report, SAMPLES, SHOWN};
 
 use crate::clock::{self, Clock};
 use crate::console;
@@ -68,10 +68,19 @@ fn free_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// Programs of the machine that the kernel would start by itself, for every host that is made: modules are loaded here, devices are known.
+/// An empty line stands for none; a kernel that has no such setting starts none.
+fn without_helpers() {
+    for path in ["/proc/sys/kernel/modprobe", "/sys/kernel/uevent_helper"] {
+        let _ = fs::write(path, "\n");
+    }
+}
+
 fn live() -> Result<(), Failure> {
     let order = mounts::read_order()?;
     let overlay = order.modules.iter().find(|path| path.ends_with("/overlay.ko"));
     mounts::set_up(&order, overlay.map(String::as_str))?;
+    without_helpers();
     if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
         let _ = dup2_stdout(&terminal);
         let _ = dup2_stderr(&terminal);
@@ -124,10 +133,7 @@ fn perform(
     children: &SigSet,
 ) -> Result<Report, Failure> {
     let mut programs = Programs::new(&order.programs, clock);
-    let mut shell = match &order.console {
-        Some(console) => Some(console::start(console, hosts)?),
-        None => None,
-    };
+    let mut shell = None;
     let mut report = Report::default();
     let mut samples = Vec::new();
     let mut next_sample = if order.interval > 0 { order.interval } else { u64::MAX };
@@ -137,12 +143,11 @@ fn perform(
         while let Some((pid, ending)) = reap() {
             if shell == Some(pid) {
                 report.console = Some(ending);
-                shell = None;
             } else {
                 programs.reaped(pid, ending, false);
             }
         }
-        if order.console.is_some() && shell.is_none() {
+        if report.console.is_some() {
             break;
         }
         if !warm && now >= order.warmup {
@@ -162,11 +167,22 @@ fn perform(
         }
         flows.stop(now);
         programs.start(now, hosts);
+        let console = order.console.as_ref().filter(|_| shell.is_none());
+        if let Some(console) = console.filter(|console| console.start <= now) {
+            match console::start(console, hosts) {
+                Ok(pid) => shell = Some(pid),
+                Err(failure) => {
+                    report.console = Some(Ending::NotStarted(failure.to_string()));
+                    break;
+                }
+            }
+        }
         let next = [
             Some(order.end),
             Some(next_sample),
             (!warm).then_some(order.warmup),
             flows.next_stop(),
+            console.map(|console| console.start).filter(|start| *start > now),
             programs.next_start(),
         ];
         wait(clock, next.into_iter().flatten().min().unwrap_or(order.end), children);

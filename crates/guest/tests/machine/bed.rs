@@ -10,7 +10,7 @@ use warpline_guest::machine::Timing;
 use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
 use warpline_guest::{Console, HostId, Kernel, MachineConfig, Simulator};
 use warpline_net::qdisc::QdiscConfig;
-use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteId};
+use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteId, Settled};
 
 /// The guest kernel, or a word on why the test is left out.
 pub(crate) fn kernel() -> Option<Kernel> {
@@ -52,6 +52,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
         memory: 256 << 20,
         seed: 1,
         timing: Timing::LockStep,
+        cpu_share: None,
         console: Console::File,
         order: Order {
             end: seconds(duration),
@@ -107,6 +108,8 @@ pub(crate) struct Bed {
 
 struct Ends {
     frames: Vec<Vec<u8>>,
+    /// Whether each has been handed out ahead.
+    ahead: Vec<bool>,
     free: Vec<u32>,
     arrived: VecDeque<(u32, u32)>,
 }
@@ -124,9 +127,9 @@ impl Bed {
     pub(crate) fn new(hosts: u32, path: Path) -> Self {
         let mut network = Network::new();
         let streams = Streams::new(1);
-        let routes = (0..hosts)
+        let links: Vec<_> = (0..hosts)
             .map(|from| {
-                let link = network.add_link(
+                network.add_link(
                     LinkConfig {
                         rate: RateConfig::Constant(Rate::from_bps(path.rate)),
                         delay: path.delay,
@@ -134,11 +137,14 @@ impl Bed {
                         ..LinkConfig::new(format!("{from}"), NodeId(from), NodeId(from ^ 1))
                     },
                     &streams,
-                );
-                network.add_route(&[link])
+                )
             })
             .collect();
-        let ends = Ends { frames: Vec::new(), free: Vec::new(), arrived: VecDeque::new() };
+        let routes = links.iter().map(|link| network.add_route(&[*link])).collect();
+        for link in links {
+            network.watch(link);
+        }
+        let ends = Ends { frames: Vec::new(), ahead: Vec::new(), free: Vec::new(), arrived: VecDeque::new() };
         Bed { network, ends, routes, digest: 0xcbf2_9ce4_8422_2325, datagrams: 0 }
     }
 
@@ -170,6 +176,7 @@ impl Simulator for Bed {
         }
         let handle = self.ends.free.pop().unwrap_or_else(|| {
             self.ends.frames.push(Vec::new());
+            self.ends.ahead.push(false);
             self.ends.frames.len() as u32 - 1
         });
         let frame = &mut self.ends.frames[handle as usize];
@@ -187,9 +194,19 @@ impl Simulator for Bed {
         self.network.port(now).send(self.routes[from.0 as usize], packet);
     }
 
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+        for Settled { arrival, packet } in self.network.take_settled() {
+            let Body::Frame(Frame { handle }) = packet.body else { continue };
+            self.ends.ahead[handle as usize] = true;
+            deliver(HostId(packet.to.0), arrival, &self.ends.frames[handle as usize]);
+        }
+    }
+
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
         while let Some((to, handle)) = self.ends.arrived.pop_front() {
-            deliver(HostId(to), &self.ends.frames[handle as usize]);
+            if !std::mem::take(&mut self.ends.ahead[handle as usize]) {
+                deliver(HostId(to), &self.ends.frames[handle as usize]);
+            }
             self.ends.free.push(handle);
         }
     }

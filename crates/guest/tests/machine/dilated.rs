@@ -1,6 +1,7 @@
 //! Guests in dilated time. Nothing here depends on how fast the machine is: only on what cannot be shorter than it was.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warpline_core::Pace;
 use warpline_guest::dilation::{self, Tdf, host_now};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{Ending, Report};
@@ -13,29 +14,36 @@ use crate::bed::{guest, kernel, program};
 fn run(
     config: &mut MachineConfig,
     tdf: f64,
-    mut each: impl FnMut(&Machine, u64),
+    mut each: impl FnMut(&Machine, &mut Pace),
 ) -> Option<(Report, Machine, f64)> {
     let kernel = kernel()?;
     config.timing = Timing::Dilated;
     let mut machine = Machine::boot(&kernel, config).unwrap();
     machine.wait_ready(60).unwrap();
+    let mut last = 0;
+    let mut nic = machine.take_nic().unwrap();
     let begun = host_now();
-    dilation::begin([&machine], begun, Tdf::new(tdf).unwrap());
-    let mut buffer = vec![0; 70_000];
+    let mut pace = Pace::new(begun, Tdf::new(tdf).unwrap());
+    dilation::follow([&machine], &pace);
+    dilation::nudge([&machine]);
     while machine.is_alive() {
         let span = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-        let nic = machine.nic();
-        let _ = poll(&mut [PollFd::new(&nic, PollFlags::IN)], Some(&span));
-        while let Ok(length) = rustix::io::read(nic, &mut buffer) {
-            if length == 0 {
-                break;
-            }
-            let Some((vlan, datagram)) = frame::parse(&buffer[..length]) else { continue };
-            let mut answer = frame::header(3 - vlan, datagram).to_vec();
-            answer.extend_from_slice(datagram);
-            let _ = rustix::io::write(nic, &answer);
+        let _ = poll(&mut [PollFd::new(&nic.fd(), PollFlags::IN)], Some(&span));
+        let mut answers = Vec::new();
+        let earliest = last;
+        nic.receive(1000, |at, frame| {
+            // It is of the run's time, in order, and not from the future.
+            assert!(at >= earliest && at <= pace.at(host_now()), "{at}");
+            last = at;
+            let Some((vlan, datagram)) = frame::parse(frame) else { return };
+            answers.push((frame::header(3 - vlan, datagram), datagram.to_vec()));
+        })
+        .unwrap();
+        for (header, datagram) in answers {
+            assert!(nic.transmit(&[&header, &datagram]));
         }
-        each(&machine, begun);
+        nic.flush();
+        each(&machine, &mut pace);
     }
     let took = (host_now() - begun) as f64 / 1e9;
     Some((machine.report().unwrap(), machine, took))
@@ -67,17 +75,25 @@ fn two_hosts_talk_and_the_factor_may_rise_meanwhile() {
     let mut config = guest("g", 0, 2, 2.0);
     config.order.programs = vec![program(0, &["ping", "-c", "5", "-i", "0.2", "10.0.0.2"], "0")];
     let mut raised = None;
-    let ran = run(&mut config, 1.0, |machine, begun| {
+    let ran = run(&mut config, 1.0, |machine, pace| {
         let now = host_now();
-        if raised.is_none() && now - begun > 500_000_000 {
-            dilation::change([machine], now, now - begun, Tdf::new(2.0).unwrap());
-            raised = Some(now - begun);
+        match raised {
+            None if now - pace.current.host > 500_000_000 => {
+                pace.change(now + 20_000_000, Tdf::new(2.0).unwrap());
+                dilation::follow([machine], pace);
+                raised = Some((now + 20_000_000 - pace.current.host, false));
+            }
+            Some((after, false)) if now >= pace.next.unwrap().host => {
+                dilation::nudge([machine]);
+                raised = Some((after, true));
+            }
+            _ => {}
         }
     });
     let Some((report, machine, took)) = ran else { return };
     assert_eq!(report.programs[0].ending, Ending::Exited(0));
     let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
     assert!(said.contains("5 received"), "{said}");
-    let before = raised.unwrap() as f64 / 1e9;
+    let before = raised.unwrap().0 as f64 / 1e9;
     assert!(took >= before + 2.0 * (2.0 - before), "{took} s, raised after {before} s");
 }

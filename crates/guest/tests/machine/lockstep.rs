@@ -131,6 +131,33 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
 }
 
 #[test]
+fn a_run_in_pieces_is_the_same_run() {
+    let Some(kernel) = kernel() else { return };
+    let path = Path::new(10_000_000, 5, 20_000);
+    let outcome = |piece: u64| {
+        let mut configs = [guest("a", 0, 1, 2.0), guest("b", 1, 1, 2.0)];
+        let [sink, source] = bulk(0, 0, 0, 1, None);
+        configs[0].order.flows = vec![source];
+        configs[1].order.flows = vec![sink];
+        let mut bed = Bed::new(2, path);
+        let mut lockstep = LockStep::boot(&kernel, &configs, path.delay).unwrap();
+        let mut at = 0;
+        while at < configs[0].order.end {
+            at = (at + piece).min(configs[0].order.end);
+            assert_eq!(
+                lockstep.run(&mut bed, Timestamp::from_nanos(at), |_, _| true).unwrap(),
+                Ended::Reached
+            );
+        }
+        (bed.digest, bed.datagrams)
+    };
+    let whole = outcome(u64::MAX / 2);
+    assert!(whole.1 > 2000, "{}", whole.1);
+    // Shorter than the delay of the links, and no multiple of anything.
+    assert_eq!(outcome(1_234_567), whole);
+}
+
+#[test]
 fn hundreds_of_hosts_live_in_one_kernel() {
     const HOSTS: u32 = 200;
     let mut config = guest("many", 0, HOSTS, 2.0);
@@ -190,11 +217,19 @@ fn requests_are_answered() {
     let to = IpAddr::V4(crate::bed::address(1));
     let (port, request, response) = (80, 200, 10_000);
     let ask = Role::Request { to, port, request, response, count: Some(10), pause: seconds(0.1) };
-    config.order.flows = vec![end(1, Role::Serve { port }), end(0, ask)];
+    let serve = FlowOrder { cc: Some("vegas".to_owned()), ..end(1, Role::Serve { port }) };
+    config.order.flows = vec![serve, end(0, ask)];
     let Some((reports, _, _)) = run(&[config], Path::new(10_000_000, 10, 100_000)) else { return };
     let [server, client] = &reports[0].flows[..] else { panic!() };
     assert_eq!((server.answers, client.answers), (10, 10));
     // A round trip and 7 segments at 10 Mbit/s, within the first window.
-    let mean = client.response_time as f64 / 10.0 / 1e6;
+    let times = client.requests.iter().map(|request| request.answered.unwrap() - request.asked);
+    let mean = times.sum::<u64>() as f64 / 10.0 / 1e6;
+    assert_eq!(
+        server.cc.as_deref(),
+        Some("vegas"),
+        "what it accepts has the congestion control of its order"
+    );
+    assert_eq!(client.cc.as_deref(), Some("cubic"), "the kernel's default");
     assert!((28.0..30.0).contains(&mean), "{mean} ms");
 }

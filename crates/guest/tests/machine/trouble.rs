@@ -177,7 +177,7 @@ fn a_driver_that_is_killed_leaves_no_process() {
             machine.pid(),
             processes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
         );
-        machine.wait_end(600);
+        machine.wait_end(600, || {});
         return;
     }
     let name = "trouble::a_driver_that_is_killed_leaves_no_process";

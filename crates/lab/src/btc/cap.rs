@@ -141,6 +141,10 @@ pub struct Calibration {
     pub receiving_host_busy: Option<f64>,
     /// Share of the time in which the sending socket had no room.
     pub sending_host_waiting: Option<f64>,
+    /// How long datagrams waited in the sending host until its thread took them, in milliseconds: mean and longest.
+    pub sending_host_lateness_ms: Option<[f64; 2]>,
+    /// The same in the receiving host.
+    pub receiving_host_lateness_ms: Option<[f64; 2]>,
 }
 
 /// Need for advanced TCP features (RFC 3148 section 3.5).
@@ -222,6 +226,11 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+fn lateness(host: HostResults) -> Option<[f64; 2]> {
+    let mean = host.serve_wait_ns.checked_div(host.served)?;
+    Some([mean, host.serve_wait_max_ns].map(millis))
+}
+
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
@@ -255,7 +264,7 @@ impl CapReport {
             outcome: input.outcome.to_owned(),
             began_us: input.began_us,
             ends: input.ends.clone(),
-            congestion_control: options.cc.clone(),
+            congestion_control: options.cc.to_string(),
             bulk_transfer_capacity_bps: throughput.filter(|_| told),
             throughput_bps: throughput,
             data_sent_bits: data * 8,
@@ -314,6 +323,8 @@ impl CapReport {
                 sending_host_busy: input.sending.map(|h| share(h.busy_ns, h.elapsed_ns)),
                 receiving_host_busy: input.receiving.map(|h| share(h.busy_ns, h.elapsed_ns)),
                 sending_host_waiting: input.sending.map(|h| share(h.send_wait_ns, h.elapsed_ns)),
+                sending_host_lateness_ms: input.sending.and_then(lateness),
+                receiving_host_lateness_ms: input.receiving.and_then(lateness),
             },
             advanced_tcp_features: features(options, &s),
             reverse_path_load: match (input.sender, input.receiver) {
@@ -481,9 +492,12 @@ impl CapReport {
             out.add(
                 name,
                 format!(
-                    "{drops} packets dropped, largest queue {}, busy {} of a core{}",
+                    "{drops} packets dropped, largest queue {}, busy {} of a core{}{}",
                     bytes(queue),
                     percent(share(h.busy_ns, h.elapsed_ns)),
+                    lateness(*h).map_or_else(String::new, |[mean, max]| format!(
+                        ", packets waited for its thread {mean:.3} ms on average, {max:.2} ms at most"
+                    )),
                     if h.send_waits > 0 {
                         format!(", waited for room {}", span(h.send_wait_ns))
                     } else {
@@ -503,7 +517,7 @@ impl CapReport {
             ),
         );
         out.add("needed", if f.needed.is_empty() { "none".to_owned() } else { f.needed.join("; ") });
-        out.section("Reverse path load (3.6)");
+        out.section("Validate reverse path load (3.6)");
         match &self.reverse_path_load {
             Some(r) => {
                 out.add(

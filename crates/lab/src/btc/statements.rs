@@ -58,6 +58,7 @@ fn avoidance(options: &CapOptions) -> String {
         Algorithm::Westwood(_) => "Westwood+ (Grieco and Mascolo 2004)",
         Algorithm::Ledbat(_) => "LEDBAT (RFC 6817)",
         Algorithm::LedbatPlusPlus(_) => "LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus)",
+        Algorithm::Lp(_) => "TCP-LP (Kuzmanovic and Knightly 2003)",
         Algorithm::Nice(_) => "TCP Nice (Venkataramani, Kokku and Dahlin 2002)",
         Algorithm::Fixed(_) => "none: the window is constant",
     };
@@ -87,6 +88,14 @@ fn recovery(options: &CapOptions) -> String {
              the threshold; no limited transmit, no rate halving"
                 .into()
         }
+    }
+}
+
+/// The parameters that were set, where any were.
+fn parameters(options: &CapOptions) -> String {
+    match options.algorithm().to_string().split_once(':') {
+        Some((_, set)) => format!(". Parameters that differ from the algorithm's defaults: {set}"),
+        None => String::new(),
     }
 }
 
@@ -124,7 +133,7 @@ impl Statements {
             )
         };
         Statements {
-            congestion_avoidance: avoidance(options),
+            congestion_avoidance: avoidance(options) + &parameters(options),
             cwnd_equals_ssthresh: "congestion avoidance".into(),
             loss_recovery: recovery(options),
             segment_size: format!(

@@ -166,6 +166,7 @@ fn treno(results: TrenoResults) -> TrenoReport {
         busy: Some(0.1),
         host_bps: Some(1e9),
         first_hop_bps: Some(100e6),
+        first_hop_rations: false,
         probe_rates: Some((800.0, 9000.0)),
         tell_anyway: false,
     })
@@ -193,6 +194,15 @@ fn probes() -> TrenoResults {
         mtu: 1500,
         ..TrenoResults::default()
     }
+}
+
+#[test]
+fn answers_that_are_overdue_are_told_before_their_time_out() {
+    let rationed = treno(TrenoResults { probes: 10, replies: 6, echoes: 6, lost: 0, overdue: 4, ..probes() });
+    assert!(rationed.alarms.iter().any(|alarm| alarm.contains("ration")), "{:?}", rationed.alarms);
+    assert_eq!(rationed.bulk_transfer_capacity_bps, None);
+    let hop = HopReport::new(1, Some(&rationed));
+    assert!(hop.bps.is_none() && hop.throughput_bps.is_some());
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct TrenoInput<'a> {
     pub host_bps: Option<f64>,
     /// What the first hop carries; none if it was not tried.
     pub first_hop_bps: Option<f64>,
+    /// Whether the first hop was tried and rations its answers, so that nobody knows what it carries.
+    pub first_hop_rations: bool,
     /// Probes of 1500 and of 48 bytes that come back in a second; none if it was not tried.
     pub probe_rates: Option<(f64, f64)>,
     /// Whether a result is told although a host was the bottleneck.
@@ -41,8 +43,10 @@ pub struct HopReport {
     pub ttl: u8,
     /// Who answered; none if nobody did.
     pub address: Option<String>,
-    /// Rate up to it, in bits per second.
+    /// Rate up to it, in bits per second; withheld with an alarm.
     pub bps: Option<f64>,
+    /// What came out whatever is held against it.
+    pub throughput_bps: Option<f64>,
     /// Rate in congestion avoidance.
     pub avoidance_bps: Option<f64>,
     /// Smallest round-trip time in milliseconds.
@@ -153,7 +157,7 @@ fn alarms(input: &TrenoInput<'_>, bps: Option<f64>) -> Vec<String> {
              somebody can answer, not how many bits the path carries"
         ));
     }
-    let lost = if r.probes == 0 { 0.0 } else { r.lost as f64 / r.probes as f64 };
+    let lost = if r.probes == 0 { 0.0 } else { (r.lost + r.overdue) as f64 / r.probes as f64 };
     if lost > RATIONED && r.replies > 0 {
         alarms.push(format!(
             "{} of the probes were not answered: whoever answers may ration its answers (ICMP rate limiting)",
@@ -200,6 +204,9 @@ fn warnings(input: &TrenoInput<'_>) -> Vec<String> {
         warnings.push(
             "not calibrated: what this host and the first hop can carry was not tried (--calibrate)".into(),
         );
+    }
+    if input.first_hop_rations {
+        warnings.push("what the first hop carries could not be tried: its router rations its answers".into());
     }
     if r.reordered > 0 {
         warnings.push(format!("{} answers came out of order", r.reordered));
@@ -403,7 +410,8 @@ impl HopReport {
                 .iter()
                 .max_by_key(|(.., count)| *count)
                 .map(|(address, ..)| address.clone()),
-            bps: report.throughput_bps,
+            bps: report.bulk_transfer_capacity_bps,
+            throughput_bps: report.throughput_bps,
             avoidance_bps: report.congestion_avoidance_capacity_bps,
             rtt_min_ms: report.rtt_ms.map(|[min, ..]| min),
             rtt_mean_ms: report.rtt_ms.map(|[_, mean, _]| mean),
@@ -413,8 +421,11 @@ impl HopReport {
     }
 
     fn text(&self) -> String {
-        let Some(bps) = self.bps else { return "no answer".into() };
-        let mut text = bits(bps);
+        let mut text = match (self.bps, self.throughput_bps) {
+            (Some(bps), _) => bits(bps),
+            (None, Some(bps)) => format!("withheld; what came out is {}", bits(bps)),
+            (None, None) => return "no answer".into(),
+        };
         if let (Some(min), Some(mean)) = (self.rtt_min_ms, self.rtt_mean_ms) {
             text += &format!(", round trip {min:.2} ms smallest, {mean:.2} ms mean");
         }

@@ -9,6 +9,8 @@ const BUSY: f64 = 0.9;
 const WAITING: f64 = 0.05;
 /// Share of the losses above which drops in a host were what the connection responded to.
 const DROPS: f64 = 0.1;
+/// Share of the smallest round trip above which the time that packets waited for a host's thread is a part of the result.
+const LATE: f64 = 0.05;
 /// Share of the time above which the advertised window was what held sending back.
 const WINDOW: f64 = 0.5;
 
@@ -43,6 +45,20 @@ pub fn host_limits(
             judgement.host_limited.push(format!(
                 "the {name} host was busy for {:.0} % of the time: it could not go faster",
                 100.0 * busy
+            ));
+        }
+    }
+    let path = sender.filter(|s| s.rtt_count > 0).map(|s| s.rtt_min_ns);
+    for (name, host) in [("sending", sending), ("receiving", receiving)] {
+        let mean = host.and_then(|host| host.serve_wait_ns.checked_div(host.served));
+        if let (Some(mean), Some(path)) = (mean, path)
+            && share(mean, path) > LATE
+        {
+            judgement.notes.push(format!(
+                "packets waited in the {name} host for its thread {:.2} ms on average, {:.0} % of the smallest round trip: the machine is busy, \
+                 or the path as short as that",
+                mean as f64 / 1e6,
+                100.0 * share(mean, path)
             ));
         }
     }

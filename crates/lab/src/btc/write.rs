@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId, Packet};
 use warpline_core::record::{LinkEvent, LinkRecord, TcpRecord};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
-use warpline_transport::btc::{Progress, Traced};
+use warpline_transport::btc::{Progress, Traced, TrenoOutcome, TrenoSample};
 
 use super::cap::CapReport;
 use super::lines::render;
+use super::treno::TrenoReport;
 use crate::report::write_report;
 use crate::results::{
     AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
@@ -203,17 +204,7 @@ pub fn write_run(
     writer.add_file("btc.json", json.as_bytes())?;
     writer.add_file("btc.txt", render(&report.lines(), WIDTH).as_bytes())?;
     let row = flow_row(report, trace);
-    let end = row.end_s.unwrap_or_default();
-    let info = RunInfo {
-        scenario: "cap".into(),
-        clock: "real".into(),
-        duration_s: end,
-        simulated_s: end,
-        complete: report.outcome == "complete",
-        stopped: (report.outcome != "complete").then(|| report.outcome.clone()),
-        packet_hops: row.sent_packets,
-        ..RunInfo::default()
-    };
+    let stopped = (report.outcome != "complete").then(|| report.outcome.clone());
     let links = if recorded {
         LINKS
             .iter()
@@ -231,6 +222,28 @@ pub fn write_run(
     } else {
         Vec::new()
     };
+    seal(writer, row, stopped, links, page)
+}
+
+/// Puts the run directory of a test in place, with its report page if `page`.
+fn seal(
+    writer: RunWriter,
+    row: FlowRow,
+    stopped: Option<String>,
+    links: Vec<LinkRow>,
+    page: bool,
+) -> Result<PathBuf, ResultError> {
+    let end = row.end_s.unwrap_or_default();
+    let info = RunInfo {
+        scenario: row.name.clone(),
+        clock: "real".into(),
+        duration_s: end,
+        simulated_s: end,
+        complete: stopped.is_none(),
+        stopped,
+        packet_hops: row.sent_packets,
+        ..RunInfo::default()
+    };
     let mut summary = Summary::new(info, vec![row], links);
     summary.warpline = env!("CARGO_PKG_VERSION").into();
     summary.format = crate::results::summary::FORMAT;
@@ -243,4 +256,99 @@ pub fn write_run(
         }
     }
     sealed.publish()
+}
+
+/// Time series of a TReno test: differences of its samples.
+fn treno_samples(samples: &[TrenoSample]) -> Vec<FlowSample> {
+    let mut before: Option<&TrenoSample> = None;
+    samples
+        .iter()
+        .map(|sample| {
+            let earlier =
+                before.replace(sample).map_or((0, 0, 0), |s| (s.elapsed_ns, s.data_bytes, s.retransmits));
+            let span = sample.elapsed_ns.saturating_sub(earlier.0).max(1);
+            let goodput = sample.data_bytes.saturating_sub(earlier.1) as f64 * 8e9 / span as f64;
+            FlowSample {
+                time_s: sample.elapsed_ns as f64 / 1e9,
+                flow: FLOW.0,
+                goodput_bps: goodput,
+                throughput_bps: goodput,
+                cwnd_bytes: Some(sample.cwnd),
+                ssthresh_bytes: (sample.ssthresh != u64::MAX).then_some(sample.ssthresh),
+                in_flight_bytes: Some(sample.in_flight),
+                srtt_ms: (sample.srtt_ns > 0).then(|| sample.srtt_ns as f64 / 1e6),
+                retransmits: sample.retransmits.saturating_sub(earlier.2),
+            }
+        })
+        .collect()
+}
+
+/// Samples of a TReno test as CSV, with a head.
+pub fn treno_csv(samples: &[TrenoSample]) -> String {
+    let mut text = String::from(
+        "elapsed_s,data_bytes,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_ms,lost,retransmits,timeouts\n",
+    );
+    for s in samples {
+        let ssthresh = if s.ssthresh == u64::MAX { String::new() } else { s.ssthresh.to_string() };
+        text += &format!(
+            "{:.6},{},{},{ssthresh},{},{:.3},{},{},{}\n",
+            s.elapsed_ns as f64 / 1e9,
+            s.data_bytes,
+            s.cwnd,
+            s.in_flight,
+            s.srtt_ns as f64 / 1e6,
+            s.lost,
+            s.retransmits,
+            s.timeouts
+        );
+    }
+    text
+}
+
+/// Writes the run directory of a TReno test to `out`: `btc.json`, `btc.txt`, tables and its report page. Returns its path.
+///
+/// # Errors
+/// If something else is there, or it cannot be written; then nothing is left of it.
+pub fn write_treno(
+    out: &Path,
+    force: bool,
+    report: &TrenoReport,
+    samples: &[TrenoSample],
+) -> Result<PathBuf, ResultError> {
+    let mut writer = RunWriter::create(out, force, AddressBook::new())?;
+    writer.flow_samples(&treno_samples(samples))?;
+    let json = serde_json::to_string_pretty(report).unwrap_or_default();
+    writer.add_file("btc.json", json.as_bytes())?;
+    writer.add_file("btc.txt", render(&report.lines(), WIDTH).as_bytes())?;
+    let r = &report.results;
+    let row = FlowRow {
+        flow: FLOW.0,
+        name: "treno".into(),
+        group: "treno".into(),
+        from: "this host".into(),
+        to: report.target.clone(),
+        app: "treno".into(),
+        transport: "udp".into(),
+        end_s: Some(report.elapsed_time_s),
+        sent_packets: r.probes,
+        sent_bytes: r.probe_wire_bytes,
+        retransmitted_packets: r.retransmits,
+        delivered_bytes: r.data_bytes,
+        goodput_bps: report.throughput_bps.unwrap_or_default(),
+        throughput_bps: r.probe_wire_bytes as f64 * 8e9 / r.elapsed_ns.max(1) as f64,
+        lost_packets: r.lost,
+        rtos: r.timeouts,
+        recoveries: r.recoveries,
+        rtt_min_ms: report.rtt_ms.map(|[min, ..]| min),
+        rtt_mean_ms: report.rtt_ms.map(|[_, mean, _]| mean),
+        rtt_max_ms: report.rtt_ms.map(|[.., max]| max),
+        ..FlowRow::default()
+    };
+    let stopped = match report.outcome {
+        TrenoOutcome::Complete => None,
+        TrenoOutcome::NoAnswer => Some("nothing answered".to_owned()),
+        TrenoOutcome::Silent => Some("answers ceased in mid-test".to_owned()),
+        TrenoOutcome::Stopped => Some("interrupted".to_owned()),
+    };
+    seal(writer, row, stopped, Vec::new(), true)
 }

@@ -301,6 +301,7 @@ impl MeasureEnd {
                     busy: None,
                     host_bps: None,
                     first_hop_bps: None,
+                    first_hop_rations: false,
                     probe_rates: None,
                     tell_anyway: false,
                 });

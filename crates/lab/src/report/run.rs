@@ -9,6 +9,7 @@ use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
 use super::series::Candidate;
 use super::{links, series, tables, tcp};
+use crate::btc::MeasureReport;
 
 /// Numbers per kind of plot on one page; runs share it.
 const BUDGET: usize = 200_000;
@@ -87,6 +88,8 @@ pub(super) fn read(dir: &Path, runs: usize) -> Result<RunData, ReportError> {
              neighbouring segments are joined. No loss or retransmission is left out. The Parquet tables hold every event.",
         );
     }
+    // What a capacity test records as links are its own sends and receptions: nothing queues there.
+    let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
     distributions(rtts, delays, &mut run);
     shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
     Ok(run)
@@ -180,13 +183,24 @@ fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
             number("/lost_outside")
         ));
     }
+    if let Some(Value::Object(dilation)) = live.get_mut("dilation") {
+        let number = |key: &str| dilation.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+        run.info(&format!(
+            "Two clocks: {:.3} s as the hosts perceive them took {:.3} s of the machine's time, a mean time dilation factor of {:.3}. \
+             All times and rates on this page are the hosts'.",
+            number("perceived_s"),
+            number("wall_s"),
+            number("tdf_mean")
+        ));
+        run.tables.extend(dilation.remove("steps").and_then(|rows| rows_to_table("dilation", &rows)));
+    }
     programs(live, run);
 }
 
 /// What only a run with guests has: whether it can be repeated, and its machines, hosts and programs as tables.
 fn guests(summary: &mut Map<String, Value>, run: &mut RunData) {
     let Some(Value::Object(guests)) = summary.get_mut("guests") else { return };
-    if guests.get("reproducible") == Some(&Value::Bool(false)) {
+    if guests.get("pushes").and_then(Value::as_u64).is_some_and(|pushes| pushes > 0) {
         run.warn("Programs on guests computed for so long that the machine's clock pushed them on: this run cannot be repeated exactly.");
     }
     run.tables.extend(guests.remove("machines").and_then(|rows| rows_to_table("machines", &rows)));
@@ -206,18 +220,49 @@ fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
     }
 }
 
-/// The report of a capacity test, where the run is one: line by line, as a table.
+/// The report of a run that is a capacity test.
+const TEST: &str = "btc.json";
+
+/// The reports of capacity tests, where the run is one (`btc.json`) or has some as flows (`btc-FLOW.json`): line by line, as a table.
 fn capacity(dir: &Path, run: &mut RunData) {
-    let Ok(text) = std::fs::read_to_string(dir.join("btc.json")) else { return };
-    let Ok(report) = serde_json::from_str::<crate::btc::CapReport>(&text) else {
-        run.warn("btc.json cannot be read: the report of the capacity test is left out.");
-        return;
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name == TEST || (name.starts_with("btc-") && name.ends_with(".json")))
+        .collect();
+    names.sort();
+    let columns: &[&str] = match names.iter().all(|name| name == TEST) {
+        true => &["section", "name", "value"],
+        false => &["flow", "section", "name", "value"],
     };
-    for reason in &report.judgement.host_limited {
-        run.warn(&format!("A host, not the path, was the bottleneck: {reason}."));
+    let mut cells: Vec<Vec<Value>> = vec![Vec::new(); columns.len()];
+    for name in &names {
+        let read = std::fs::read_to_string(dir.join(name)).ok().and_then(|text| MeasureReport::read(&text));
+        let Some(report) = read else {
+            run.warn(&format!("{name} cannot be read: the report of the capacity test is left out."));
+            continue;
+        };
+        let flow = name.strip_prefix("btc-").and_then(|name| name.strip_suffix(".json"));
+        let of = flow.map_or_else(String::new, |flow| format!("{flow}: "));
+        for reason in report.reasons() {
+            run.warn(&format!("{of}The capacity is not to be trusted: {reason}."));
+        }
+        for line in report.lines() {
+            for (column, cells) in columns.iter().zip(&mut cells) {
+                cells.push(match *column {
+                    "flow" => flow.unwrap_or_default().into(),
+                    "section" => line.section.as_str().into(),
+                    "name" => line.name.as_str().into(),
+                    _ => line.value.as_str().into(),
+                });
+            }
+        }
     }
-    let lines = serde_json::to_value(report.lines()).unwrap_or_default();
-    run.tables.extend(rows_to_table("capacity", &lines));
+    let total_rows = cells[0].len();
+    if total_rows > 0 {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        run.tables.push(Table { id: "capacity".to_owned(), columns, cells, total_rows });
+    }
 }
 
 /// A table from an array of objects; columns in order of first appearance.
@@ -306,6 +351,8 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
             }
             run.links = Some(links.series);
         }
+        // A capacity test sees its end of the path, not the links on the way.
+        None if dir.join(TEST).is_file() => {}
         None => run.warn(
             "No samples of the links (series_links.parquet): queues and utilisation over time are left out.",
         ),

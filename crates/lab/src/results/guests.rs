@@ -10,7 +10,7 @@ use crate::results::live::{LiveHost, ProgramRow, render_programs};
 pub struct GuestSummary {
     /// The guests' kernel.
     pub kernel: String,
-    /// Whether the run depends on the seed alone. It does not where a program computed for so long without a system call that it had to
+    /// Whether the run depends on the seed alone. It does not by the real or a dilated clock, nor where a program computed for so long without a system call that it had to
     /// be pushed on by the machine's clock.
     pub reproducible: bool,
     /// How often that was.
@@ -42,7 +42,7 @@ pub struct GuestMachine {
 impl GuestSummary {
     /// What to say first of a run that is not reproducible.
     pub fn pushed(&self) -> Option<String> {
-        (!self.reproducible).then(|| {
+        (self.pushes > 0).then(|| {
             format!(
                 "NOT REPRODUCIBLE: programs computed for more than a second without a system call and were pushed on {} times by the \
                  machine's clock.",
@@ -52,13 +52,14 @@ impl GuestSummary {
     }
 
     /// A line about the machines, and a table of the programs.
-    pub(crate) fn render(&self, width: usize) -> String {
+    pub(crate) fn render(&self, clock: &str, width: usize) -> String {
         let of = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         let line = format!(
-            "Guests: {} on {}, Linux {}, in lock-step\n",
+            "Guests: {} on {}, Linux {}, {}\n",
             of(self.hosts.len(), "host"),
             of(self.machines.len(), "machine"),
-            self.kernel
+            self.kernel,
+            if clock == "virtual" { "in lock-step".to_owned() } else { format!("on the {clock} clock") }
         );
         line + &render_programs(&self.programs, width)
     }

@@ -10,6 +10,9 @@ use crate::results::units::TextTable;
 pub struct LiveSummary {
     /// Whether the emulator kept pace: hardly any packet late, none lost outside the emulated network.
     pub kept_pace: bool,
+    /// The two clocks of a dilated run; absent by the real clock, where both are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dilation: Option<DilationSummary>,
     /// How punctual the emulator was, and what was lost outside the emulated network.
     pub audit: AuditSummary,
     /// The live hosts.
@@ -18,15 +21,64 @@ pub struct LiveSummary {
     pub programs: Vec<ProgramRow>,
 }
 
+/// How the time of a dilated run went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DilationSummary {
+    /// Whether the factor was raised where the machine could not carry the run.
+    pub auto: bool,
+    /// The run's time, as its hosts perceive it, in seconds.
+    pub perceived_s: f64,
+    /// The machine's time for it, in seconds.
+    pub wall_s: f64,
+    /// The mean time dilation factor: the one divided by the other.
+    pub tdf_mean: f64,
+    /// The factor at the end.
+    pub tdf: f64,
+    /// The factor over time: a step for the beginning, and one for each change.
+    pub steps: Vec<DilationStep>,
+}
+
+/// From when on a dilated run had a factor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DilationStep {
+    /// On the run's clock, in seconds.
+    pub time_s: f64,
+    /// On the machine's, in seconds since the run's start.
+    pub wall_s: f64,
+    /// The time dilation factor.
+    pub tdf: f64,
+}
+
+impl DilationSummary {
+    /// Both clocks in a line.
+    pub fn line(&self) -> String {
+        let seconds = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
+        let factor = |value: f64| format!("{}", (value * 1e3).round() / 1e3);
+        let both = format!(
+            "{} perceived in {} of the machine's time",
+            seconds(self.perceived_s),
+            seconds(self.wall_s)
+        );
+        if self.auto {
+            let (first, last) = (self.steps.first().map_or(1.0, |step| step.tdf), self.tdf);
+            format!("{both}: TDF {} to {}, {} on average", factor(first), factor(last), factor(self.tdf_mean))
+        } else {
+            format!("{both}: TDF {}", factor(self.tdf))
+        }
+    }
+}
+
 /// How punctual an emulator was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuditSummary {
-    /// Real time that the run took, in seconds.
+    /// The machine's time that the run took, in seconds.
     pub duration_s: f64,
     /// CPU time that the emulator took, as a share of one core.
     pub cpu_share: f64,
-    /// By how much packets left the emulator later than they were due.
+    /// By how much packets left the emulator later than they were due, in the run's time.
     pub lateness: LatenessSummary,
     /// Packets that were seen after the network had gone past their arrival, and were put right as far as it was possible.
     pub corrected_packets: u64,
@@ -140,6 +192,9 @@ impl LiveSummary {
             self.audit.cpu_share * 100.0,
             self.audit.lost_outside,
         );
+        if let Some(dilation) = &self.dilation {
+            text.push_str(&format!("Time: {}\n", dilation.line()));
+        }
         text.push_str(&render_programs(&self.programs, width));
         text
     }

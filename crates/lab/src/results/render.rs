@@ -36,7 +36,7 @@ pub fn render(summary: &Summary, width: usize) -> String {
         let _ = write!(text, "\n{}", live.render(width));
     }
     if let Some(guests) = &summary.guests {
-        let _ = write!(text, "\n{}", guests.render(width));
+        let _ = write!(text, "\n{}", guests.render(&summary.info.clock, width));
     }
     text
 }

@@ -12,14 +12,11 @@ use warpline_net::qdisc::{
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_transport::btc::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
-use warpline_transport::cc::{
-    AckCounting, Algorithm, BicParams, Controller, CubicParams, LedbatParams, NiceParams, RenoParams,
-    VegasEstimate, VegasParams,
-};
+use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
 use super::measure::LinkInfo;
-use super::{CustomCc, RunError};
+use super::{CustomCc, RunError, algorithm};
 use crate::hosts::access_log;
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::measure::Tool;
@@ -361,86 +358,13 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
         };
         return Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
     }
-    let algorithm = algorithm(cc);
+    let algorithm = algorithm::algorithm(cc);
     let invalid = algorithm.check();
     if !invalid.is_empty() {
         let problems: Vec<String> = invalid.iter().map(ToString::to_string).collect();
         return Err(RunError::Build(format!("flow {flow}: {}", problems.join("; "))));
     }
     Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
-}
-
-/// The algorithm that a scenario names, with its parameters.
-fn algorithm(cc: &Cc) -> Algorithm {
-    match &cc.0 {
-        CcKind::Custom { .. } => Algorithm::Reno(Default::default()),
-        CcKind::Reno { counting } => {
-            let mut params = RenoParams::default();
-            params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
-            Algorithm::Reno(params)
-        }
-        CcKind::Cubic { beta, c, fast_convergence, reno_friendly, hystart } => {
-            let mut params = CubicParams::default();
-            params.beta = beta.unwrap_or(params.beta);
-            params.c = c.unwrap_or(params.c);
-            params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
-            params.reno_friendly = reno_friendly.unwrap_or(params.reno_friendly);
-            params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
-            Algorithm::Cubic(params)
-        }
-        CcKind::Vegas { alpha, beta, gamma, counting, alternate_slow_start, estimate, decrease } => {
-            let mut params = VegasParams::default();
-            params.alpha = alpha.unwrap_or(params.alpha);
-            params.beta = beta.unwrap_or(params.beta);
-            params.gamma = gamma.unwrap_or(params.gamma);
-            params.slow_start.counting = ack_counting(*counting, params.slow_start.counting);
-            params.alternate_slow_start = alternate_slow_start.unwrap_or(params.alternate_slow_start);
-            params.estimate = match estimate {
-                Some(scenario::VegasEstimate::Paper) => VegasEstimate::Paper,
-                Some(scenario::VegasEstimate::Linux) => VegasEstimate::Linux,
-                None => params.estimate,
-            };
-            params.decrease = decrease.unwrap_or(params.decrease);
-            Algorithm::Vegas(params)
-        }
-        CcKind::Bic { max_increment, smooth_part, beta, low_window, fast_convergence } => {
-            let mut params = BicParams::default();
-            params.max_increment = max_increment.unwrap_or(params.max_increment);
-            params.smooth_part = smooth_part.unwrap_or(params.smooth_part);
-            params.beta = beta.unwrap_or(params.beta);
-            params.low_window = low_window.unwrap_or(params.low_window);
-            params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
-            Algorithm::Bic(params)
-        }
-        CcKind::Westwood {} => Algorithm::Westwood(Default::default()),
-        CcKind::Ledbat { target, gain, allowed_increase, min_window, base_history } => {
-            let mut params = LedbatParams::default();
-            params.target = target.map_or(params.target, |time| time.0);
-            params.gain = gain.unwrap_or(params.gain);
-            params.allowed_increase = allowed_increase.unwrap_or(params.allowed_increase);
-            params.min_window = min_window.unwrap_or(params.min_window);
-            params.base_history = base_history.unwrap_or(params.base_history);
-            Algorithm::Ledbat(params)
-        }
-        CcKind::Nice { alpha, beta, threshold, fraction, decrease, min_window } => {
-            let mut params = NiceParams::default();
-            params.alpha = alpha.unwrap_or(params.alpha);
-            params.beta = beta.unwrap_or(params.beta);
-            params.threshold = threshold.unwrap_or(params.threshold);
-            params.fraction = fraction.unwrap_or(params.fraction);
-            params.decrease = decrease.unwrap_or(params.decrease);
-            params.floor = min_window.unwrap_or(params.floor);
-            Algorithm::Nice(params)
-        }
-    }
-}
-
-fn ack_counting(counting: Option<scenario::AckCounting>, default: AckCounting) -> AckCounting {
-    match counting {
-        Some(scenario::AckCounting::Bytes) => AckCounting::Bytes,
-        Some(scenario::AckCounting::Acks) => AckCounting::Acks,
-        None => default,
-    }
 }
 
 /// A TCP endpoint's options from the scenario's.
@@ -517,11 +441,11 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
 }
 
 /// What `cap` is asked for, to emulate a flow's TCP until the flow or the run ends.
-fn cap_options(config: &TcpConfig, cc: &str) -> CapOptions {
+fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
     let default = CapOptions::default();
     CapOptions {
         duration: MAX_DURATION,
-        cc: cc.to_owned(),
+        cc,
         recovery: config.recovery,
         segment: config.mss.saturating_add(HEADERS),
         window: config.receive_buffer,
@@ -541,6 +465,27 @@ fn cap_options(config: &TcpConfig, cc: &str) -> CapOptions {
     }
 }
 
+/// What `treno` is asked for: its own defaults, but where the flow says otherwise.
+fn treno_options(tcp: &TcpOptions) -> TrenoOptions {
+    let default = TrenoOptions::default();
+    let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
+    let mss = tcp.mss.map_or(u64::from(default.mtu - HEADERS), |size| size.0.0);
+    let segments = |window: scenario::Window| window.bytes(mss) / mss.max(1);
+    TrenoOptions {
+        duration: MAX_DURATION,
+        patience: MAX_DURATION,
+        mtu: mss.saturating_add(u64::from(HEADERS)).min(u64::from(u32::MAX)) as u32,
+        max_window: tcp.receive_buffer.map_or(default.max_window, |size| size.0.0),
+        initial_window: tcp.initial_window.map_or(default.initial_window, |w| segments(w).min(1000) as u32),
+        dupacks: tcp.dupack_threshold.unwrap_or(default.dupacks),
+        delayed_ack: tcp.delayed_ack.map(|time| time.0).filter(|time| !time.is_zero()),
+        initial_rto: time(tcp.initial_rto, default.initial_rto),
+        min_rto: time(tcp.min_rto, default.min_rto),
+        max_rto: time(tcp.max_rto, default.max_rto),
+        ..default
+    }
+}
+
 /// What a flow sends, ready to run.
 fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> Result<App, RunError> {
     let carrier = match flow.transport {
@@ -551,15 +496,23 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
         Application::Bulk => App::Bulk { started: false },
         Application::Cap => {
             let cc = flow.cc.clone().unwrap_or_default();
-            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), cc.name());
+            if let CcKind::Custom { name } = &cc.0 {
+                return Err(RunError::Build(format!(
+                    "flow {}: app = \"cap\" measures with the algorithms of this program, and `{name}` is not one of them",
+                    flow.name
+                )));
+            }
+            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
             options
                 .validate()
                 .map_err(|error| RunError::Build(format!("flow {}: app = \"cap\": {error}", flow.name)))?;
             App::Measure { tool: Tool::Cap(Box::new(options)), started: false }
         }
-        Application::Treno => {
-            let options =
-                TrenoOptions { duration: MAX_DURATION, patience: MAX_DURATION, ..TrenoOptions::default() };
+        Application::Treno(tcp) => {
+            let options = treno_options(tcp);
+            options
+                .validate()
+                .map_err(|error| RunError::Build(format!("flow {}: app = \"treno\": {error}", flow.name)))?;
             App::Measure { tool: Tool::Treno(Box::new(options)), started: false }
         }
         Application::Transfer { size, transfers, pause } => App::Transfer {
@@ -600,6 +553,7 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
             App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
         }
         Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),
-        Application::Service { .. } => App::Service { listening: false },
+        // Requests are the guests' own.
+        Application::Service { .. } | Application::Request { .. } => App::Service { listening: false },
     })
 }

@@ -4,6 +4,7 @@
 //! calls it observes progress and may stop it; what was measured until then counts.
 
 pub mod addresses;
+mod algorithm;
 pub(crate) mod build;
 mod course;
 pub mod links;
@@ -25,6 +26,8 @@ use crate::results::{NoFrames, ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 use course::{Course, run_info};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use real::dilate;
 pub use real::{abandon, prepare};
 use sinks::Sinks;
 
@@ -130,7 +133,7 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    if scenario.clock.mode == ClockMode::Real {
+    if scenario.clock.mode != ClockMode::Virtual {
         return real::run(scenario, options, observe);
     }
     if scenario.host.iter().any(crate::scenario::Host::is_guest) {

@@ -34,6 +34,9 @@ pub enum CcKind {
         reno_friendly: Option<bool>,
         /// Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's own.
         hystart: Option<bool>,
+        /// Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC 9438 has it. Default
+        /// false, as in Linux.
+        catch_up: Option<bool>,
     },
     /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas {
@@ -66,9 +69,15 @@ pub enum CcKind {
         low_window: Option<u32>,
         /// Whether a flow that lost before it regained its last maximum gives way. Default true.
         fast_convergence: Option<bool>,
+        /// Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux. Default true.
+        ack_ratio: Option<bool>,
     },
     /// Westwood+ (Grieco and Mascolo 2004).
-    Westwood {},
+    Westwood {
+        /// Tick of the clock that it reckons with, as the kernel in jiffies: 10ms with HZ=100. Default 0s, exact.
+        #[schemars(example = &"10ms")]
+        tick: Option<Time>,
+    },
     /// LEDBAT (RFC 6817).
     Ledbat {
         /// Queueing delay aimed at, at most 100ms. Default 100ms.
@@ -82,8 +91,27 @@ pub enum CcKind {
         /// One-minute minima kept of the base delay. Default 10.
         base_history: Option<u32>,
     },
+    /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
+    #[serde(rename = "ledbat++")]
+    LedbatPlusPlus {
+        /// Queueing delay aimed at. Default 60ms.
+        target: Option<Time>,
+        /// Whether the window is slowed down periodically, to measure the base delay. Default true.
+        slow_down: Option<bool>,
+    },
+    /// TCP-LP (Kuzmanovic and Knightly 2003).
+    Lp {
+        /// Part of the way from the smallest to the largest one-way delay at which congestion begins. Default 0.15.
+        threshold: Option<f64>,
+        /// Length of the phase without growth after an indication of congestion, in RTTs. Default 3.
+        inference: Option<f64>,
+        /// Whose rules. Default paper.
+        variant: Option<LpVariant>,
+    },
     /// TCP Nice (Venkataramani, Kokku and Dahlin 2002).
     Nice {
+        /// Whose rules: the defaults of all that follows. Default revised.
+        variant: Option<NiceVariant>,
         /// Segments in the queue below which the window grows. Default 1.
         alpha: Option<f64>,
         /// Segments in the queue above which it shrinks. Default 3.
@@ -96,6 +124,19 @@ pub enum CcKind {
         decrease: Option<f64>,
         /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
         min_window: Option<f64>,
+        /// Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 1.5; 2 in the paper.
+        start: Option<f64>,
+        /// Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says. Default 12.5ms; in the paper
+        /// there is none.
+        most_delay: Option<Time>,
+        /// Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default true; false in the paper.
+        max_of_rounds: Option<bool>,
+        /// Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default true; false in
+        /// the paper.
+        prompt: Option<bool>,
+        /// How long the smallest and the largest RTT are remembered at least; twice that at most. Default 2min; 0s, as in the
+        /// paper, for ever.
+        base_window: Option<Time>,
     },
     /// An algorithm that the program which runs the scenario has registered under this name (a Python class).
     Custom {
@@ -124,8 +165,29 @@ pub enum VegasEstimate {
     Paper,
 }
 
+/// Whose TCP-LP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LpVariant {
+    /// The paper's.
+    Paper,
+    /// The kernel's (`lp`), which takes the delay at an indication for the smallest there is: much less timid.
+    Linux,
+}
+
+/// Whose TCP Nice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NiceVariant {
+    /// The paper's.
+    Paper,
+    /// The paper's with a better notion of the queue, and quicker: interferes less.
+    Revised,
+}
+
 /// Names that may stand alone.
-pub const CC_NAMES: [&str; 7] = ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"];
+pub const CC_NAMES: [&str; 9] =
+    ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"];
 
 impl Cc {
     /// The algorithm called `name` with its own defaults.
@@ -138,6 +200,7 @@ impl Cc {
                 fast_convergence: None,
                 reno_friendly: None,
                 hystart: None,
+                catch_up: None,
             },
             "vegas" => CcKind::Vegas {
                 alpha: None,
@@ -154,8 +217,9 @@ impl Cc {
                 beta: None,
                 low_window: None,
                 fast_convergence: None,
+                ack_ratio: None,
             },
-            "westwood" => CcKind::Westwood {},
+            "westwood" => CcKind::Westwood { tick: None },
             "ledbat" => CcKind::Ledbat {
                 target: None,
                 gain: None,
@@ -163,13 +227,21 @@ impl Cc {
                 min_window: None,
                 base_history: None,
             },
+            "ledbat++" => CcKind::LedbatPlusPlus { target: None, slow_down: None },
+            "lp" => CcKind::Lp { threshold: None, inference: None, variant: None },
             "nice" => CcKind::Nice {
+                variant: None,
                 alpha: None,
                 beta: None,
                 threshold: None,
                 fraction: None,
                 decrease: None,
                 min_window: None,
+                start: None,
+                most_delay: None,
+                max_of_rounds: None,
+                prompt: None,
+                base_window: None,
             },
             _ => return None,
         }))
@@ -182,8 +254,10 @@ impl Cc {
             CcKind::Cubic { .. } => "cubic",
             CcKind::Vegas { .. } => "vegas",
             CcKind::Bic { .. } => "bic",
-            CcKind::Westwood {} => "westwood",
+            CcKind::Westwood { .. } => "westwood",
             CcKind::Ledbat { .. } => "ledbat",
+            CcKind::LedbatPlusPlus { .. } => "ledbat++",
+            CcKind::Lp { .. } => "lp",
             CcKind::Nice { .. } => "nice",
             CcKind::Custom { name } => name,
         }
@@ -192,7 +266,14 @@ impl Cc {
 
 impl Default for Cc {
     fn default() -> Self {
-        Cc(CcKind::Cubic { beta: None, c: None, fast_convergence: None, reno_friendly: None, hystart: None })
+        Cc(CcKind::Cubic {
+            beta: None,
+            c: None,
+            fast_convergence: None,
+            reno_friendly: None,
+            hystart: None,
+            catch_up: None,
+        })
     }
 }
 

@@ -39,16 +39,21 @@ pub struct Flow {
     /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
     #[schemars(range(min = 1, max = 65535), example = 5001)]
     pub port: Option<u16>,
-    /// To a live host: over IPv6. Services are there for both. Default false.
+    /// To a live host or a guest: over IPv6. Services are there for both. Default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ipv6: bool,
-    /// transfer: bytes of each transfer; source: bytes of each connection, default as many as the program takes; http: bytes of every
+    /// transfer: bytes of each transfer; request: bytes of an answer; source: bytes of each connection, default as many as the program takes; http: bytes of every
     /// path but `/bytes/N`, default none.
     #[schemars(example = &"10MB")]
     pub size: Option<Size>,
     /// transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until the end.
     pub transfers: Option<u32>,
-    /// transfer: pause between the end of one and the start of the next. Default 0s.
+    /// request: bytes of a request, at least 16. Default 100B.
+    #[schemars(example = &"100B")]
+    pub request_size: Option<Size>,
+    /// request: how many, one after another. Default 0, which goes on until the end.
+    pub requests: Option<u32>,
+    /// transfer, request: pause between the end of one and the start of the next. Default 0s.
     #[schemars(example = &"1s")]
     pub pause: Option<Time>,
     /// cbr: the rate; onoff: the rate while on. Counts the wire bytes of full packets for UDP, payload for TCP.
@@ -125,12 +130,15 @@ pub enum App {
     Poisson,
     /// A constant rate while on, nothing while off; both times are Pareto distributed.
     Onoff,
-    /// A test with `cap` from start to stop: its report is btc-NAME.json. The congestion control has its default parameters.
+    /// A test with `cap` from start to stop: its report is btc-NAME.json.
     Cap,
-    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json.
+    /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json. Of the TCP options it takes `mss`,
+    /// `receive_buffer`, `initial_window`, `dupack_threshold`, `delayed_ack`, `initial_rto`, `min_rto` and `max_rto`, from the flow alone.
     Treno,
     /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
     Web,
+    /// Requests over one connection, one after another: `from` is the server that answers, `to` the client that asks. Both are guests.
+    Request,
     /// A service for the programs on the live host `from`: takes what they send (RFC 863).
     Discard,
     /// A service for the programs on the live host `from`: sends back what they send (RFC 862).
@@ -280,12 +288,23 @@ pub enum Application {
     },
     /// A capacity test with both ends.
     Cap,
-    /// A capacity test from one side.
-    Treno,
+    /// A capacity test from one side, with the TCP options that the flow itself names.
+    Treno(Box<TcpOptions>),
     /// Web sessions from a log; the path as the scenario gives it.
     AccessLog(String),
     /// Web sessions from distributions.
     Web(WebModel),
+    /// Requests between guests.
+    Request {
+        /// Bytes of an answer.
+        size: u64,
+        /// Bytes of a request.
+        request_size: u64,
+        /// How many one after another; `None` until the end.
+        requests: Option<u32>,
+        /// Pause between two.
+        pause: warpline_core::TimeDelta,
+    },
     /// A service for programs.
     Service {
         /// Which: discard, echo, source or http.
@@ -324,6 +343,7 @@ impl App {
             App::Cap => "cap",
             App::Treno => "treno",
             App::Web => "web",
+            App::Request => "request",
             App::Discard => "discard",
             App::Echo => "echo",
             App::Source => "source",
@@ -341,13 +361,14 @@ impl App {
             App::Poisson => &["message_size", "message_rate"],
             App::Onoff => &["rate", "packet_size", "mean_on", "mean_off", "shape"],
             App::Web => &["web"],
+            App::Request => &["size", "request_size", "requests", "pause"],
         }
     }
 
     /// The keys that it cannot do without.
     pub const fn required(self) -> &'static [&'static str] {
         match self {
-            App::Transfer => &["size"],
+            App::Transfer | App::Request => &["size"],
             App::Cbr | App::Onoff => &["rate"],
             App::Poisson => &["message_rate"],
             _ => &[],
@@ -379,13 +400,19 @@ impl Flow {
         match self.app {
             App::Bulk => Application::Bulk,
             App::Cap => Application::Cap,
-            App::Treno => Application::Treno,
+            App::Treno => Application::Treno(Box::new(self.tcp.clone().unwrap_or_default())),
             App::Discard | App::Echo | App::Source | App::Http => {
                 Application::Service { app: self.app, size: self.size.map(|size| size.0.0) }
             }
             App::Transfer => Application::Transfer {
                 size: size(self.size, 0),
                 transfers: Some(self.transfers.unwrap_or(1)).filter(|n| *n > 0),
+                pause: span(self.pause, 0),
+            },
+            App::Request => Application::Request {
+                size: size(self.size, 0),
+                request_size: size(self.request_size, 100),
+                requests: self.requests.filter(|n| *n > 0),
                 pause: span(self.pause, 0),
             },
             App::Cbr => Application::Cbr { rate, packet_size: size(self.packet_size, 1500) },

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::quantity::Time;
+use super::quantity::{Size, Time};
 use super::tcp::TcpOptions;
 
 /// A host that needs to be told something, written `[[host]]`.
@@ -19,8 +19,8 @@ pub struct Host {
     #[schemars(example = &"server")]
     pub name: String,
     /// What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs run (Linux; needs
-    /// `[clock] mode = "real"`); or "guest", an unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with
-    /// the package user-mode-linux; needs `mode = "virtual"`). Real stacks ("stack:lwip") are not in this version. Default model.
+    /// `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs and their CPU are not); or "guest", an
+    /// unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this version. Default model.
     #[schemars(example = &"live")]
     pub endpoint: Option<String>,
     /// live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
@@ -44,6 +44,14 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = &serde_json::json!({"net.ipv4.tcp_sack": "0"}))]
     pub sysctl: BTreeMap<String, String>,
+    /// guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control groups; not by the virtual
+    /// clock, where a kernel's work takes no time). Guests of one machine share it. Default: all that it wants.
+    #[schemars(range(max = 1.0), example = 0.5)]
+    pub cpu_share: Option<f64>,
+    /// guest: memory of its machine; what is not used is not taken. What programs write goes into it, too. Guests of one machine share it.
+    /// Default: what its hosts, flows and the buffers in their `sysctl` need.
+    #[schemars(example = &"2GB")]
+    pub memory: Option<Size>,
     /// model: TCP options of connections that end here.
     pub tcp: Option<TcpOptions>,
 }

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use cc::{AckCounting, Cc, CcKind, VegasEstimate};
+pub use cc::{AckCounting, Cc, CcKind, LpVariant, NiceVariant, VegasEstimate};
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
@@ -107,9 +107,10 @@ pub struct Clock {
     /// The kind of clock. Default virtual.
     #[serde(default)]
     pub mode: ClockMode,
-    /// dilated: how many times slower than real time the hosts' clocks run.
+    /// dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times faster to them; whole or
+    /// not. Or "auto": it begins at 1, and is raised while the run is under way until this machine can carry it.
     pub tdf: Option<Tdf>,
-    /// real: how late a packet may be, live or simulated; the run stops when one is later. Default: lateness is counted, and the run goes on.
+    /// real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one is later. Default: lateness is counted, and the run goes on.
     #[schemars(example = &"5ms")]
     pub max_lag: Option<Time>,
 }
@@ -121,10 +122,21 @@ pub enum ClockMode {
     /// A simulator: as fast as the CPU allows.
     #[default]
     Virtual,
-    /// An emulator: as fast as real time, with live hosts (Linux).
+    /// An emulator: as fast as real time, with live hosts and guests (Linux).
     Real,
-    /// Slower than real time, so that the world looks faster to the hosts. Not in this version.
+    /// An emulator slower than real time, so that the world looks faster to its guests (Linux).
     Dilated,
+}
+
+impl ClockMode {
+    /// Its name, as scenarios write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockMode::Virtual => "virtual",
+            ClockMode::Real => "real",
+            ClockMode::Dilated => "dilated",
+        }
+    }
 }
 
 /// Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.

@@ -9,7 +9,7 @@ use super::document::{Node, Step};
 use super::expand::{Problem, entry, key};
 use super::link::{Jitter, LinkOptions, Queue};
 use super::topology::Topology;
-use super::{ClockMode, Scenario};
+use super::{ClockMode, Scenario, Tdf};
 use super::{semantics_flow, semantics_host};
 
 /// Errors, each at its key.
@@ -44,19 +44,19 @@ impl Check<'_> {
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {
-            ClockMode::Virtual | ClockMode::Real => {}
-            ClockMode::Dilated => self.error(
+            ClockMode::Dilated if scenario.clock.tdf.is_none() => self.error(
                 &[key("clock"), key("mode")],
-                "the dilated clock is not in this version",
-                "it needs guest endpoints, and this version has the TCP model only; use mode = \"virtual\"",
+                "the dilated clock needs a factor, `tdf`",
+                "for example clock = { mode = \"dilated\", tdf = 10 }; tdf = \"auto\" finds one that this machine can carry",
             ),
+            _ => {}
         }
         if let Some(limit) = scenario.clock.max_lag {
             let path = [key("clock"), key("max_lag")];
-            if scenario.clock.mode != ClockMode::Real {
+            if scenario.clock.mode == ClockMode::Virtual {
                 self.error(
                     &path,
-                    "`max_lag` belongs to mode = \"real\"",
+                    "`max_lag` belongs to mode = \"real\" and mode = \"dilated\"",
                     "leave it out: a virtual clock is never late",
                 );
             } else if limit.0.is_zero() {
@@ -66,6 +66,15 @@ impl Check<'_> {
                     "for example \"5ms\"; no machine is ever punctual",
                 );
             }
+        }
+        if let Some(Tdf::Factor(factor)) = scenario.clock.tdf
+            && warpline_core::Tdf::new(factor).is_none()
+        {
+            self.error(
+                &[key("clock"), key("tdf")],
+                format!("`tdf` is out of range: {factor}"),
+                "a billionth to a million; 10 lets the hosts see a machine and a network that are ten times as fast",
+            );
         }
         if scenario.clock.tdf.is_some() && scenario.clock.mode != ClockMode::Dilated {
             self.error(

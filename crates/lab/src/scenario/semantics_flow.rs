@@ -35,10 +35,12 @@ pub(super) fn check(check: &mut Check<'_>) {
 }
 
 /// Which of the per-app parameters are given.
-fn given(flow: &Flow) -> [(&'static str, bool); 11] {
+fn given(flow: &Flow) -> [(&'static str, bool); 13] {
     [
         ("size", flow.size.is_some()),
         ("transfers", flow.transfers.is_some()),
+        ("request_size", flow.request_size.is_some()),
+        ("requests", flow.requests.is_some()),
         ("pause", flow.pause.is_some()),
         ("rate", flow.rate.is_some()),
         ("packet_size", flow.packet_size.is_some()),
@@ -88,6 +90,10 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
     for (parameter, _) in positive.into_iter().filter(|(_, zero)| *zero) {
         check.error(&entry("flow", i, &[parameter]), format!("`{parameter}` must be above zero"), "");
     }
+    if flow.request_size.is_some_and(|size| size.0.0 < 16) {
+        let help = "a request says how long it and the answer are, which takes 16 bytes";
+        check.error(&entry("flow", i, &["request_size"]), "`request_size` must be at least 16B", help);
+    }
     if let Some(size) = flow.packet_size
         && !(29..=65_535).contains(&size.0.0)
     {
@@ -117,7 +123,9 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         }
         return;
     }
-    if matches!(flow.app, App::Bulk | App::Cap | App::Transfer | App::Web) || flow.app.is_service() {
+    if matches!(flow.app, App::Bulk | App::Cap | App::Transfer | App::Web | App::Request)
+        || flow.app.is_service()
+    {
         let message = format!("app = \"{}\" cannot run over UDP", flow.app.name());
         let help =
             "it relies on TCP's reliability and congestion control; cbr, onoff and poisson can use UDP";
@@ -136,7 +144,16 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         ("max_rate", flow.max_rate.is_some()),
         ("record", flow.record.contains(&FlowRecordKind::Tcp) || flow.record.contains(&FlowRecordKind::Qlog)),
     ];
-    for (name, _) in tcp_only.into_iter().filter(|(_, is_given)| *is_given) {
+    if flow.app == App::Treno {
+        let useless = flow.tcp.as_ref().map_or_else(Vec::new, TcpOptions::useless_to_treno);
+        for name in useless {
+            let message = format!("app = \"treno\" has no use for `tcp.{name}`");
+            let help = format!("it takes {}", TcpOptions::OF_TRENO.join(", "));
+            check.error(&entry("flow", i, &["tcp", &name]), message, help);
+        }
+    }
+    let taken = |name: &str| name == "tcp" && flow.app == App::Treno;
+    for (name, _) in tcp_only.into_iter().filter(|(name, is_given)| *is_given && !taken(name)) {
         let message = format!("`{name}` is for TCP, and this flow is UDP");
         let help = format!(
             "leave it out, or say transport = \"tcp\" (app = \"{}\" uses UDP unless told)",
@@ -284,7 +301,7 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
     let positive: (fn(f64) -> bool, &str) = (|v| v > 0.0, "above 0");
     let segments: (fn(f64) -> bool, &str) = (|v| v >= 0.0, "0 or more segments");
     match &cc.0 {
-        CcKind::Reno { .. } | CcKind::Westwood {} => {}
+        CcKind::Reno { .. } | CcKind::Westwood { .. } => {}
         CcKind::Cubic { beta, c, .. } => {
             wrong("beta", *beta, part.0, part.1);
             wrong("c", *c, positive.0, positive.1);
@@ -310,7 +327,18 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
                 "above zero; RFC 6817 allows 100ms at most",
             );
         }
-        CcKind::Nice { alpha, beta, threshold, fraction, decrease, min_window } => {
+        CcKind::LedbatPlusPlus { target, .. } => {
+            wrong("target", target.map(|t| t.0.as_secs_f64()), positive.0, positive.1);
+        }
+        CcKind::Lp { threshold, inference, .. } => {
+            wrong("threshold", *threshold, share.0, share.1);
+            wrong("inference", *inference, positive.0, positive.1);
+        }
+        CcKind::Nice {
+            alpha, beta, threshold, fraction, decrease, min_window, start, most_delay, ..
+        } => {
+            wrong("start", *start, |v| v >= 1.0, "1 or more");
+            wrong("most_delay", most_delay.map(|t| t.0.as_secs_f64()), positive.0, positive.1);
             wrong("threshold", *threshold, share.0, share.1);
             wrong("fraction", *fraction, share.0, share.1);
             wrong("decrease", *decrease, part.0, part.1);

@@ -45,18 +45,13 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
     let mode = check.scenario.clock.mode;
     match endpoint {
         "model" => {}
-        "live" if mode == ClockMode::Real => {}
+        "live" if mode != ClockMode::Virtual => {}
         "live" => check.error(
             &at("endpoint"),
             "a live host cannot follow this clock: its programs live in real time",
-            "[clock] mode = \"real\" (or --clock real); or endpoint = \"model\", which follows any clock",
+            "[clock] mode = \"real\" (or --clock real), or \"dilated\"; or endpoint = \"model\" or \"guest\", which follow any clock",
         ),
-        "guest" if mode == ClockMode::Virtual => {}
-        "guest" => check.error(
-            &at("endpoint"),
-            "guests follow the virtual clock only in this version",
-            "[clock] mode = \"virtual\", in which they are simulated exactly; or endpoint = \"live\" under the real clock",
-        ),
+        "guest" => {}
         other => {
             let reason = match other {
                 stack if stack.starts_with("stack:") => {
@@ -64,8 +59,8 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
                 }
                 other => format!("{other:?} is no endpoint"),
             };
-            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel, under the virtual clock; and \"live\", a network \
-                        namespace, under the real clock";
+            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel; and \"live\", a network namespace, under the real \
+                        clock or a dilated one";
             check.error(&at("endpoint"), reason, help);
         }
     }
@@ -81,11 +76,39 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
             check.error(&at(name), message, help);
         }
     }
-    for (name, given) in
-        [("machine", host.machine.is_some()), ("cc", host.cc.is_some()), ("sysctl", !host.sysctl.is_empty())]
-    {
+    for (name, given) in [
+        ("machine", host.machine.is_some()),
+        ("cc", host.cc.is_some()),
+        ("sysctl", !host.sysctl.is_empty()),
+        ("cpu_share", host.cpu_share.is_some()),
+        ("memory", host.memory.is_some()),
+    ] {
         if given && !host.is_guest() {
             check.error(&at(name), format!("`{name}` is for guests"), "endpoint = \"guest\"");
+        }
+    }
+    if host.is_guest() && host.memory.is_some_and(|size| !(67_108_864..=64_000_000_000).contains(&size.0.0)) {
+        let help = "a kernel needs 64 MiB (67.2MB); more than 64GB is not in this version";
+        check.error(&at("memory"), "`memory` is out of range", help);
+    }
+    if let Some(share) = host.cpu_share.filter(|_| host.is_guest()) {
+        let others = check.scenario.host.iter().filter(|other| other.is_guest());
+        let differs = others
+            .filter(|other| other.machine_name() == host.machine_name())
+            .find(|other| other.cpu_share.is_some_and(|own| own != share));
+        if !(share > 0.0 && share <= 1.0) {
+            let help = "a share of one core lies above 0 and is 1 at the most; a kernel has one core";
+            check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);
+        } else if mode == ClockMode::Virtual {
+            let help = "leave it out, or take [clock] mode = \"real\" or \"dilated\": by the virtual clock a kernel's work takes no time";
+            check.error(&at("cpu_share"), "`cpu_share` is for the real and the dilated clock", help);
+        } else if let Some(other) = differs {
+            let message = format!("the machine of `{}` has another share at `{}`", host.name, other.name);
+            check.error(
+                &at("cpu_share"),
+                message,
+                "guests of one machine share it: give it once, or the same",
+            );
         }
     }
     if let Some(number) = host.program.iter().position(|program| !program.collect.is_empty())
@@ -195,6 +218,15 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
         let guests = (scenario.is_guest(from), scenario.is_guest(to));
+        if flow.app == App::Request && guests != (true, true) {
+            if told.insert(spec.entry) {
+                let node = if guests.0 { to } else { from };
+                let message = format!("app = \"request\" is for guests, and `{node}` is none");
+                let help = "a [[host]] with endpoint = \"guest\" at both ends; between simulated hosts app = \"web\" asks and answers";
+                check.error(&entry("flow", spec.entry, &["app"]), message, help);
+            }
+            continue;
+        }
         if guests.0 && !flow.app.is_service() || guests.1 && flow.port.is_none() {
             if let Some((name, message, help)) = carried(flow, guests)
                 && told.insert(spec.entry)
@@ -265,9 +297,9 @@ type Wrong = (&'static str, String, &'static str);
 
 /// A flow that guests carry by themselves: `guests` says at which ends there is one.
 fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
-    let help = "app = \"bulk\"; for anything else let a program send ([[host.program]])";
+    let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
     match flow.app {
-        App::Bulk => {}
+        App::Bulk | App::Request => {}
         App::Transfer if flow.transfers.unwrap_or(1) == 1 => {}
         App::Transfer => {
             return Some((

@@ -281,6 +281,28 @@ impl TcpOptions {
             dupack_threshold, max_window, max_rate)
     }
 
+    /// The options that TReno, which emulates a TCP of its own, takes.
+    pub const OF_TRENO: [&'static str; 8] = [
+        "mss",
+        "receive_buffer",
+        "initial_window",
+        "dupack_threshold",
+        "delayed_ack",
+        "initial_rto",
+        "min_rto",
+        "max_rto",
+    ];
+
+    /// Names of the options that are given here and that TReno has no use for.
+    pub(crate) fn useless_to_treno(&self) -> Vec<String> {
+        let Ok(serde_json::Value::Object(options)) = serde_json::to_value(self) else { return vec![] };
+        options
+            .into_iter()
+            .filter(|(name, value)| !value.is_null() && !Self::OF_TRENO.contains(&name.as_str()))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
     /// The options in force when `levels` are given from the outermost (scenario) to the innermost (flow), on top of the
     /// preset "modern". All are set but `initial_ssthresh`, `send_buffer`, `max_window`
     /// and `max_rate`, whose absence means "none".

@@ -89,6 +89,103 @@ fn a_transfer_of_a_guest_has_its_size() {
     assert!((0.83..1.2).contains(&took), "{took}");
 }
 
+#[test]
+fn requests_between_guests_are_answered_over_either_protocol() {
+    for (ipv6, cc) in [(false, ""), (true, "cc = \"vegas\"\n")] {
+        let flow = format!(
+            "[[flow]]\nname = \"ask\"\nfrom = \"h\"\nto = \"g\"\napp = \"request\"\nsize = \"20kB\"\nrequests = 10\n\
+             pause = \"100ms\"\nstart = \"3s\"\nipv6 = {ipv6}\n"
+        );
+        let Some(outcome) = simulate(&format!("{STAR}{OTHER}{cc}{flow}"), None) else { return };
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        // What asks has no row of its own.
+        assert_eq!(outcome.summary.flows.len(), 1);
+        let row = outcome.flow("ask.0");
+        assert_eq!((row.from.as_str(), row.to.as_str(), row.app.as_str()), ("h", "g", "request"));
+        assert_eq!((row.transfers, row.transfers_completed, row.delivered_bytes), (10, 10, 200_000));
+        // What the answers have is what the kernel of the server says.
+        assert_eq!(row.cc.as_deref(), Some(if ipv6 { "vegas" } else { "cubic" }));
+        // A round trip of 22 ms and 14 segments at 10 Mbit/s; the first answer is larger than the first window.
+        let mean = row.completion_mean_s.unwrap();
+        assert!((0.036..0.046).contains(&mean), "{mean}");
+        let asked = outcome.transfers();
+        let times: Vec<f64> = asked.iter().map(|transfer| transfer.start_s).collect();
+        assert!(times.len() == 10 && times[0] >= 3.0 && times.is_sorted(), "{times:?}");
+        assert!(asked.iter().all(|transfer| transfer.complete && transfer.bytes == 20_000));
+    }
+}
+
+#[test]
+fn the_table_has_the_congestion_control_that_the_kernel_used() {
+    let flow = |cc: &str| format!("[[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"h\"\n{cc}");
+    for (host, other, flow, expected) in [
+        ("", OTHER, flow(""), "cubic"),
+        ("cc = \"westwood\"\n", OTHER, flow(""), "westwood"),
+        ("cc = \"westwood\"\n", OTHER, flow("cc = \"reno\"\n"), "reno"),
+        ("sysctl = { \"net.ipv4.tcp_congestion_control\" = \"reno\" }\n", OTHER, flow(""), "reno"),
+        // To the model, too.
+        ("cc = \"vegas\"\n", "", flow(""), "vegas"),
+    ] {
+        let text = format!("{STAR}{host}{other}{flow}").replace("\"10s\"", "\"3s\"");
+        let Some(outcome) = simulate(&text, None) else { return };
+        assert_eq!(outcome.flow("f.0").cc.as_deref(), Some(expected), "{text}");
+    }
+}
+
+/// Which of `count` packets a path loses: about one in a hundred.
+fn losses(count: u64) -> String {
+    let lost =
+        (1..=count).filter(|number| warpline_core::Streams::new(*number).stream("lost").uniform() < 0.01);
+    let lost: Vec<String> = lost.map(|number| number.to_string()).collect();
+    format!("loss = {{ kind = \"list\", packets = [{}] }}", lost.join(", "))
+}
+
+/// The small form of repro/network-simulation-cradle/grid.py: on paths of the same kind that lose the same packets.
+#[test]
+fn the_model_gets_what_linux_gets() {
+    for (seconds, loss) in [(150, losses(60_000)), (40, String::new())] {
+        let mut text =
+            format!("duration = \"{seconds}s\"\nwarmup = \"2s\"\nsample_interval = \"{seconds}s\"\n");
+        for cc in ["reno", "cubic", "vegas", "bic", "westwood"] {
+            for kind in ["linux", "model"] {
+                let ends = ["a", "b"].map(|end| format!("{kind}-{cc}-{end}"));
+                text += &format!(
+                    "[[link]]\nbetween = [\"{}\", \"{}\"]\nrate = \"5Mbit/s\"\ndelay = \"30ms\"\n\
+                     queue = {{ kind = \"droptail\", limit = \"25p\" }}\n{loss}\nreverse = {{ loss = {{ kind = \"none\" }} }}\n",
+                    ends[0], ends[1],
+                );
+                let control = match (kind, cc) {
+                    ("model", "westwood") => "{ kind = \"westwood\", tick = \"10ms\" }".to_owned(),
+                    _ => format!("{cc:?}"),
+                };
+                text += &format!(
+                    "[[flow]]\nname = \"{kind}-{cc}\"\nfrom = \"{}\"\nto = \"{}\"\ncc = {control}\n",
+                    ends[0], ends[1],
+                );
+                if kind == "model" {
+                    text += "tcp = { tick = \"10ms\", quick_acks = 16 }\n";
+                    continue;
+                }
+                for end in &ends {
+                    text += &format!("[[host]]\nname = \"{end}\"\nendpoint = \"guest\"\nmachine = \"m\"\n");
+                }
+            }
+        }
+        let Some(outcome) = simulate(&text, None) else { return };
+        for cc in ["reno", "cubic", "vegas", "bic", "westwood"] {
+            let goodput = |kind: &str| outcome.flow(&format!("{kind}-{cc}.0")).goodput_bps;
+            let (linux, model) = (goodput("linux"), goodput("model"));
+            assert!((model / linux - 1.0).abs() < 0.1, "{cc}: Linux {linux}, the model {model}");
+            let lost =
+                ["linux", "model"].map(|kind| outcome.flow(&format!("{kind}-{cc}.0")).retransmitted_packets);
+            assert!(
+                lost.iter().all(|&lost| lost > if loss.is_empty() { 5 } else { 100 } || cc == "vegas"),
+                "{cc}: {lost:?}"
+            );
+        }
+    }
+}
+
 const PROGRAMS: &str = r#"
 [[host.program]]
 command = ["ping", "-c", "5", "-i", "0.2", "{g}"]
@@ -129,9 +226,11 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
 #[test]
 fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
     let directory = tempfile::tempdir().unwrap();
-    let flow = "[[flow]]\nfrom = \"g\"\nto = \"h\"\n[[flow]]\nname = \"m\"\nfrom = \"h\"\nto = \"g\"\n";
+    let flow = "[[flow]]\nfrom = \"g\"\nto = \"h\"\n[[flow]]\nname = \"m\"\nfrom = \"h\"\nto = \"g\"\nipv6 = true\n\
+                [[flow]]\nfrom = \"h\"\nto = \"g\"\napp = \"request\"\nsize = \"30kB\"\npause = \"50ms\"\n";
     let text = format!("{STAR}{OTHER}{PROGRAMS}{flow}")
         .replace("limit = \"30p\" }", "limit = \"30p\" }\nrecord = [\"pcap\"]")
+        .replace("delay = \"1ms\"", "delay = \"1ms\"\nrecord = [\"pcap\"]")
         .replace("exit 3", "exit 0");
     let files = |name: &str| {
         let out = directory.path().join(name);
@@ -149,23 +248,35 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
     };
     let Some(quiet) = files("quiet") else { return };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let busy = std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
+    // Twice with all cores busy: with threads that compute, and with ones that give way all the time.
+    for (name, yields) in [("busy", false), ("restless", true)] {
+        let busy = std::thread::scope(|scope| {
+            for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
+                scope.spawn(|| {
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        for _ in 0..20_000 {
+                            std::hint::spin_loop();
+                        }
+                        if yields {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let busy = files(name);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            busy.unwrap()
+        });
+        stop.store(false, std::sync::atomic::Ordering::Relaxed);
+        let names =
+            |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&quiet), names(&busy));
+        // Every byte and stamp on both links, in both directions.
+        let captures: Vec<_> = quiet.iter().filter(|(name, _)| name.ends_with(".pcapng")).collect();
+        assert!(captures.len() == 4 && captures.iter().all(|(_, bytes)| bytes.len() > 100_000));
+        for ((name, one), (_, two)) in quiet.iter().zip(&busy) {
+            assert!(one == two, "{name} differs");
         }
-        let busy = files("busy");
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        busy.unwrap()
-    });
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&quiet), names(&busy));
-    assert!(names(&quiet).iter().any(|name| name.ends_with(".pcapng")), "{:?}", names(&quiet));
-    for ((name, one), (_, two)) in quiet.iter().zip(&busy) {
-        assert!(one == two, "{name} differs");
     }
 }
 
@@ -187,6 +298,14 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
         (
             format!("{STAR}{flow}app = \"transfer\"\nsize = \"1kB\"\ntransfers = 2\n"),
             ["one transfer only", "count = 10"],
+        ),
+        (
+            format!("{STAR}{flow}app = \"request\"\nsize = \"1kB\"\n"),
+            ["app = \"request\" is for guests", "app = \"web\" asks"],
+        ),
+        (
+            format!("{STAR}{OTHER}{flow}app = \"request\"\nsize = \"1kB\"\nrequest_size = \"15B\"\n"),
+            ["`request_size` must be at least 16B", "takes 16 bytes"],
         ),
         (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
         (format!("{STAR}tcp = {{}}\n"), ["`tcp` is for model hosts", "sysctl"]),

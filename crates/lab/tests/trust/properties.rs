@@ -64,7 +64,9 @@ fn tcp() -> impl Strategy<Value = String> {
         ", dupack_threshold = 1",
         ", cwnd_validation = false",
     ]);
-    let cc = prop::sample::select(vec!["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "nice"]);
+    let cc = prop::sample::select(vec![
+        "reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice",
+    ]);
     (preset, option, cc)
         .prop_map(|(preset, option, cc)| format!("cc = \"{cc}\", tcp = {{ preset = \"{preset}\"{option} }}"))
 }

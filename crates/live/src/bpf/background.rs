@@ -23,16 +23,20 @@ pub struct Background {
     _links: Vec<Link>,
 }
 
+/// Where the name of the congestion control begins in `struct background_choice`, and where the two flags after it.
+const CHOICE_NAME: usize = RawParameters::SIZE;
+const CHOICE_FLAGS: usize = CHOICE_NAME + 16;
+
 /// `struct background_choice` in `native/bpf/nice.h`.
-fn choice(governing: &Governing<'_>) -> [u8; 56] {
-    let mut bytes = [0; 56];
-    bytes[..RawParameters::SIZE].copy_from_slice(&governing.receiving.unwrap_or_default().raw().bytes());
+fn choice(governing: &Governing<'_>) -> [u8; CHOICE_FLAGS + 8] {
+    let mut bytes = [0; CHOICE_FLAGS + 8];
+    bytes[..CHOICE_NAME].copy_from_slice(&governing.receiving.unwrap_or_default().raw().bytes());
     let name = governing.sending.unwrap_or_default().as_bytes();
     // The last of the sixteen stays zero.
     let length = name.len().min(15);
-    bytes[32..32 + length].copy_from_slice(&name[..length]);
-    bytes[48] = u8::from(governing.sending.is_some());
-    bytes[49] = u8::from(governing.receiving.is_some());
+    bytes[CHOICE_NAME..CHOICE_NAME + length].copy_from_slice(&name[..length]);
+    bytes[CHOICE_FLAGS] = u8::from(governing.sending.is_some());
+    bytes[CHOICE_FLAGS + 1] = u8::from(governing.receiving.is_some());
     bytes
 }
 

@@ -71,9 +71,14 @@ fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
 
 /// Parameters as people say them.
 fn describe(parameters: &Parameters) -> String {
-    let Parameters { threshold, fraction, decrease, floor, alpha, beta, gamma } = parameters;
+    let Parameters { threshold, fraction, decrease, floor, alpha, beta, gamma, start, .. } = parameters;
+    let delay = parameters.most_delay_ms.map_or("none".to_owned(), |delay| format!("{delay} ms"));
     format!(
-        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}"
+        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}, \
+         start {start:.2}, largest delay {delay}, base window {:.0} s, {} maximum, {}",
+        parameters.base_window_s,
+        if parameters.max_of_rounds { "rounds'" } else { "samples'" },
+        if parameters.prompt { "prompt" } else { "by rounds" },
     )
 }
 
@@ -120,7 +125,7 @@ fn parameter_map() -> Option<MapHandle> {
 fn read_parameters() -> Option<Parameters> {
     let bytes = parameter_map()?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
     let raw = RawParameters::from_bytes(&bytes)?;
-    (raw.layout == LAYOUT).then(|| raw.parameters())
+    (raw.layout() == LAYOUT).then(|| raw.parameters())
 }
 
 /// Loads TCP Nice so that it stays, or changes the parameters of one that is loaded. Tells whether it was loaded before.

@@ -356,7 +356,7 @@ impl Forwarder {
         if !idle {
             return Ok(false);
         }
-        let fds = ports.iter().map(|port| port.fd()).chain([changes.fd()]);
+        let fds = ports.iter().filter_map(|port| port.fd()).chain([changes.fd()]);
         let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
         match poll(&mut fds, Some(&wait)) {

@@ -9,8 +9,8 @@ use warpline_transport::btc::{
 };
 
 use super::socket::{Complaint, Endpoint};
-use super::{MeasureError, random, unspecified, wall_us};
-use crate::clock::{RealClock, be_punctual};
+use super::{Foremost, MeasureError, random, unspecified, wall_us};
+use crate::clock::RealClock;
 
 /// Datagrams that are made before what came is looked at again.
 const TURN: usize = 256;
@@ -81,7 +81,7 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Sample),
 ) -> Result<CapRun, MeasureError> {
-    be_punctual();
+    let mut foremost = Foremost::ask();
     let local = SocketAddr::new(unspecified(config.server.ip()), 0);
     let mut endpoint = Endpoint::new(local, Some(config.server), config.offload)?;
     let mut clock = RealClock::start();
@@ -111,8 +111,9 @@ pub fn run(
                 client.handle_datagram(now, arrival.at, arrival.bytes, arrival.ce);
             }
         })?;
+        foremost.turn(now, came);
         match endpoint.take_complaint() {
-            Some(Complaint::Unreachable) => client.unreachable(now),
+            Some(Complaint::Unreachable(what)) => client.unreachable(now, what),
             Some(Complaint::TooBig(mtu)) => {
                 too_big = Some(mtu);
                 client.stop(now);

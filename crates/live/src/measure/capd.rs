@@ -8,8 +8,8 @@ use warpline_core::TimeDelta;
 use warpline_transport::btc::{CapServer, Finished, ServerLimits};
 
 use super::socket::Endpoint;
-use super::{MeasureError, random, wall_us};
-use crate::clock::{RealClock, be_punctual};
+use super::{Foremost, MeasureError, random, wall_us};
+use crate::clock::RealClock;
 
 const TURN: usize = 256;
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
@@ -47,7 +47,7 @@ pub fn serve(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(CapdEvent),
 ) -> Result<(), MeasureError> {
-    be_punctual();
+    let mut foremost = Foremost::ask();
     let mut endpoint = Endpoint::new(config.listen, None, config.offload)?;
     let mut clock = RealClock::start();
     let mut server = CapServer::new(config.limits.clone(), &random::<32>()?, wall_us(&clock));
@@ -73,6 +73,7 @@ pub fn serve(
             }
             server.handle_datagram(now, arrival.at, arrival.from, arrival.bytes, arrival.ce);
         })?;
+        foremost.turn(now, busy);
         // Clients come and go: what the network says of one that has gone is no news.
         endpoint.take_complaint();
         if server.poll_timeout() <= now {

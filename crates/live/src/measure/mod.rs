@@ -13,9 +13,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use rustix::time::{ClockId, clock_gettime};
-use warpline_core::Timestamp;
+use warpline_core::{TimeDelta, Timestamp};
 
-use crate::clock::RealClock;
+use crate::clock::{Precedence, RealClock, be_punctual};
 
 /// The port that `capd` listens on unless told otherwise: the number of the RFC.
 pub const PORT: u16 = 3148;
@@ -138,6 +138,31 @@ fn thread_ns() -> u64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = told.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     nanos(ClockId::ThreadCPUTime) + waited
+}
+
+/// How often a measuring thread looks at what it has taken of its core.
+const LOOK: TimeDelta = TimeDelta::from_millis(20);
+
+/// The precedence of a measuring thread: where it wakes late, the emulated TCP sends late and in bursts, which no kernel's would.
+struct Foremost {
+    precedence: Precedence,
+    looked: Timestamp,
+    intakes: u64,
+}
+
+impl Foremost {
+    fn ask() -> Self {
+        be_punctual();
+        Foremost { precedence: Precedence::ask(), looked: Timestamp::ZERO, intakes: 0 }
+    }
+    /// To be told of every turn: whether something came in.
+    fn turn(&mut self, now: Timestamp, came: bool) {
+        self.intakes += u64::from(came);
+        if now.saturating_since(self.looked) >= LOOK {
+            self.looked = now;
+            self.precedence.look(now, self.intakes);
+        }
+    }
 }
 
 /// A span for poll(2); none waits for ever.

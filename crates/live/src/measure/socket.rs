@@ -9,7 +9,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, poll};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
-use warpline_transport::btc::{Datagram, HostResults};
+use warpline_transport::btc::{Datagram, HostResults, Unreachable};
 
 use super::MeasureError;
 use crate::clock::RealClock;
@@ -40,7 +40,7 @@ pub struct Arrival<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Complaint {
     /// Nobody listens there, or it cannot be reached.
-    Unreachable,
+    Unreachable(Unreachable),
     /// They are too large; the MTU if it was told.
     TooBig(Option<u32>),
 }
@@ -74,6 +74,10 @@ pub struct Endpoint {
     complaint: Option<Complaint>,
     /// Whether segmentation offload may be used.
     offload: bool,
+}
+
+fn unreachable(errno: i32) -> Complaint {
+    Complaint::Unreachable(if errno == libc::ECONNREFUSED { Unreachable::Port } else { Unreachable::Host })
 }
 
 fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
@@ -279,8 +283,8 @@ impl Endpoint {
                 }
                 // Word of an earlier datagram, which the system tells at the next opportunity: this one was not sent yet.
                 _ if tries < 3 && self.drain_errors() => {}
-                Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
-                    self.complaint = Some(Complaint::Unreachable);
+                Some(errno @ (libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH)) => {
+                    self.complaint = Some(unreachable(errno));
                     at = end;
                 }
                 Some(libc::EPERM | libc::EACCES) if self.source.is_none() => {
@@ -313,7 +317,7 @@ impl Endpoint {
             any = true;
             self.complaint = match error.payload {
                 TransportErrorPayload::TooBig { mtu } => Some(Complaint::TooBig(Some(mtu))),
-                TransportErrorPayload::Unreachable => Some(Complaint::Unreachable),
+                TransportErrorPayload::Unreachable => Some(unreachable(error.raw_errno)),
                 _ if error.raw_os_error_is(libc::ENOBUFS) => {
                     self.host.send_drops += 1;
                     self.complaint
@@ -349,7 +353,7 @@ impl Endpoint {
                     | io::ErrorKind::HostUnreachable
                     | io::ErrorKind::NetworkUnreachable => {
                         self.drain_errors();
-                        self.complaint.get_or_insert(Complaint::Unreachable);
+                        self.complaint.get_or_insert(unreachable(error.raw_os_error().unwrap_or_default()));
                         Ok(true)
                     }
                     _ if self.drain_errors() => Ok(true),
@@ -360,6 +364,10 @@ impl Endpoint {
         for (slot, meta) in self.receive.chunks_exact(self.slot).zip(&meta).take(count) {
             let stamp = meta.timestamp.map_or(0, |stamp| stamp.as_nanos() as u64);
             let at = clock.stamp(stamp, now);
+            let waited = now.saturating_since(at).as_nanos();
+            self.host.served += 1;
+            self.host.serve_wait_ns += waited;
+            self.host.serve_wait_max_ns = self.host.serve_wait_max_ns.max(waited);
             let ce = meta.ecn == Some(EcnCodepoint::Ce);
             let stride = meta.stride.max(1);
             for bytes in slot[..meta.len.min(slot.len())].chunks(stride) {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{TimeDelta, Timestamp};
-use warpline_transport::btc::{ProbeReply, Treno, TrenoOptions, TrenoOutcome, TrenoResults};
+use warpline_transport::btc::{ProbeReply, Treno, TrenoOptions, TrenoOutcome, TrenoResults, TrenoSample};
 
-use super::MeasureError;
 use super::probe::{Heard, ProbeMode, ProbeSocket, Sent};
-use crate::clock::{RealClock, be_punctual};
+use super::{Foremost, MeasureError};
+use crate::clock::RealClock;
 
 /// Probes that are sent before what came is looked at again.
 const TURN: usize = 64;
@@ -31,25 +31,6 @@ pub struct TrenoConfig {
     pub options: TrenoOptions,
     /// How often progress is told, and a sample taken.
     pub interval: TimeDelta,
-}
-
-/// How a test stood at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrenoSample {
-    /// From the first probe, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// Data answered so far.
-    pub data_bytes: u64,
-    /// Congestion window.
-    pub cwnd: u64,
-    /// Bytes in flight.
-    pub in_flight: u64,
-    /// Smoothed round-trip time in nanoseconds.
-    pub srtt_ns: u64,
-    /// Probes lost so far.
-    pub lost: u64,
-    /// Time-outs so far.
-    pub timeouts: u64,
 }
 
 /// Who answered, and how often in which way.
@@ -103,7 +84,7 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&TrenoSample),
 ) -> Result<TrenoRun, MeasureError> {
-    be_punctual();
+    let mut foremost = Foremost::ask();
     let mut socket = ProbeSocket::open(config.target, config.mode, config.ttl)?;
     let mut clock = RealClock::start();
     let busy_before = super::thread_ns();
@@ -131,6 +112,7 @@ pub fn run(
                 treno.on_too_big(last, mtu);
             }
         })?;
+        foremost.turn(now, came);
         last = last.max(now);
         if treno.poll_timeout() <= last {
             treno.handle_timeout(last);
@@ -158,17 +140,7 @@ pub fn run(
         }
         if now >= next_sample {
             next_sample = now + config.interval;
-            if let Some(elapsed) = treno.elapsed(last) {
-                let results = treno.results();
-                let sample = TrenoSample {
-                    elapsed_ns: elapsed.as_nanos(),
-                    data_bytes: results.data_bytes,
-                    cwnd: treno.cwnd(),
-                    in_flight: treno.in_flight(),
-                    srtt_ns: treno.srtt().as_nanos(),
-                    lost: results.lost,
-                    timeouts: results.timeouts,
-                };
+            if let Some(sample) = treno.sample(last) {
                 progress(&sample);
                 samples.push(sample);
             }

@@ -295,8 +295,8 @@ impl LivePort for AfPacketPort {
         &self.name
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn pending(&self) -> Option<bool> {

@@ -66,7 +66,7 @@ impl PortCounters {
 /// Keeps the datagram that `bytes` begin with; what follows it is padding. None, and counted, if it is damaged, is for its own link only,
 /// or has no room.
 #[inline]
-fn take(bytes: &[u8], pool: &mut Pool, counters: &mut PortCounters) -> Option<(u32, Header)> {
+pub fn take(bytes: &[u8], pool: &mut Pool, counters: &mut PortCounters) -> Option<(u32, Header)> {
     let Ok(header) = datagram::read(bytes) else {
         counters.malformed += 1;
         return None;
@@ -109,8 +109,8 @@ pub enum PortError {
 pub trait LivePort: std::fmt::Debug + Send {
     /// The interface's name.
     fn name(&self) -> &str;
-    /// What becomes readable when something comes in.
-    fn fd(&self) -> BorrowedFd<'_>;
+    /// What becomes readable when something comes in; none where another port tells of it.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
     /// Whether something has come in that has not been read, if that can be known without asking the kernel.
     fn pending(&self) -> Option<bool>;
     /// Reads what has come in, up to some hundred datagrams, as arrivals at port `id`; `now` is the present.

@@ -76,8 +76,8 @@ impl LivePort for TunPort {
         &self.name
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.device.as_fd()
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.as_fd())
     }
 
     fn pending(&self) -> Option<bool> {

@@ -4,5 +4,6 @@ mod golden;
 mod hosts;
 mod late;
 mod properties;
+mod settled;
 mod timing;
 mod world;

@@ -50,10 +50,19 @@ pub enum Outcome {
     Refused(Refusal, u32),
     /// The server was not heard of any more in mid-test.
     Silent,
-    /// The network says that nobody listens at the server's address, at the beginning or in mid-test.
-    Unreachable,
+    /// The network says that the server cannot be had, at the beginning or in mid-test.
+    Unreachable(Unreachable),
     /// It was stopped here.
     Stopped,
+}
+
+/// What the network says of a server that cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreachable {
+    /// The host is there, and nobody listens at the port.
+    Port,
+    /// There is no way to the host.
+    Host,
 }
 
 /// How far a test has come.
@@ -115,7 +124,7 @@ pub struct CapClient {
     pause: TimeDelta,
     begun: Option<Timestamp>,
     heard: Timestamp,
-    unreachable_since: Option<Timestamp>,
+    unreachable_since: Option<(Timestamp, Unreachable)>,
     granted: Option<(TimeDelta, Option<Rate>)>,
     host: HostResults,
     peer: Option<Report>,
@@ -214,7 +223,9 @@ impl CapClient {
             if let Some(link) = &mut self.link
                 && link.sends()
             {
-                link.finish(now);
+                // Waiting for somebody who is gone is no part of the measurement.
+                let gone = matches!(outcome, Outcome::Silent | Outcome::Unreachable(_));
+                link.finish(if gone { self.heard } else { now });
             }
             self.outcome = Some(outcome);
             self.state = State::Done;
@@ -238,12 +249,12 @@ impl CapClient {
         }
     }
 
-    /// The network says that nobody listens at the server's address.
-    pub fn unreachable(&mut self, now: Timestamp) {
+    /// The network says that the server cannot be had.
+    pub fn unreachable(&mut self, now: Timestamp, what: Unreachable) {
         match self.state {
-            State::Hello | State::Opening { .. } => self.finish(now, Outcome::Unreachable),
+            State::Hello | State::Opening { .. } => self.finish(now, Outcome::Unreachable(what)),
             State::Running => {
-                self.unreachable_since.get_or_insert(now);
+                self.unreachable_since.get_or_insert((now, what));
             }
             State::Finishing { .. } => self.finish(now, Outcome::NoReport),
             State::Closing | State::Done => {}
@@ -419,7 +430,7 @@ impl CapClient {
             State::Hello | State::Opening { .. } => self.resend_at.min(patience),
             State::Running => {
                 let link = self.link.as_ref().map_or(Timestamp::NEVER, |link| link.connection.poll_timeout());
-                let gone = self.unreachable_since.map_or(Timestamp::NEVER, |since| since + UNREACHABLE);
+                let gone = self.unreachable_since.map_or(Timestamp::NEVER, |(since, _)| since + UNREACHABLE);
                 link.min(self.deadline()).min(patience).min(gone)
             }
             State::Finishing { until } => self.resend_at.min(*until),
@@ -440,12 +451,12 @@ impl CapClient {
                 self.again_at_once(now);
             }
             State::Running => {
-                let gone = self.unreachable_since.is_some_and(|since| now >= since + UNREACHABLE);
+                let gone = self.unreachable_since.filter(|(since, _)| now >= *since + UNREACHABLE);
                 let Some(link) = &mut self.link else { return };
                 link.handle_timeout(now);
                 let failed = link.failed();
-                if gone {
-                    self.finish(now, Outcome::Unreachable);
+                if let Some((_, what)) = gone {
+                    self.finish(now, Outcome::Unreachable(what));
                 } else if silent || failed {
                     self.finish(now, Outcome::Silent);
                 } else {

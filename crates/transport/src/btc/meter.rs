@@ -257,12 +257,19 @@ impl Meter {
         }
     }
 
-    /// The measurement is over: nothing later counts.
+    /// The measurement is over: nothing later counts. `now` may lie before the last record, which is then not a part of it.
     pub fn finish(&mut self, now: Timestamp) {
         if self.finished {
             return;
         }
         self.accrue(now);
+        let r = &mut self.results;
+        let mut over = self.since.saturating_since(now).as_nanos();
+        for span in [&mut r.timeout_ns, &mut r.recovery_ns, &mut r.avoidance_ns, &mut r.slow_start_ns] {
+            let less = over.min(*span);
+            *span -= less;
+            over -= less;
+        }
         self.results.elapsed_ns = self.started.map_or(0, |started| now.saturating_since(started).as_nanos());
         if let Some(episode) = self.episode.take() {
             // Half an episode has not had its chance to send.
@@ -400,6 +407,23 @@ mod tests {
         meter.record(at(2500), &acked(1001, 1000));
         assert_eq!(meter.results().elapsed_ns, 1_000_000_000);
         assert_eq!((meter.delivered(), meter.results().slow_start_ns), (0, 1_000_000_000));
+    }
+
+    #[test]
+    fn an_end_in_the_past_leaves_the_waiting_out() {
+        let r = measured(
+            &[
+                (0, sent(1)),
+                (100, acked(1001, 1000)),
+                (100, metrics(2000, 1000)),
+                (400, state("loss")),
+                (900, lost(1001, LossTrigger::Rto)),
+                (900, acked(1001, 0)),
+            ],
+            100,
+        );
+        assert_eq!((r.elapsed_ns, r.timeout_ns, r.avoidance_ns), (100_000_000, 0, 0));
+        assert_eq!(r.slow_start_ns, 100_000_000);
     }
 
     #[test]

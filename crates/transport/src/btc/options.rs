@@ -6,7 +6,7 @@ use thiserror::Error;
 use warpline_core::{Rate, TimeDelta};
 
 use super::bytes::{Reader, Writer};
-use crate::cc::{AckCounting, Algorithm, Controller, ReduceFrom};
+use crate::cc::{AckCounting, Algorithm, Controller, ReduceFrom, RenoParams};
 use crate::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
 /// Bytes of IPv4 and TCP headers without options that every segment is counted with.
@@ -36,8 +36,8 @@ pub struct CapOptions {
     pub duration: TimeDelta,
     /// Who sends it.
     pub direction: Direction,
-    /// Congestion control, by the name scenarios use.
-    pub cc: String,
+    /// Congestion control.
+    pub cc: Algorithm,
     /// How losses are repaired.
     pub recovery: LossRecovery,
     /// Bytes of a full segment on the wire from the IPv4 header on (on IPv6, 20 bytes more are sent).
@@ -80,7 +80,7 @@ impl Default for CapOptions {
         CapOptions {
             duration: TimeDelta::from_secs(10),
             direction: Direction::Forward,
-            cc: "cubic".to_owned(),
+            cc: Algorithm::default(),
             recovery: LossRecovery::Sack,
             segment: 1500,
             window: 16 << 20,
@@ -119,7 +119,7 @@ impl CapOptions {
     /// 3 s, time-outs between 1 and 64 s), SACK recovery, two segments at first, delayed acknowledgements of 200 ms.
     pub fn classic() -> Self {
         CapOptions {
-            cc: "reno".to_owned(),
+            cc: Algorithm::Reno(RenoParams::default()),
             window: 200 << 10,
             initial_window: 2,
             modern: false,
@@ -146,13 +146,13 @@ impl CapOptions {
         let within = |span: TimeDelta, least: TimeDelta, most: TimeDelta| least <= span && span <= most;
         let duration = within(self.duration, TimeDelta::from_millis(100), MAX_DURATION);
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
-        let names = Algorithm::names();
-        check(
-            names.contains(&self.cc.as_str()),
-            "cc",
-            self.cc.clone(),
-            &format!("one of {}", names.join(", ")),
-        )?;
+        if let Some(wrong) = self.cc.check().into_iter().next() {
+            return Err(OptionError {
+                option: wrong.parameter,
+                value: wrong.value,
+                allowed: wrong.allowed.to_owned(),
+            });
+        }
         check(
             (MIN_SEGMENT..=MAX_SEGMENT).contains(&self.segment),
             "segment",
@@ -242,9 +242,9 @@ impl CapOptions {
         }
     }
 
-    /// The congestion control, with the parameters that the options stand for. An unknown name gives the default.
+    /// The congestion control, with the parameters that the other options stand for.
     pub fn algorithm(&self) -> Algorithm {
-        let mut algorithm = Algorithm::from_name(&self.cc).unwrap_or_default();
+        let mut algorithm = self.cc;
         if let Algorithm::Reno(params) = &mut algorithm {
             if self.count_acks {
                 params.slow_start.counting = AckCounting::Acks;
@@ -290,10 +290,10 @@ impl CapOptions {
             out.u64(span.as_nanos());
         }
         out.u64(self.max_rate.map_or(0, Rate::as_bps));
-        let name = self.cc.as_bytes();
-        let len = name.len().min(32);
-        out.u8(len as u8);
-        out.bytes(&name[..len]);
+        let cc = self.cc.to_string();
+        let len = cc.len().min(usize::from(u16::MAX));
+        out.u16(len as u16);
+        out.bytes(&cc.as_bytes()[..len]);
     }
 
     pub(super) fn read(input: &mut Reader<'_>) -> Option<Self> {
@@ -316,8 +316,8 @@ impl CapOptions {
         }
         let [duration, initial_rto, min_rto, max_rto, granularity, delayed_ack] = spans;
         let max_rate = Some(Rate::from_bps(input.u64()?)).filter(|rate| rate.as_bps() > 0);
-        let len = usize::from(input.u8()?);
-        let cc = std::str::from_utf8(input.bytes(len)?).ok()?.to_owned();
+        let len = usize::from(input.u16()?);
+        let cc = std::str::from_utf8(input.bytes(len)?).ok()?.parse().ok()?;
         let options = CapOptions {
             duration,
             direction: if bit(0) { Direction::Reverse } else { Direction::Forward },
@@ -348,6 +348,7 @@ impl CapOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::FixedParams;
 
     #[test]
     fn both_presets_are_valid_and_survive_the_wire() {
@@ -359,6 +360,7 @@ mod tests {
                 delayed_ack: None,
                 max_rate: Some(Rate::from_bps(5_000_000)),
                 recovery: LossRecovery::NewReno,
+                cc: "cubic:beta=0.55,hystart=no".parse().unwrap(),
                 ..CapOptions::default()
             },
         ] {
@@ -388,7 +390,11 @@ mod tests {
             "segment = 100: must be 128 to 65507 bytes"
         );
         assert!(
-            told(CapOptions { cc: "renno".into(), ..CapOptions::default() }).contains("one of reno, cubic")
+            told(CapOptions {
+                cc: Algorithm::Fixed(FixedParams { segments: -1.0 }),
+                ..CapOptions::default()
+            })
+            .contains("above 0")
         );
         assert!(told(CapOptions { duration: TimeDelta::ZERO, ..CapOptions::default() }).contains("100ms"));
         assert!(told(CapOptions { heartbeat: true, ..CapOptions::default() }).contains("granularity"));

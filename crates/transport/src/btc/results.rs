@@ -189,6 +189,12 @@ counters! {
         send_buffer,
         /// Largest segmentation batch handed over, in datagrams; 1 where there is no segmentation offload.
         batch_max,
+        /// Datagrams whose wait for this end's thread is known.
+        served,
+        /// Sum of those waits, from the kernel's stamp to the thread's look at the clock.
+        serve_wait_ns,
+        /// Longest of them.
+        serve_wait_max_ns,
     }
 }
 

@@ -10,6 +10,7 @@ use super::link::{Datagram, Link, LinkParts};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, ReceiverResults, Report};
 use super::wire::{Message, Refusal, SEGMENT, VERSION, addressed, read_segment, signed};
+use crate::cc::Algorithm;
 
 /// How often, and how long, a report is sent again that nobody confirmed.
 const REPORT_PAUSE: TimeDelta = TimeDelta::from_millis(250);
@@ -58,7 +59,7 @@ pub struct Finished {
     /// Who sent.
     pub direction: Direction,
     /// Congestion control asked for.
-    pub cc: String,
+    pub cc: Algorithm,
     /// What this end saw.
     pub report: Report,
     /// Why it ended: "complete", "client went silent" and so on.
@@ -69,7 +70,7 @@ pub struct Finished {
 struct Session {
     link: Link,
     client: SocketAddr,
-    cc: String,
+    cc: Algorithm,
     opened: Timestamp,
     heard: Timestamp,
     duration: TimeDelta,
@@ -314,7 +315,7 @@ impl CapServer {
         let session = Session {
             link: Link::new(&options, parts),
             client: from,
-            cc: options.cc.clone(),
+            cc: options.cc,
             opened: now,
             heard: now,
             duration: options.duration,

@@ -14,109 +14,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use warpline_core::{TimeDelta, Timestamp};
 
+use super::treno_options::{HEADERS, SIZES, TrenoOptions};
+use super::treno_results::{ProbeReply, TrenoOutcome, TrenoResults, TrenoSample};
 use crate::tcp::rtt::Rtt;
 use crate::tcp::{RtoVariance, TcpConfig};
-
-/// Bytes of IPv4 and TCP headers that a probe of the same size would have as a segment: they are not data.
-const HEADERS: u32 = 40;
-/// Smallest and largest probe on the wire.
-const SIZES: std::ops::RangeInclusive<u32> = 48..=65_507;
-
-/// Options of a TReno test.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TrenoOptions {
-    /// How long probes are sent.
-    pub duration: TimeDelta,
-    /// Bytes of a probe on the wire from the IP header on; the path may make it smaller.
-    pub mtu: u32,
-    /// Upper bound of the window in bytes.
-    pub max_window: u64,
-    /// Initial window in segments.
-    pub initial_window: u32,
-    /// Later probes whose answers show a loss.
-    pub dupacks: u32,
-    /// How long an answer waits for a second one to be taken with it; none takes each by itself.
-    pub delayed_ack: Option<TimeDelta>,
-    /// First time-out.
-    pub initial_rto: TimeDelta,
-    /// Smallest time-out.
-    pub min_rto: TimeDelta,
-    /// Largest time-out.
-    pub max_rto: TimeDelta,
-    /// How long nothing may come back before the test is given up.
-    pub patience: TimeDelta,
-    /// Whether windows and losses are left out and probes sent as fast as answers come, to see what the host and the first hop can do: a
-    /// window of this many segments.
-    pub flat_window: Option<u32>,
-}
-
-impl Default for TrenoOptions {
-    fn default() -> Self {
-        TrenoOptions {
-            duration: TimeDelta::from_secs(10),
-            mtu: 1500,
-            max_window: 16 << 20,
-            initial_window: 2,
-            dupacks: 3,
-            delayed_ack: None,
-            initial_rto: TimeDelta::from_secs(3),
-            min_rto: TimeDelta::from_secs(1),
-            max_rto: TimeDelta::from_secs(64),
-            patience: TimeDelta::from_secs(30),
-            flat_window: None,
-        }
-    }
-}
-
-/// An option that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{option} = {value}: must be {allowed}")]
-pub struct TrenoError {
-    /// Which.
-    pub option: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What is allowed.
-    pub allowed: &'static str,
-}
-
-impl TrenoOptions {
-    /// Checks every option.
-    ///
-    /// # Errors
-    /// The first that cannot be used.
-    pub fn validate(&self) -> Result<(), TrenoError> {
-        let check = |ok: bool, option, value: String, allowed| {
-            if ok { Ok(()) } else { Err(TrenoError { option, value, allowed }) }
-        };
-        let hour = TimeDelta::from_secs(3600);
-        let millis = TimeDelta::from_millis(1);
-        let span = |span: TimeDelta, most: TimeDelta| millis <= span && span <= most;
-        let duration = TimeDelta::from_millis(100) <= self.duration && self.duration <= hour * 24;
-        check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
-        check(SIZES.contains(&self.mtu), "mtu", self.mtu.to_string(), "48 to 65507 bytes")?;
-        check(self.max_window > 0, "max_window", "0".into(), "at least one byte")?;
-        check(
-            (1..=1000).contains(&self.initial_window),
-            "initial_window",
-            self.initial_window.to_string(),
-            "1 to 1000 segments",
-        )?;
-        check((1..=1000).contains(&self.dupacks), "dupacks", self.dupacks.to_string(), "1 to 1000")?;
-        check(span(self.min_rto, hour), "min_rto", self.min_rto.to_string(), "1ms to 1h")?;
-        check(
-            span(self.max_rto, hour) && self.min_rto <= self.max_rto && self.initial_rto <= self.max_rto,
-            "max_rto",
-            self.max_rto.to_string(),
-            "1ms to 1h, and at least min_rto and initial_rto",
-        )?;
-        check(span(self.initial_rto, hour), "initial_rto", self.initial_rto.to_string(), "1ms to 1h")
-    }
-}
 
 /// A probe to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,83 +30,6 @@ pub struct Probe {
     pub size: u32,
     /// Whether it stands for data that was sent before.
     pub retransmit: bool,
-}
-
-/// What answered a probe.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProbeReply {
-    /// The target echoed it.
-    Echo,
-    /// A router whose hop limit it exceeded.
-    TimeExceeded,
-    /// The target, where nobody listens at the port.
-    PortUnreachable,
-    /// A router or the target would not or could not deliver it.
-    Unreachable,
-}
-
-/// How a test ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrenoOutcome {
-    /// It ran its time.
-    Complete,
-    /// Nothing ever answered.
-    NoAnswer,
-    /// Answers ceased in mid-test.
-    Silent,
-    /// It was stopped here.
-    Stopped,
-}
-
-/// What a test has counted. Times in nanoseconds; sizes in bytes of data (a probe without its emulated headers).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "as in SenderResults, which says what each means")]
-pub struct TrenoResults {
-    pub elapsed_ns: u64,
-    pub data_bytes: u64,
-    pub probes: u64,
-    pub probe_wire_bytes: u64,
-    pub retransmits: u64,
-    pub replies: u64,
-    /// Answers to probes that had been taken for lost, or had been answered.
-    pub stray_replies: u64,
-    /// Answers that came after the answer to a later probe.
-    pub reordered: u64,
-    pub slow_start_ns: u64,
-    pub slow_start_bytes: u64,
-    pub avoidance_ns: u64,
-    pub avoidance_bytes: u64,
-    pub recovery_ns: u64,
-    pub recovery_bytes: u64,
-    pub rtt_min_ns: u64,
-    pub rtt_max_ns: u64,
-    pub rtt_sum_ns: u64,
-    pub rtt_count: u64,
-    /// Recoveries and first time-outs: how often congestion was signalled.
-    pub congestion_signals: u64,
-    pub recoveries: u64,
-    pub timeouts: u64,
-    pub lost: u64,
-    /// Most probes lost in one recovery.
-    pub max_cluster: u64,
-    pub max_cwnd_slow_start: u64,
-    pub max_cwnd_avoidance: u64,
-    pub final_cwnd: u64,
-    /// Bytes of a probe on the wire, at the end.
-    pub mtu: u64,
-    /// How often the path asked for smaller probes.
-    pub mtu_reductions: u64,
-    /// Sends that the kernel refused: such a probe was never on the path.
-    pub refused_sends: u64,
-    /// Answers of each kind: echo, time exceeded, port unreachable, other unreachable.
-    pub echoes: u64,
-    pub time_exceeded: u64,
-    pub port_unreachable: u64,
-    pub unreachable: u64,
-    /// Time in which the bound of the window, and not the path, held sending back.
-    pub window_limited_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -353,6 +179,22 @@ impl Treno {
         }
     }
 
+    /// How it stands; none before the first probe.
+    pub fn sample(&self, now: Timestamp) -> Option<TrenoSample> {
+        let elapsed = self.elapsed(now)?;
+        Some(TrenoSample {
+            elapsed_ns: elapsed.as_nanos(),
+            data_bytes: self.results.data_bytes,
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            in_flight: self.in_flight,
+            srtt_ns: self.srtt().as_nanos(),
+            lost: self.results.lost,
+            retransmits: self.results.retransmits,
+            timeouts: self.results.timeouts,
+        })
+    }
+
     /// Ends the test now.
     pub fn stop(&mut self, now: Timestamp) {
         self.finish(now, TrenoOutcome::Stopped);
@@ -366,6 +208,9 @@ impl Treno {
         self.results.elapsed_ns = self.elapsed(now).map_or(0, TimeDelta::as_nanos);
         self.results.final_cwnd = self.cwnd;
         self.results.mtu = u64::from(self.mtu);
+        let patience = TimeDelta::from_nanos(self.results.rtt_max_ns.saturating_mul(2));
+        self.results.overdue =
+            self.out.values().filter(|out| now.saturating_since(out.at) > patience).count() as u64;
         self.outcome = Some(outcome);
     }
 

@@ -45,6 +45,21 @@ fn slow_start_doubles_and_avoidance_adds_a_segment_in_a_round_trip() {
 }
 
 #[test]
+fn probes_that_are_out_at_the_end_for_longer_than_answers_take_are_overdue() {
+    let options =
+        TrenoOptions { initial_window: 6, duration: TimeDelta::from_millis(1000), ..TrenoOptions::default() };
+    let mut t = treno(options);
+    assert_eq!(send(&mut t, at(0)).len(), 6);
+    t.on_reply(at(100), 0, ProbeReply::TimeExceeded);
+    // What is sent shortly before the end has had no time.
+    let late = send(&mut t, at(950));
+    assert!(!late.is_empty());
+    t.handle_timeout(at(1000));
+    assert_eq!(t.outcome(), Some(TrenoOutcome::Complete));
+    assert_eq!((t.results().overdue, t.results().lost), (5, 0));
+}
+
+#[test]
 fn a_loss_halves_the_rate_for_a_round_trip_and_then_the_window_less_what_was_lost() {
     let mut t = treno(TrenoOptions { initial_window: 20, ..TrenoOptions::default() });
     let sent = send(&mut t, at(0));

@@ -8,6 +8,7 @@ use super::cubic::{Cubic, CubicParams};
 use super::fixed::{Fixed, FixedParams};
 use super::ledbat::{Ledbat, LedbatParams};
 use super::ledbat_plus_plus::{LedbatPlusPlus, LedbatPlusPlusParams};
+use super::lp::{Lp, LpParams};
 use super::nice::{Nice, NiceParams};
 use super::reno::{Reno, RenoParams};
 use super::vegas::{Vegas, VegasParams};
@@ -31,6 +32,8 @@ pub enum Algorithm {
     Ledbat(LedbatParams),
     /// draft-irtf-iccrg-ledbat-plus-plus.
     LedbatPlusPlus(LedbatPlusPlusParams),
+    /// TCP-LP.
+    Lp(LpParams),
     /// TCP Nice.
     Nice(NiceParams),
     /// A constant window.
@@ -59,7 +62,8 @@ pub struct InvalidParameter {
     pub allowed: &'static str,
 }
 
-const NAMES: [&str; 9] = ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "nice", "fixed"];
+const NAMES: [&str; 10] =
+    ["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice", "fixed"];
 
 impl Default for Algorithm {
     /// CUBIC, as in Linux.
@@ -113,6 +117,7 @@ impl Algorithm {
             "westwood" => Algorithm::Westwood(WestwoodParams::default()),
             "ledbat" => Algorithm::Ledbat(LedbatParams::default()),
             "ledbat++" => Algorithm::LedbatPlusPlus(LedbatPlusPlusParams::default()),
+            "lp" => Algorithm::Lp(LpParams::default()),
             "nice" => Algorithm::Nice(NiceParams::default()),
             "fixed" => Algorithm::Fixed(FixedParams::default()),
             _ => return Err(UnknownAlgorithm { name: name.to_owned() }),
@@ -134,6 +139,7 @@ impl Algorithm {
             Algorithm::Westwood(_) => "westwood",
             Algorithm::Ledbat(_) => "ledbat",
             Algorithm::LedbatPlusPlus(_) => "ledbat++",
+            Algorithm::Lp(_) => "lp",
             Algorithm::Nice(_) => "nice",
             Algorithm::Fixed(_) => "fixed",
         }
@@ -188,12 +194,19 @@ impl Algorithm {
                 check.at_least_one("base_history", p.base_history);
                 check.at_least_one("current_filter", p.current_filter);
             }
+            Algorithm::Lp(p) => {
+                check.part("threshold", p.threshold);
+                check.part("smoothing", p.smoothing);
+                check.positive("inference", p.inference);
+            }
             Algorithm::Nice(p) => {
                 check.part("threshold", p.threshold);
                 check.part("fraction", p.fraction);
                 check.share("decrease", p.decrease);
                 check.positive("floor", p.floor);
                 check.at_least_one("burst", p.burst);
+                check.require(p.start >= 1.0 && p.start.is_finite(), "start", p.start, "1 or more");
+                check.span("most_delay", p.most_delay);
                 check.queue("alpha", p.alpha);
                 check.queue("beta", p.beta);
                 check.queue("gamma", p.gamma);
@@ -216,7 +229,8 @@ impl Algorithm {
             Algorithm::LedbatPlusPlus(p) => {
                 Controller::LedbatPlusPlus(Box::new(LedbatPlusPlus::new(p, config)))
             }
-            Algorithm::Nice(p) => Controller::Nice(Nice::new(p, config)),
+            Algorithm::Lp(p) => Controller::Lp(Box::new(Lp::new(p, config))),
+            Algorithm::Nice(p) => Controller::Nice(Box::new(Nice::new(p, config))),
             Algorithm::Fixed(p) => Controller::Fixed(Fixed::new(p, config)),
         }
     }
@@ -243,7 +257,7 @@ mod tests {
         let error = Algorithm::from_name("renno").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`renno` is not a congestion control; there are reno, cubic, vegas, bic, westwood, ledbat, ledbat++, nice, fixed"
+            "`renno` is not a congestion control; there are reno, cubic, vegas, bic, westwood, ledbat, ledbat++, lp, nice, fixed"
         );
     }
 

@@ -3,14 +3,17 @@
 //! Sources: L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks" (INFOCOM
 //! 2004); the increments and constants follow Linux tcp_bic.c.
 //!
-//! Departures: growth counts bytes, so the kernel's estimate of the delayed-ACK ratio is not needed; undo restores the
-//! maximum as well; the initial threshold is the connection's, not the module's.
+//! The kernel divides the acknowledgements that a step takes by the segments that each covers, which was right while it counted
+//! acknowledgements; since it counts segments (Linux 3.15) a receiver that delays its acknowledgements makes BIC grow twice as fast
+//! above `low_window`. So does this ([`BicParams::ack_ratio`]).
+//!
+//! Departures: undo restores the maximum as well; the initial threshold is the connection's, not the module's.
 
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
 
 /// In the binary search, the step goes a B-th of the way to the maximum (BICTCP_B).
 const B: u64 = 4;
@@ -32,7 +35,13 @@ pub struct BicParams {
     pub low_window: u32,
     /// Round trips that the last B segments to the maximum take. Default 20.
     pub smooth_part: u32,
+    /// Whether steps are as many times as large as an acknowledgement covers segments. Default true, as in Linux (tcp_bic.c, bictcp_update
+    /// and bictcp_acked).
+    pub ack_ratio: bool,
 }
+
+/// Binary places of the kernel's estimate of segments per acknowledgement (ACK_RATIO_SHIFT).
+const RATIO_SHIFT: u32 = 4;
 
 impl Default for BicParams {
     fn default() -> Self {
@@ -43,6 +52,7 @@ impl Default for BicParams {
             max_increment: 16,
             low_window: 14,
             smooth_part: 20,
+            ack_ratio: true,
         }
     }
 }
@@ -63,6 +73,9 @@ pub struct Bic {
     /// Bytes to acknowledge per segment of growth, and the window that this was computed for.
     per: u64,
     per_for: u64,
+    /// Segments that an acknowledgement covers, in sixteenths.
+    ratio: u64,
+    ack_ratio: bool,
 }
 
 impl Bic {
@@ -80,34 +93,36 @@ impl Bic {
             prior_last_max: 0,
             per: u64::MAX,
             per_for: 0,
+            ratio: 2 << RATIO_SHIFT,
+            ack_ratio: params.ack_ratio,
         }
     }
 
-    /// Bytes to acknowledge per segment of growth at the present window.
+    /// Bytes to acknowledge per segment of growth at the present window: whole segments, as in the kernel.
     fn bytes_per_segment(&self) -> u64 {
-        let cwnd = self.window.cwnd;
-        let segments = cwnd / self.window.mss;
+        let segments = self.window.cwnd / self.window.mss;
         if segments <= self.low_window {
-            return cwnd;
+            return self.window.cwnd;
         }
         let max = self.last_max / self.window.mss;
-        let smooth = cwnd.saturating_mul(self.smooth_part) / B;
-        let linear = cwnd / self.max_increment;
+        let smooth = segments.saturating_mul(self.smooth_part) / B;
+        let linear = segments / self.max_increment;
         let per = if segments < max {
             match (max - segments) / B {
                 distance if distance > self.max_increment => linear,
                 0 | 1 => smooth,
-                distance => cwnd / distance,
+                distance => segments / distance,
             }
         } else if segments < max + B {
             smooth
         } else if segments < max + self.max_increment * (B - 1) {
-            cwnd * (B - 1) / (segments - max)
+            segments * (B - 1) / (segments - max)
         } else {
             linear
         };
-        let per = if self.last_max == 0 { per.min(BLIND_PART * self.window.mss) } else { per };
-        per.max(self.window.mss)
+        let per = if self.last_max == 0 { per.min(BLIND_PART) } else { per };
+        let per = if self.ack_ratio { per.saturating_mul(1 << RATIO_SHIFT) / self.ratio } else { per };
+        per.max(1).saturating_mul(self.window.mss)
     }
 
     fn threshold(&self) -> u64 {
@@ -119,6 +134,10 @@ impl Bic {
 impl CongestionControl for Bic {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
+        if ack.phase == Phase::Open {
+            let covered = (ack.acked / self.window.mss).min(1 << 16);
+            self.ratio = (self.ratio + covered - (self.ratio >> RATIO_SHIFT)).max(1);
+        }
         let counted = self.slow_start.counted(ack);
         if counted == 0 {
             return;
@@ -180,7 +199,7 @@ mod tests {
 
     /// Growth per round trip in segments at `segments`, with the maximum at `max`.
     fn growth(segments: u64, max: u64) -> f64 {
-        let mut bic = Bic::new(&BicParams::default(), &config(segments));
+        let mut bic = Bic::new(&BicParams { ack_ratio: false, ..BicParams::default() }, &config(segments));
         bic.last_max = max * 1000;
         (segments * 1000) as f64 / bic.bytes_per_segment() as f64
     }
@@ -189,14 +208,14 @@ mod tests {
     fn the_increments_are_those_of_the_search() {
         for (segments, max, expected) in [
             (10, 200, 1.0),   // below low_window: Reno
-            (100, 200, 16.0), // a quarter of the way is 25: no more than S_max
+            (96, 200, 16.0),  // a quarter of the way is 26: no more than S_max
             (160, 200, 10.0), // a quarter of 40
             (196, 200, 0.2),  // the last B segments take 20 round trips
             (202, 200, 0.2),  // and so do the first beyond
             (230, 200, 10.0), // then faster: 30 / 3
-            (300, 200, 16.0), // and linear
+            (304, 200, 16.0), // and linear
             (1000, 0, 50.0),  // no maximum known: 5 % of the window
-            (100, 0, 16.0),   // or S_max, where that is more
+            (96, 0, 16.0),    // or S_max, where that is more
         ] {
             let got = growth(segments, max);
             assert!((got - expected).abs() < 0.01 * expected, "{segments} of {max}: {got}, not {expected}");
@@ -204,14 +223,28 @@ mod tests {
     }
 
     #[test]
+    fn acknowledgements_of_several_segments_speed_growth_up_as_in_linux() {
+        // 76 segments, 20 below the maximum: the step is a quarter of that, so that 76 / 5 segments acknowledged make one.
+        // The kernel's estimate begins at two segments and is rounded so that it never falls to one.
+        for (size, per) in [(1000, 7000), (2000, 7000), (4000, 3000)] {
+            let mut bic = Bic::new(&BicParams::default(), &config(76));
+            bic.last_max = 96_000;
+            for _ in 0..200 {
+                bic.on_ack(&AckSample { cwnd_limited: false, ..sample(2, size) });
+            }
+            assert_eq!(bic.bytes_per_segment(), per, "{size}");
+        }
+    }
+
+    #[test]
     fn reductions_and_fast_convergence() {
         let mut bic = Bic::new(&BicParams::default(), &config(100));
         bic.on_congestion_event(&event(1, 0));
-        assert_eq!((bic.cwnd(), bic.last_max), (79_980, 100_000));
+        assert_eq!((bic.cwnd(), bic.last_max), (79_000, 100_000));
         bic.on_congestion_event(&event(2, 0));
-        assert_eq!(bic.last_max, (79_980.0 * (1024.0 + 819.0) / 2048.0) as u64);
+        assert_eq!(bic.last_max, (79_000.0 * (1024.0 + 819.0) / 2048.0) as u64);
         bic.undo(Timestamp::from_millis(3));
-        assert_eq!((bic.cwnd(), bic.last_max), (79_980, 100_000));
+        assert_eq!((bic.cwnd(), bic.last_max), (79_000, 100_000));
         bic.on_rto(&event(4, 0));
         assert_eq!((bic.cwnd(), bic.last_max), (1000, 0));
         let mut small = Bic::new(&BicParams::default(), &config(12));

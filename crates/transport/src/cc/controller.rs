@@ -7,6 +7,7 @@ use super::cubic::Cubic;
 use super::fixed::Fixed;
 use super::ledbat::Ledbat;
 use super::ledbat_plus_plus::LedbatPlusPlus;
+use super::lp::Lp;
 use super::nice::Nice;
 use super::reno::Reno;
 use super::vegas::Vegas;
@@ -30,8 +31,10 @@ pub enum Controller {
     Ledbat(Box<Ledbat>),
     /// draft-irtf-iccrg-ledbat-plus-plus. Boxed, for its delay histories.
     LedbatPlusPlus(Box<LedbatPlusPlus>),
-    /// TCP Nice.
-    Nice(Nice),
+    /// TCP-LP. Boxed, for its delays.
+    Lp(Box<Lp>),
+    /// TCP Nice. Boxed, for its detector.
+    Nice(Box<Nice>),
     /// A constant window.
     Fixed(Fixed),
     /// Anything else: an algorithm of the user's own.
@@ -55,6 +58,7 @@ macro_rules! each {
             Controller::Westwood($algorithm) => $call,
             Controller::Ledbat($algorithm) => $call,
             Controller::LedbatPlusPlus($algorithm) => $call,
+            Controller::Lp($algorithm) => $call,
             Controller::Nice($algorithm) => $call,
             Controller::Fixed($algorithm) => $call,
             Controller::Boxed($algorithm) => $call,

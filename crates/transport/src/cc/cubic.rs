@@ -6,7 +6,9 @@
 //!
 //! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux; the time
 //! in which the application was the limit is taken out of the epoch acknowledgement by acknowledgement (section 5.8);
-//! fast convergence compares the window with W_max in bytes, without Linux's rounding to segments.
+//! fast convergence compares the window with W_max in bytes, without Linux's rounding to segments. As in Linux (bictcp_update), and unlike
+//! section 4.3, what Reno would have does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]), and before the
+//! first loss, or after a time-out, the window grows by 5 % per round trip at the least.
 
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
@@ -33,7 +35,13 @@ pub struct CubicParams {
     pub fast_convergence: bool,
     /// Whether the window is at least what Reno's would be (section 4.3). Default true.
     pub reno_friendly: bool,
+    /// Whether Reno's window is reckoned to grow by a whole segment per round trip once it has regained the last maximum (section 4.3).
+    /// Default false, as in Linux (tcp_cubic.c, bictcp_update).
+    pub catch_up: bool,
 }
+
+/// Without a known maximum the window grows by at least this part of itself per round trip (5 %; Linux bictcp_update).
+const BLIND_PART: u64 = 20;
 
 impl Default for CubicParams {
     fn default() -> Self {
@@ -44,6 +52,7 @@ impl Default for CubicParams {
             beta_ecn: 0.7,
             fast_convergence: true,
             reno_friendly: true,
+            catch_up: false,
         }
     }
 }
@@ -73,6 +82,9 @@ pub struct Cubic {
     beta_ecn: f64,
     fast_convergence: bool,
     reno_friendly: bool,
+    catch_up: bool,
+    /// No loss is remembered: none has been, or a time-out was the last.
+    blind: bool,
     epoch: Epoch,
     /// The epoch before the last reduction, for undo; allocated at the first one.
     prior_epoch: Option<Box<Epoch>>,
@@ -109,6 +121,8 @@ impl Cubic {
             beta_ecn: within(params.beta_ecn, 0.0, 1.0),
             fast_convergence: params.fast_convergence,
             reno_friendly: params.reno_friendly,
+            catch_up: params.catch_up,
+            blind: true,
             epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
             prior_epoch: None,
             per: u64::MAX,
@@ -146,12 +160,12 @@ impl Cubic {
         let mss = self.window.mss as f64;
         let t = ack.now.saturating_since(self.epoch.start).as_secs_f64();
         self.refresh = ack.now + REFRESH;
-        self.per = u64::MAX;
+        self.per = if self.blind { BLIND_PART * self.window.mss } else { u64::MAX };
         let counted = std::mem::take(&mut self.counted);
         if self.reno_friendly {
-            // Reno's increase with this beta; one segment per window once the last maximum is regained (section 4.3).
+            // Reno's increase with this beta (section 4.3).
             let beta = self.beta;
-            let alpha = if self.epoch.w_est >= self.epoch.cwnd_prior {
+            let alpha = if self.catch_up && self.epoch.w_est >= self.epoch.cwnd_prior {
                 1.0
             } else {
                 3.0 * (1.0 - beta) / (1.0 + beta)
@@ -167,7 +181,7 @@ impl Cubic {
         let target = self.w_cubic(t + ack.srtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
         let gap = target - cwnd;
         if gap >= 1.0 {
-            self.per = ((cwnd * mss / gap) as u64).max(2 * self.window.mss);
+            self.per = self.per.min(((cwnd * mss / gap) as u64).max(2 * self.window.mss));
         }
     }
 
@@ -214,6 +228,7 @@ impl CongestionControl for Cubic {
         }
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        self.blind = false;
         let cwnd = self.window.cwnd as f64;
         let w_max = self.epoch.w_max;
         self.before_reduction();
@@ -224,6 +239,7 @@ impl CongestionControl for Cubic {
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.before_reduction();
+        self.blind = true;
         // The next stage starts with K = 0 at its own window (section 4.8).
         self.epoch.w_max = 0.0;
         self.window.collapse(self.threshold(event));
@@ -297,10 +313,14 @@ mod tests {
 
     #[test]
     fn on_a_short_path_the_window_is_renos() {
-        // W_max 20, RTT 10 ms: W_est = 14 + 0.529 per round trip: 20 are reached after 113 ms, then one per round trip.
+        // W_max 20, RTT 10 ms: W_est = 14 + 0.529 per round trip: 20 are reached after 113 ms.
         let got = after_loss(&CubicParams::default(), 20, 10, 0.1);
         assert!((got - (14.0 + 0.529 * 10.0)).abs() < 0.7, "{got}");
+        // Linux goes on like that (tcp_cubic.c, bictcp_update); by the RFC it is one per round trip from there.
         let got = after_loss(&CubicParams::default(), 20, 10, 0.5);
+        assert!((got - (14.0 + 0.529 * 50.0)).abs() < 2.0, "{got}");
+        let rfc = CubicParams { catch_up: true, ..CubicParams::default() };
+        let got = after_loss(&rfc, 20, 10, 0.5);
         assert!((got - (20.0 + (500.0 - 113.4) / 10.0)).abs() < 2.0, "{got}");
         let alone = CubicParams { reno_friendly: false, ..CubicParams::default() };
         // Without it the function alone: K = cbrt(6 / 0.4) = 2.466 s, W(0.5) = 20 - 0.4 * 1.966^3 = 16.96.
@@ -329,6 +349,19 @@ mod tests {
             cubic.on_ack(&sample(1, 1000));
         }
         assert_eq!((cubic.epoch.k, cubic.epoch.w_max), (0.0, 70_000.0));
+    }
+
+    #[test]
+    fn without_a_loss_to_go_by_it_grows_by_a_twentieth_per_round_trip() {
+        // Slow start was left at 100 segments by a time-out long ago: K = 0, so that the function alone gives next to nothing at first.
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.window.ssthresh = 100_000;
+        for now in 0..20 {
+            let mut ack = sample(now, 5000);
+            ack.srtt = TimeDelta::from_millis(20);
+            cubic.on_ack(&ack);
+        }
+        assert!((104_000..=106_000).contains(&cubic.cwnd()), "{}", cubic.cwnd());
     }
 
     #[test]

@@ -5,7 +5,17 @@
 //! minRTT + threshold * (maxRTT - minRTT); when more than `fraction` of a round's packets were late the window halves,
 //! down to 1/48 of a segment; otherwise Vegas(1, 3), and Reno after a loss.
 //!
-//! Departures: the paper's pseudo-code compares with minRTT + threshold * maxRTT, its text with the difference: the text
+//! Where the paper's own form is not enough, and what is done by default ([`NiceParams::paper`] is the paper's):
+//! * maxRTT starts at 1.5, not 2, times minRTT: with 2 a queue shorter than a fifth of the RTT is never noticed. With less still, the one to
+//!   three packets that a flow keeps in the queue when it is alone make it yield to itself.
+//! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
+//!   would raise it for good, and the threshold with it.
+//! * A queue above 12.5 ms is late however long it may become (`most_delay`): a fifth of a long queue is long.
+//! * The window halves as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
+//! * minRTT and maxRTT are those of the last two to four minutes (the paper speculates about decaying averages), so that a route that became longer
+//!   is taken up.
+//!
+//! Other departures: the paper's pseudo-code compares with minRTT + threshold * maxRTT, its text with the difference: the text
 //! holds here. Late packets are counted in bytes (an acknowledgement of two segments counts twice), against the fraction
 //! of the smaller of the window and what the round acknowledged. Below two segments the prototype sends pairs: the
 //! connection is asked to by `min_burst`. One RTT sample suffices to judge a round, since a window below one
@@ -15,6 +25,7 @@
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
+use super::rtt_range::Range;
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
@@ -41,6 +52,31 @@ pub struct NiceParams {
     pub beta: f64,
     /// Vegas's gamma in segments. Default 1.
     pub gamma: f64,
+    /// maxRTT after the first sample, in minRTTs. Default 1.5; 2 in the paper.
+    pub start: f64,
+    /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 12.5 ms; in the paper there is none
+    /// ([`TimeDelta::MAX`]).
+    pub most_delay: TimeDelta,
+    /// Whether maxRTT is the largest of the rounds' smallest RTTs, not of all. Default true; false in the paper.
+    pub max_of_rounds: bool,
+    /// Whether the window halves as soon as enough packets were late, not at the round's end. Default true; false in the paper.
+    pub prompt: bool,
+    /// How long minRTT and maxRTT are remembered at least; twice that at most. Default two minutes; zero, as in the paper, for ever.
+    pub base_window: TimeDelta,
+}
+
+impl NiceParams {
+    /// As the paper has it.
+    pub fn paper() -> Self {
+        NiceParams {
+            start: 2.0,
+            most_delay: TimeDelta::MAX,
+            max_of_rounds: false,
+            prompt: false,
+            base_window: TimeDelta::ZERO,
+            ..NiceParams::default()
+        }
+    }
 }
 
 impl Default for NiceParams {
@@ -55,6 +91,11 @@ impl Default for NiceParams {
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
+            start: 1.5,
+            most_delay: TimeDelta::from_micros(12_500),
+            max_of_rounds: true,
+            prompt: true,
+            base_window: TimeDelta::from_secs(120),
         }
     }
 }
@@ -71,15 +112,20 @@ pub struct Nice {
     decrease: f64,
     /// Smallest window in bytes.
     floor: u64,
-    max_rtt: TimeDelta,
+    /// minRTT and maxRTT.
+    range: Range,
     /// Above this RTT a packet is late.
     late_above: TimeDelta,
+    most_delay: TimeDelta,
     /// Bytes of this round that were late, and all of its bytes.
     late: u64,
     seen: u64,
     /// Off in recovery and after a time-out: Reno's rules then.
     enabled: bool,
     burst: u32,
+    prompt: bool,
+    /// The packets of this round left before the window was halved.
+    before_halving: bool,
 }
 
 impl Nice {
@@ -105,12 +151,15 @@ impl Nice {
             fraction: within(params.fraction, 0.0, 1.0),
             decrease: within(params.decrease, 0.0, 1.0),
             floor,
-            max_rtt: TimeDelta::ZERO,
+            range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
+            most_delay: params.most_delay,
             late: 0,
             seen: 0,
             enabled: true,
             burst: params.burst.max(1),
+            prompt: params.prompt,
+            before_halving: false,
         }
     }
 
@@ -118,20 +167,23 @@ impl Nice {
     #[inline]
     fn detect(&mut self, ack: &AckSample) {
         let Some(rtt) = ack.rtt else { return };
-        let base = self.rule.base_rtt();
         self.rule.take_sample(ack);
-        if rtt < base || rtt > self.max_rtt {
-            let base = self.rule.base_rtt();
-            if self.max_rtt.is_zero() {
-                self.max_rtt = base * 2;
-            }
-            self.max_rtt = self.max_rtt.max(rtt);
-            self.late_above = base + self.max_rtt.saturating_sub(base).mul_f64(self.threshold);
+        if self.range.take_sample(ack.now, rtt) {
+            self.set_threshold();
         }
         self.seen = self.seen.saturating_add(ack.acked);
         if rtt > self.late_above {
             self.late = self.late.saturating_add(ack.acked);
         }
+    }
+
+    /// The range of the RTTs is another one.
+    #[cold]
+    fn set_threshold(&mut self) {
+        let (base, max) = self.range.get();
+        self.rule.set_base_rtt(base);
+        let delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
+        self.late_above = base + delay;
     }
 
     /// Whether the round that ends was delayed by others' packets, or our own.
@@ -141,16 +193,31 @@ impl Nice {
 
     /// Judges the round that ends, and begins the next.
     fn end_round(&mut self, ack: &AckSample) {
-        if self.congested() {
-            self.window.cwnd = self.shrunk(self.decrease);
-            self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
+        if self.range.end_round(self.rule.round_rtt()) {
+            self.set_threshold();
+        }
+        if std::mem::take(&mut self.before_halving) {
             self.rule.begin_round();
+        } else if self.congested() {
+            self.halve();
         } else {
             // Linear decrease stops at one segment: only the detector leads below.
             let floor = self.window.mss.max(self.floor);
             self.rule.end_round(&mut self.window, floor, ack.cwnd_limited);
         }
         self.forget_round();
+    }
+
+    fn halve(&mut self) {
+        self.window.cwnd = self.shrunk(self.decrease);
+        self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
+        self.rule.begin_round();
+    }
+
+    /// Whether so many packets of the present round were late that nothing can undo it.
+    #[inline]
+    fn is_lost_round(&self) -> bool {
+        self.late as f64 > self.fraction * self.window.cwnd as f64
     }
 
     /// Whether the window is sent in bursts, each of which is a round.
@@ -180,6 +247,7 @@ impl CongestionControl for Nice {
             self.detect(ack);
             if normal && ends {
                 self.enabled = true;
+                self.before_halving = false;
                 self.rule.begin_round();
                 self.forget_round();
             } else if !normal {
@@ -199,6 +267,14 @@ impl CongestionControl for Nice {
             self.end_round(ack);
         }
         self.detect(ack);
+        if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
+            self.halve();
+            self.forget_round();
+            // What is under way left before: it is a round of its own, and is not judged.
+            self.before_halving = true;
+            self.round.restart(ack);
+            return;
+        }
         if ack.in_flight == 0 && self.seen > 0 && self.is_small() {
             // A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away.
             self.end_round(ack);
@@ -260,7 +336,7 @@ mod tests {
     #[test]
     fn a_delayed_round_halves_down_to_a_48th_of_a_segment() {
         // minRTT 100 ms, so maxRTT starts at 200 ms: late is above 120 ms.
-        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
         assert_eq!(nice.late_above, TimeDelta::from_secs_f64(0.12));
         feeder.round(&mut nice, 121);
         nice.window.cwnd = 16_000;
@@ -278,7 +354,7 @@ mod tests {
 
     #[test]
     fn half_late_is_not_too_many() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
         feeder.round(&mut nice, 100);
         nice.window.cwnd = 16_000;
         // Eight of sixteen late: not more than half, so Vegas's segment is added; nine are.
@@ -295,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_largest_rtt_moves_the_threshold() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
         feeder.round(&mut nice, 600);
         // 100 + 0.2 * 500.
         assert_eq!(nice.late_above, TimeDelta::from_millis(200));
@@ -303,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_variant_that_never_goes_below_one() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams { floor: 1.0, ..NiceParams::default() });
+        let (mut nice, mut feeder) = avoiding(&NiceParams { floor: 1.0, ..NiceParams::paper() });
         for _ in 0..12 {
             feeder.round(&mut nice, 150);
         }
@@ -314,13 +390,13 @@ mod tests {
 
     #[test]
     fn a_window_below_two_is_sent_in_pairs() {
-        assert_eq!(avoiding(&NiceParams::default()).0.min_burst(), 2);
-        assert_eq!(avoiding(&NiceParams { burst: 0, ..NiceParams::default() }).0.min_burst(), 1);
+        assert_eq!(avoiding(&NiceParams::paper()).0.min_burst(), 2);
+        assert_eq!(avoiding(&NiceParams { burst: 0, ..NiceParams::paper() }).0.min_burst(), 1);
     }
 
     #[test]
     fn a_loss_halves_and_never_raises() {
-        let (mut nice, _) = avoiding(&NiceParams::default());
+        let (mut nice, _) = avoiding(&NiceParams::paper());
         nice.window.cwnd = 16_000;
         nice.on_congestion_event(&event(1, 0));
         assert_eq!((nice.cwnd(), nice.ssthresh()), (8000, 8000));
@@ -331,5 +407,59 @@ mod tests {
         assert_eq!(nice.cwnd(), 150);
         nice.on_rto(&event(4, 0));
         assert_eq!(nice.cwnd(), 75);
+    }
+
+    #[test]
+    fn the_largest_rtt_is_that_of_a_round_and_a_long_queue_is_late_in_any_case() {
+        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        // 100 + 0.2 * 50 at the start.
+        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
+        // One acknowledgement that the receiver delayed, of a round that was quick otherwise, says nothing of the queue.
+        feeder.mixed_round(&mut nice, &[(15, 100), (1, 300)]);
+        feeder.round(&mut nice, 100);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
+        // A round all of which took 160 ms does: 100 + 0.2 * 60. And one of 600 ms would allow 100 ms.
+        nice.window.cwnd = 16_000;
+        feeder.round(&mut nice, 160);
+        feeder.round(&mut nice, 100);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(112));
+        feeder.round(&mut nice, 600);
+        feeder.round(&mut nice, 600);
+        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
+    }
+
+    #[test]
+    fn it_halves_as_soon_as_enough_packets_were_late_and_once_per_round_trip() {
+        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        feeder.round(&mut nice, 100);
+        // The first of these ends the round before, which was quick: a segment more.
+        nice.window.cwnd = 15_000;
+        let begin = feeder.mark();
+        feeder.mixed_round_since(&mut nice, &[(8, 150)], begin);
+        assert_eq!(nice.cwnd(), 16_000);
+        feeder.mixed_round_since(&mut nice, &[(1, 150)], begin);
+        assert_eq!(nice.cwnd(), 8000);
+        // The seven others of that window were under way already.
+        feeder.mixed_round_since(&mut nice, &[(7, 150)], begin);
+        let begin = begin + 9 * 1000;
+        assert_eq!(nice.cwnd(), 8000);
+        // Those sent since count: five of eight.
+        feeder.mixed_round_since(&mut nice, &[(4, 150)], begin);
+        assert_eq!(nice.cwnd(), 8000);
+        feeder.mixed_round_since(&mut nice, &[(1, 150)], begin);
+        assert_eq!(nice.cwnd(), 4000);
+    }
+
+    #[test]
+    fn a_longer_route_is_taken_up_after_four_minutes_and_never_by_the_papers() {
+        for (params, then) in [(NiceParams::default(), true), (NiceParams::paper(), false)] {
+            let (mut nice, mut feeder) = avoiding(&params);
+            feeder.round(&mut nice, 100);
+            for _ in 0..1000 {
+                feeder.round(&mut nice, 300);
+            }
+            assert_eq!(nice.range.get().0 == TimeDelta::from_millis(300), then);
+            assert_eq!(nice.cwnd() > 1000, then, "{}", nice.cwnd());
+        }
     }
 }

@@ -66,6 +66,7 @@ fn algorithms() -> Vec<Algorithm> {
         ..VegasParams::default()
     }));
     all.push(Algorithm::Nice(NiceParams { floor: 1.0, ..NiceParams::default() }));
+    all.push(Algorithm::Lp(LpParams { variant: LpVariant::Linux, ..LpParams::default() }));
     all.push(Algorithm::Ledbat(LedbatParams { slow_start: true, ..LedbatParams::default() }));
     all
 }
@@ -148,7 +149,8 @@ fn drive(algorithm: &Algorithm, config: &CcConfig, calls: &[Call]) -> Result<Vec
             }
             Call::Exit => {
                 cc.on_recovery_exit(at);
-                prop_assert!(cc.cwnd() <= before, "step {step}");
+                // Westwood takes what it has measured then, which may be more.
+                prop_assert!(cc.cwnd() <= before || cc.name() == "westwood", "step {step}");
             }
             Call::Undo => {
                 cc.undo(at);
@@ -217,7 +219,8 @@ proptest! {
             Algorithm::Westwood(WestwoodParams { min_sample: target, smoothing: n(0), ..WestwoodParams::default() }),
             Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), min_window: n(2), base_history: count, current_filter: count, slow_start: true }),
             Algorithm::LedbatPlusPlus(LedbatPlusPlusParams { target, decrease: n(0), max_gain_divisor: count, ..LedbatPlusPlusParams::default() }),
-            Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start }),
+            Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
+            Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
         ] {
             let mut cc = algorithm.build(&config);

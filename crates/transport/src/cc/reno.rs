@@ -139,7 +139,7 @@ mod tests {
         }
         assert_eq!(reno.cwnd(), 11_000);
         reno.on_rto(&event(10, 11_000));
-        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 5500));
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 5000));
         reno.undo(Timestamp::from_millis(11));
         assert_eq!((reno.cwnd(), reno.ssthresh()), (11_000, 10_000));
     }

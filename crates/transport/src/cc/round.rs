@@ -23,4 +23,9 @@ impl Round {
         }
         ended
     }
+
+    /// Begins a round now.
+    pub(super) fn restart(&mut self, ack: &AckSample) {
+        self.end = ack.delivered;
+    }
 }

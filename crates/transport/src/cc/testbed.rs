@@ -69,7 +69,21 @@ impl Feeder {
 
     /// A round trip in which so many segments took so many milliseconds each.
     pub(super) fn mixed_round(&mut self, cc: &mut impl CongestionControl, parts: &[(u64, u64)]) {
-        let begin = self.delivered;
+        self.mixed_round_since(cc, parts, self.delivered);
+    }
+
+    /// Bytes delivered so far.
+    pub(super) fn mark(&self) -> u64 {
+        self.delivered
+    }
+
+    /// As [`mixed_round`](Self::mixed_round), of segments that were sent when `begin` bytes had been delivered.
+    pub(super) fn mixed_round_since(
+        &mut self,
+        cc: &mut impl CongestionControl,
+        parts: &[(u64, u64)],
+        begin: u64,
+    ) {
         for &(segments, millis) in parts {
             for _ in 0..segments {
                 let rtt = TimeDelta::from_millis(millis);

@@ -106,9 +106,14 @@ impl VegasRule {
         }
     }
 
-    /// Smallest RTT of the connection; the longest span before the first sample.
-    pub(super) fn base_rtt(&self) -> TimeDelta {
-        self.base_rtt
+    /// Another base RTT, by who judges it better.
+    pub(super) fn set_base_rtt(&mut self, base: TimeDelta) {
+        self.base_rtt = base;
+    }
+
+    /// Smallest RTT of the present round; the longest span before its first sample.
+    pub(super) fn round_rtt(&self) -> TimeDelta {
+        self.round_rtt
     }
 
     /// Forgets the present round.
@@ -134,7 +139,8 @@ impl VegasRule {
     pub(super) fn end_round(&mut self, window: &mut Window, floor: u64, may_grow: bool) -> bool {
         let judged = self.samples >= self.min_samples;
         if judged {
-            let (rtt, base) = (u128::from(self.round_rtt.as_nanos()), u128::from(self.base_rtt.as_nanos()));
+            let base = u128::from(self.base_rtt.as_nanos());
+            let rtt = u128::from(self.round_rtt.as_nanos()).max(base);
             let cwnd = u128::from(window.cwnd);
             // Diff in bytes: what the connection itself holds in the queue.
             let divisor = if self.estimate == VegasEstimate::Paper { rtt } else { base };
@@ -303,7 +309,8 @@ mod tests {
             feeder.round(&mut vegas, 200);
             assert_eq!(vegas.cwnd(), then, "{estimate:?}");
             vegas.on_congestion_event(&event(1, 0));
-            assert_eq!(vegas.cwnd(), then * 3 / 4);
+            // In whole segments.
+            assert_eq!(vegas.cwnd(), then / 1000 * 3 / 4 * 1000);
         }
     }
 

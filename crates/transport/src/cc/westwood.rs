@@ -1,13 +1,15 @@
 //! Westwood+: Reno whose reduction goes to what the path was measured to carry.
 //!
 //! Sources: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links" (MobiCom
-//! 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004); filter and
-//! constants follow Linux tcp_westwood.c.
+//! 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004); filter,
+//! constants and order of things follow Linux tcp_westwood.c: after a loss the window halves, and takes the estimate when recovery ends
+//! (CA_EVENT_COMPLETE_CWR); an acknowledgement that ends a sample belongs to the next one; a sample spans at least the last RTT.
 //!
-//! Departures: after a loss the threshold is the estimate at once, as in the papers, while Linux halves and takes the
-//! estimate when recovery ends; the window is never raised by it. Until there is an estimate the window halves. RTTmin is
-//! the smallest RTT sample, not the smallest smoothed RTT. A sample counts the bytes acknowledged cumulatively and
-//! selectively, where Linux reconstructs them from duplicate ACKs.
+//! The kernel reckons in ticks of its clock: RTTs rounded up, the bandwidth in whole bytes per tick. On a short path that is much: with
+//! 100 ticks a second an RTT of 11 ms counts as 20. [`WestwoodParams::tick`] does the same.
+//!
+//! Departures: until there is an estimate the window halves. A sample counts the bytes acknowledged cumulatively and selectively, where
+//! Linux reconstructs them from duplicate ACKs.
 
 use warpline_core::{TimeDelta, Timestamp};
 
@@ -24,6 +26,8 @@ pub struct WestwoodParams {
     pub min_sample: TimeDelta,
     /// Weight of the past in each of the two filters. Default 7/8.
     pub smoothing: f64,
+    /// Tick of the clock that times are reckoned in; zero, the default, for none. Linux: a jiffy (1/HZ).
+    pub tick: TimeDelta,
 }
 
 impl Default for WestwoodParams {
@@ -32,6 +36,7 @@ impl Default for WestwoodParams {
             slow_start: SlowStartParams::default(),
             min_sample: TimeDelta::from_millis(50),
             smoothing: 0.875,
+            tick: TimeDelta::ZERO,
         }
     }
 }
@@ -43,12 +48,15 @@ pub struct Westwood {
     slow_start: SlowStart,
     min_sample: TimeDelta,
     smoothing: f64,
+    tick: u64,
     /// Bandwidth in bytes per second after the first filter and after both; zero before the first sample.
     once: f64,
     bandwidth: f64,
     /// When the present sample began, and the bytes acknowledged since.
     began: Option<Timestamp>,
     acked: u64,
+    /// The last RTT and the smallest.
+    rtt: TimeDelta,
     rtt_min: TimeDelta,
     /// A time-out may mean another path: the next RTT sample is taken as the smallest.
     reset_rtt_min: bool,
@@ -62,10 +70,12 @@ impl Westwood {
             slow_start: SlowStart::new(&params.slow_start),
             min_sample: params.min_sample.max(TimeDelta::from_nanos(1)),
             smoothing: within(params.smoothing, 0.0, 1.0),
+            tick: params.tick.as_nanos(),
             once: 0.0,
             bandwidth: 0.0,
             began: None,
             acked: 0,
+            rtt: TimeDelta::ZERO,
             rtt_min: TimeDelta::MAX,
             reset_rtt_min: false,
         }
@@ -76,42 +86,63 @@ impl Westwood {
         self.bandwidth
     }
 
+    /// A time in whole ticks, rounded up.
+    fn ticked(&self, span: TimeDelta) -> TimeDelta {
+        match self.tick {
+            0 => span,
+            tick => TimeDelta::from_nanos(span.as_nanos().div_ceil(tick).saturating_mul(tick)),
+        }
+    }
+
+    /// The beginning of the tick that `now` lies in.
+    fn tick_of(&self, now: Timestamp) -> Timestamp {
+        match self.tick {
+            0 => now,
+            tick => Timestamp::from_nanos(now.as_nanos() - now.as_nanos() % tick),
+        }
+    }
+
+    /// A bandwidth in whole bytes per tick.
+    fn whole(&self, bandwidth: f64) -> f64 {
+        match self.tick {
+            0 => bandwidth,
+            tick => (bandwidth * tick as f64 / 1e9).trunc() * 1e9 / tick as f64,
+        }
+    }
+
     #[inline]
     fn measure(&mut self, ack: &AckSample) {
-        if let Some(rtt) = ack.rtt {
-            self.rtt_min = if self.reset_rtt_min { rtt } else { self.rtt_min.min(rtt) };
-            self.reset_rtt_min = false;
-        }
-        let Some(began) = self.began else {
-            // What the first acknowledgement covers was sent before the sample.
-            self.began = Some(ack.now);
-            return;
-        };
-        // The acknowledgement that closes a sample belongs to it: it is what the path delivered by now.
-        self.acked = self.acked.saturating_add(ack.acked);
-        let span = ack.now.saturating_since(began);
-        if span > ack.srtt.max(self.min_sample) {
-            let sample = self.acked as f64 / span.as_secs_f64();
+        let now = self.tick_of(ack.now);
+        let began = *self.began.get_or_insert(now);
+        let span = now.saturating_since(began);
+        if !self.rtt.is_zero() && span > self.rtt.max(self.min_sample) {
+            let sample = self.whole(self.acked as f64 / span.as_secs_f64());
             if self.bandwidth == 0.0 {
                 self.once = sample;
                 self.bandwidth = sample;
             } else {
                 let old = self.smoothing;
-                self.once = old * self.once + (1.0 - old) * sample;
-                self.bandwidth = old * self.bandwidth + (1.0 - old) * self.once;
+                self.once = self.whole(old * self.once + (1.0 - old) * sample);
+                self.bandwidth = self.whole(old * self.bandwidth + (1.0 - old) * self.once);
             }
-            self.began = Some(ack.now);
+            self.began = Some(now);
             self.acked = 0;
+        }
+        self.acked = self.acked.saturating_add(ack.acked);
+        if let Some(rtt) = ack.rtt {
+            self.rtt = self.ticked(rtt);
+            self.rtt_min = if self.reset_rtt_min { self.rtt } else { self.rtt_min.min(self.rtt) };
+            self.reset_rtt_min = false;
         }
     }
 
-    /// The estimate times the smallest RTT, at least two segments; half the window without an estimate.
-    fn threshold(&self) -> u64 {
+    /// The estimate times the smallest RTT in whole segments, at least two; half the window without an estimate.
+    fn pipe(&self) -> u64 {
         if self.bandwidth == 0.0 || self.rtt_min == TimeDelta::MAX {
             return self.window.share(self.window.cwnd, 0.5);
         }
         let pipe = (self.bandwidth * self.rtt_min.as_secs_f64()) as u64;
-        pipe.clamp(2 * self.window.mss, MAX_WINDOW)
+        self.window.whole(pipe).clamp(2 * self.window.mss, MAX_WINDOW)
     }
 }
 
@@ -128,13 +159,17 @@ impl CongestionControl for Westwood {
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
-        // Never above the window: a loss must not raise the threshold into new slow start.
-        let threshold = self.threshold().min(self.window.cwnd.max(2 * self.window.mss));
-        self.window.reduce(threshold);
+        self.window.reduce(self.window.share(self.window.cwnd, 0.5));
         self.slow_start.on_reduction();
     }
+    fn on_recovery_exit(&mut self, _now: Timestamp) {
+        if self.bandwidth > 0.0 {
+            self.window.ssthresh = self.pipe();
+            self.window.cwnd = self.window.ssthresh;
+        }
+    }
     fn on_rto(&mut self, _event: &CongestionEvent) {
-        self.window.collapse(self.threshold());
+        self.window.collapse(self.pipe());
         self.reset_rtt_min = true;
         self.slow_start.on_rto();
     }
@@ -179,19 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_leaves_what_the_path_carries() {
-        let mut westwood = steady(200, 1000);
-        assert!((westwood.bandwidth() - 1e6).abs() < 1.0, "{}", westwood.bandwidth());
-        westwood.on_congestion_event(&event(1000, 0));
-        // 1 MB/s * 60 ms, to a byte of rounding.
-        assert!(westwood.cwnd().abs_diff(60_000) <= 1);
-        // A loss of a small window does not raise it.
-        let mut westwood = steady(20, 1000);
-        westwood.on_congestion_event(&event(1000, 0));
-        assert_eq!((westwood.cwnd(), westwood.ssthresh()), (20_000, 20_000));
-        westwood.on_rto(&event(1001, 0));
-        assert_eq!(westwood.cwnd(), 1000);
-        assert!(westwood.ssthresh().abs_diff(60_000) <= 1);
+    fn a_loss_halves_and_the_end_of_recovery_takes_what_the_path_carries() {
+        for segments in [200, 20] {
+            let mut westwood = steady(segments, 1000);
+            assert!((westwood.bandwidth() - 1e6).abs() < 1.0, "{}", westwood.bandwidth());
+            westwood.on_congestion_event(&event(1000, 0));
+            assert_eq!(westwood.cwnd(), segments * 500);
+            westwood.on_recovery_exit(Timestamp::from_millis(1100));
+            // 1 MB/s * 60 ms: 60 segments, or 59 by rounding.
+            assert!((59_000..=60_000).contains(&westwood.cwnd()), "{}", westwood.cwnd());
+            assert_eq!(westwood.cwnd(), westwood.ssthresh());
+            westwood.on_rto(&event(1101, 0));
+            assert_eq!(westwood.cwnd(), 1000);
+            assert!((59_000..=60_000).contains(&westwood.ssthresh()));
+        }
     }
 
     #[test]
@@ -199,20 +235,31 @@ mod tests {
         let mut westwood = steady(200, 1000);
         westwood.on_rto(&event(1000, 0));
         westwood.on_ack(&AckSample { cwnd_limited: false, ..sample(1001, 1000) });
-        westwood.on_congestion_event(&event(1002, 0));
         // The sample of 100 ms has replaced the smallest of 60.
-        assert!(westwood.threshold().abs_diff(100_000) <= 1);
+        assert!((99_000..=100_000).contains(&westwood.pipe()), "{}", westwood.pipe());
     }
 
     #[test]
-    fn both_filters_smooth() {
+    fn both_filters_smooth_and_what_ends_a_sample_belongs_to_the_next() {
         let mut westwood = steady(200, 102);
         assert!((westwood.bandwidth() - 1e6).abs() < 1.0);
-        // A sample of nothing but one byte, 200 ms long: 1 MB/s * 7/8 = 0.875, and 7/8 of 1 + 1/8 of that is 0.984375.
-        let mut ack = sample(301, 1);
-        ack.srtt = TimeDelta::from_millis(100);
-        westwood.on_ack(&ack);
-        assert!((westwood.bandwidth() - 984_375.0).abs() < 100.0, "{}", westwood.bandwidth());
+        // A sample of one segment, 200 ms long: 5 kB/s. 1 MB/s * 7/8 + that / 8 = 875.6 kB/s, and 7/8 of 1 + 1/8 of that 984.45.
+        westwood.on_ack(&sample(301, 100_000));
+        assert!((westwood.bandwidth() - 984_453.0).abs() < 10.0, "{}", westwood.bandwidth());
+    }
+
+    #[test]
+    fn a_clock_with_ticks_rounds_as_the_kernel_does() {
+        let tick = TimeDelta::from_millis(10);
+        let mut westwood = Westwood::new(&WestwoodParams { tick, ..WestwoodParams::default() }, &config(20));
+        for now in 0..500 {
+            let mut ack = sample(now, 1001);
+            ack.rtt = Some(TimeDelta::from_millis(11));
+            westwood.on_ack(&ack);
+        }
+        // 1001 bytes per millisecond are 10010 per tick, and 11 ms are two ticks.
+        assert!((westwood.bandwidth() - 1_001_000.0).abs() < 1.0, "{}", westwood.bandwidth());
+        assert_eq!(westwood.pipe(), 20_000);
     }
 
     #[test]

@@ -97,9 +97,14 @@ impl Window {
         self.grow(counted, self.cwnd.max(2 * self.mss));
     }
 
-    /// The share `beta` of `base` bytes, at least two segments.
+    /// The share `beta` of `base` bytes in whole segments, as Linux has it, at least two.
     pub(super) fn share(&self, base: u64, beta: f64) -> u64 {
-        ((base as f64 * beta) as u64).max(2 * self.mss)
+        self.whole((base as f64 * beta) as u64).max(2 * self.mss)
+    }
+
+    /// So many bytes in whole segments.
+    pub(super) fn whole(&self, bytes: u64) -> u64 {
+        bytes - bytes % self.mss
     }
 
     /// Remembers the present state for [`undo`](Self::undo).

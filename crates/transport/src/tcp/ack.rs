@@ -5,6 +5,7 @@ use warpline_core::record::TcpEvent;
 use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
 
 use super::connection::Connection;
+use super::pacing::burst_interval;
 use super::scoreboard::Sent;
 use crate::cc::{AckSample, CongestionControl, Phase};
 
@@ -249,6 +250,10 @@ impl<C: CongestionControl> Connection<C> {
         let clamp = self.clamp.min(self.ramp);
         let cwnd = self.cc.cwnd().min(clamp);
         self.small_window = cwnd < self.burst_bytes;
+        if self.small_window && self.pacer.next > Timestamp::ZERO {
+            let burst = self.config.small_window_burst;
+            self.pacer.rewait(burst_interval(burst, self.mss, cwnd, self.rtt.srtt()));
+        }
         self.window = if self.small_window {
             self.burst_bytes
         } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {

@@ -10,6 +10,9 @@ pub(super) struct Pacer {
     pub next: Timestamp,
     /// Segments of the current burst that may still leave; only for windows below one segment.
     burst_left: u32,
+    /// When the last burst ended, and until when the gate is closed for it.
+    burst_ended: Timestamp,
+    burst_gate: Timestamp,
 }
 
 impl Pacer {
@@ -32,7 +35,18 @@ impl Pacer {
         }
         self.burst_left -= 1;
         if self.burst_left == 0 {
+            self.burst_ended = now;
             self.next = now + interval;
+            self.burst_gate = self.next;
+        }
+    }
+
+    /// The window is another one than when the last burst left, whose wait is `interval` now. A gate that is closed for another
+    /// reason stays as it is.
+    pub(super) fn rewait(&mut self, interval: TimeDelta) {
+        if self.next == self.burst_gate && self.burst_left == 0 {
+            self.next = self.burst_ended + interval;
+            self.burst_gate = self.next;
         }
     }
 

@@ -204,7 +204,9 @@ impl<C: CongestionControl> Connection<C> {
     fn on_first_in_flight(&mut self, now: Timestamp) {
         self.persist_count = 0;
         if self.config.idle_restart && self.last_sent_at > Timestamp::ZERO {
-            let (idle, rto) = (now.saturating_since(self.last_sent_at), self.rtt.rto());
+            // The wait of a window below one segment is the congestion control's own, not the application's.
+            let idle_since = self.last_sent_at.max(self.pacer.next);
+            let (idle, rto) = (now.saturating_since(idle_since), self.rtt.rto());
             if idle > rto {
                 self.cc.on_idle(now, idle, rto);
                 self.refresh_window();

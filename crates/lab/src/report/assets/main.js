@@ -12,6 +12,9 @@
     const add = (...made) => { plots.push(...made); return made.map((plot) => plot.element); };
     const view = W.el("div", null);
     if (W.runs.length > 1) view.append(...[W.facts(run.summary), ...W.notes(run), W.figures(run.summary)].filter(Boolean));
+    // Of a run that is a capacity test this is the result; of flows that measure it is one table among others.
+    const result = run.tables.find((t) => t.id === "capacity" && !t.columns.includes("flow"));
+    if (result) view.append(part("Result", [], W.table(result)));
     if (run.flows?.members.length) view.append(part("Flows", [], ...add(W.throughputPlot(run))));
     const choices = W.traceChoices(run);
     if (choices.length) {
@@ -26,7 +29,7 @@
     if (run.distributions.length) view.append(part("Distributions", [], ...add(...run.distributions.map(W.distributionPlot))));
     if (run.shares?.length) view.append(part("Keeping pace", [], ...add(...run.shares.map(W.sharesPlot))));
     const order = ["capacity", "programs", "groups", "flows", "links", "transfers", "hosts"];
-    const tables = run.tables.filter((t) => t.cells[0]?.length).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
+    const tables = run.tables.filter((t) => t !== result && t.cells[0]?.length).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
     if (tables.length) view.append(part("Tables", [], ...tables.map((t) => W.table(t))));
     return { view, destroy: () => plots.forEach((plot) => plot.destroy()) };
   };

@@ -1,4 +1,5 @@
-//! A run by the real clock: namespaces and programs made ready, the emulator driven, everything measured as in a simulation.
+//! A run by the real clock or a dilated one: namespaces, guests and programs made ready, the emulator driven, everything measured as in
+//! a simulation.
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::audit::Audit;
@@ -7,13 +8,15 @@ use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_live::host::{HostConfig, Hosts};
 use warpline_net::Control;
 
+use super::fleet::Fleet;
 use super::models::Models;
+use super::pacer::Pacer;
 use super::programs::Programs;
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use super::{ETHERNET_MTU, interface_mtu};
 use crate::results::live::{AuditSummary, LatenessSummary};
-use crate::results::{LiveHost, LiveSummary, NoFrames, ResultError, Summary};
+use crate::results::{GuestSummary, LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};
@@ -21,10 +24,10 @@ use crate::run::sinks::Sinks;
 use crate::run::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use crate::scenario::{Expanded, Scenario};
 
-/// The longest that the emulator goes without a look around: Ctrl-C feels immediate.
-const LOOK: TimeDelta = TimeDelta::from_millis(100);
-/// How often progress is told, and records of simulated hosts are taken, at the least.
-const TELL: TimeDelta = TimeDelta::from_millis(20);
+/// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
+const LOOK: u64 = 100_000_000;
+/// How often progress is told, and records of simulated hosts are taken, at the least, in the same.
+const TELL: u64 = 20_000_000;
 
 fn live_error(error: impl std::fmt::Display) -> RunError {
     RunError::Live(error.to_string())
@@ -37,7 +40,7 @@ fn live_hosts(scenario: &Scenario, expanded: &Expanded) -> Vec<(String, u32)> {
     live.filter_map(|host| Some((host.name.clone(), node(&host.name)? as u32))).collect()
 }
 
-/// Runs a scenario by the real clock.
+/// Runs a scenario by the real clock or a dilated one.
 pub(in crate::run) fn run(
     scenario: &Scenario,
     options: &RunOptions,
@@ -48,13 +51,21 @@ pub(in crate::run) fn run(
     let expanded = scenario.expand();
     let live = live_hosts(scenario, &expanded);
     let plan = AddressPlan::new(scenario, &expanded);
+    let mut fleet = Fleet::plan(scenario, &expanded, &plan, |node| interface_mtu(&expanded, node))?;
+    let guests: Vec<(String, u32)> = fleet.as_ref().map(|fleet| fleet.hosts().to_vec()).unwrap_or_default();
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
     models.claim_services(&plan);
-    let ends: Vec<u32> = live.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
+    // The hosts behind ports, in the order of these.
+    let real: Vec<(String, u32)> = live.iter().chain(&guests).cloned().collect();
+    let ends: Vec<u32> = real.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
     let ways = Ways::find(&expanded, &ends, &mut network);
     let mtu = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
-    let routers = Routers::new(plan, ways, ends, live.len(), mtu);
+    let mut routers = Routers::new(plan, ways, ends, real.len(), mtu);
+    if let Some(fleet) = &mut fleet {
+        fleet.introduce(&mut routers.traffic);
+        fleet.boot()?;
+    }
     let mut world = LiveWorld { hosts: simulated, models, routers };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
@@ -65,18 +76,32 @@ pub(in crate::run) fn run(
             HostConfig { name: name.clone(), v4, v6, mtu: interface_mtu(&expanded, *node) }
         })
         .collect();
-    let hosts = Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
-    let largest = configs.iter().map(|config| config.mtu).chain([ETHERNET_MTU, world.models.mtu()]).max();
+    let hosts = match configs.is_empty() {
+        true => None,
+        false => {
+            Some(Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?)
+        }
+    };
+    let largest = real.iter().map(|(_, node)| interface_mtu(&expanded, *node));
+    let largest = largest.chain([ETHERNET_MTU, world.models.mtu()]).max();
     let mut emulator = Emulator::new(EmulatorConfig {
         lag: scenario.clock.max_lag.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
         mtu: largest.unwrap_or(ETHERNET_MTU),
         ..EmulatorConfig::default()
     });
-    for port in hosts.ports().map_err(live_error)? {
-        emulator.add_port(Box::new(port));
+    if let Some(hosts) = &hosts {
+        for port in hosts.ports().map_err(live_error)? {
+            emulator.add_port(Box::new(port));
+        }
+        emulator.note_offloads(hosts.offloads.clone());
     }
-    emulator.note_offloads(hosts.offloads.clone());
-    let mut programs = Programs::prepare(scenario, &live, &hosts, world.routers.plan(), sinks.directory())?;
+    if let Some(fleet) = &mut fleet {
+        for port in fleet.ports()? {
+            emulator.add_port(port);
+        }
+    }
+    let mut programs =
+        Programs::prepare(scenario, &live, hosts.as_ref(), world.routers.plan(), sinks.directory())?;
 
     let mut course = Course::new(scenario);
     let mut told = Timestamp::ZERO;
@@ -85,17 +110,24 @@ pub(in crate::run) fn run(
     let mut broken = None;
     course.begin(&mut network, &mut world);
     // After the programs were made: they keep the priority that they have.
-    emulator.restart_clock();
+    let mut pacer = Pacer::new(&scenario.clock);
+    if let Some(fleet) = &fleet {
+        fleet.limit(true)?;
+    }
+    pacer.begin(&mut emulator, fleet.as_ref(), TimeDelta::ZERO);
     loop {
+        pacer.look(&mut emulator, fleet.as_ref());
+        let span = |nanos: u64| TimeDelta::from_nanos(pacer.tdf().to_run(nanos).max(1));
+        let (look, tell_each) = (span(LOOK), span(TELL));
         programs.start(network.now());
         let stop = course.next_stop(network.now(), &sinks);
-        let until = stop.min(network.now() + LOOK).min(programs.next_start().unwrap_or(stop));
+        let until = stop.min(network.now() + look).min(programs.next_start().unwrap_or(stop));
         let mut changed = false;
         let wake = [programs.fd()];
         let ran = emulator.run(&mut network, &mut world, until, &wake, |turn| {
             changed |= turn.woken;
             let now = turn.network.now();
-            let tell = now.saturating_since(told) >= TELL || now >= until;
+            let tell = now.saturating_since(told) >= tell_each || now >= until;
             let LiveWorld { hosts, models, routers } = turn.world;
             if tell {
                 models.drain(hosts);
@@ -131,7 +163,10 @@ pub(in crate::run) fn run(
             programs.look(network.now());
         }
         let paused = matches!(ran, Ok(Ended::Stopped));
+        // A port of a guest fails because its kernel has ended, which can say why.
+        let dead = fleet.as_mut().and_then(Fleet::look);
         match ran {
+            _ if dead.is_some() => (stopped, broken) = (Some("a guest"), dead.map(Broken::Guest)),
             Err(error @ EmulatorError::Lag { .. }) => {
                 (stopped, broken) = (Some("lag"), Some(Broken::Lag(error.to_string())));
             }
@@ -150,25 +185,59 @@ pub(in crate::run) fn run(
     }
     let audit = emulator.audit();
     emulator.relax();
+    let reports = match &mut fleet {
+        Some(fleet) if stopped.is_none() => {
+            fleet.limit(false)?;
+            pacer.wind_down(&mut emulator, fleet);
+            fleet.finish()?
+        }
+        _ => Vec::new(),
+    };
     // What ended in the last moment counts as ended.
     programs.look(network.now());
     programs.stop();
-    let (rows, failures) = programs.judge(stopped.is_none());
-    hosts.end_processes();
+    let (rows, mut failures) = programs.judge(stopped.is_none());
+    if let Some(hosts) = &hosts {
+        hosts.end_processes();
+    }
     world.models.drain(&mut world.hosts);
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
     sinks.reports(&network, &mut world.hosts)?;
 
-    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    let mut told = Vec::new();
+    if let Some(fleet) = &fleet {
+        let scratch = tempfile::tempdir().map_err(live_error)?;
+        let out = sinks.directory().unwrap_or(scratch.path()).to_owned();
+        let judged = fleet.judge(&reports, stopped.is_none(), &out);
+        let (rows, wrong) = judged
+            .map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
+        told = rows;
+        failures.extend(wrong);
+        let samples = fleet.samples(&world.routers.traffic, scenario.sample_interval.0);
+        sinks.each(|sink| sink.flow_samples(&samples))?;
+    }
+    let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
     flows.extend(world.routers.traffic.finish(&expanded.nodes));
-    let info = run_info(scenario, &mut network, "real", stopped);
+    if let Some(fleet) = &fleet {
+        let traffic = &world.routers.traffic;
+        failures.extend(fleet.complete(&mut flows, traffic, &reports, scenario.warmup.0));
+        transfers.extend(fleet.transfers(traffic, &reports, transfers.len() as u64));
+    }
+    let info = run_info(scenario, &mut network, scenario.clock.mode.name(), stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);
+    let mut hosts = host_rows(&audit, &world.routers, &real);
+    let guest_hosts = hosts.split_off(live.len());
     summary.live = Some(LiveSummary {
         kept_pace: audit.kept_pace(),
-        hosts: host_rows(&audit, &world.routers, &live),
+        dilation: pacer.summary(summary.info.simulated_s, audit.duration_s),
+        hosts,
         audit: audit_summary(&audit),
         programs: rows,
+    });
+    summary.guests = fleet.as_ref().map(|fleet| {
+        let (kernel, machines) = fleet.rows(&reports);
+        GuestSummary { kernel, reproducible: false, pushes: 0, machines, hosts: guest_hosts, programs: told }
     });
     let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
     let complete = stopped.is_none();
@@ -195,8 +264,8 @@ fn audit_summary(audit: &Audit) -> AuditSummary {
     }
 }
 
-fn host_rows(audit: &Audit, routers: &Routers, live: &[(String, u32)]) -> Vec<LiveHost> {
-    let ports = audit.ports.iter().zip(live).enumerate();
+fn host_rows(audit: &Audit, routers: &Routers, real: &[(String, u32)]) -> Vec<LiveHost> {
+    let ports = audit.ports.iter().zip(real).enumerate();
     ports
         .map(|(number, (port, (name, _)))| {
             let (v4, v6) = routers.plan().of(routers.host(number) as usize);

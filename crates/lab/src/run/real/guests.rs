@@ -10,20 +10,22 @@ use warpline_guest::order::{
     Ending, FlowOrder, FlowReport, HostOrder, Order, ProgramOrder, ProgramReport, Report, Role, SAMPLES,
     Sample,
 };
-use warpline_guest::{Console, MachineConfig, frame};
+use warpline_guest::{Console, Machine, MachineConfig, frame};
 
 use super::programs::{self, DIRECTORY};
-use super::traffic::{Known, Traffic};
-use crate::results::{FlowRow, FlowSample, ProgramRow};
+use super::traffic::{Known, StreamKey, Traffic};
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
-use crate::scenario::{Application, Expanded, Expect, Host, Scenario};
+use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
 /// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
 const MEMORY: u64 = 192 << 20;
 const HOST_MEMORY: u64 = 1 << 20;
 const FLOW_MEMORY: u64 = 4 << 20;
 const MOST_MEMORY: u64 = 16 << 30;
+/// Times the largest buffer of a connection.
+const BUFFERS: u64 = 16;
 /// Where programs are looked for: nothing of this process's environment reaches a guest, which would not be repeatable.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -35,14 +37,21 @@ struct ProgramEntry {
     expect: Expect,
 }
 
+/// One end of a flow: its machine, and the number of its order there.
+type End = (usize, usize);
+
 /// A flow that a guest sends by itself.
 #[derive(Debug)]
 struct FlowEntry {
-    /// Nodes that it is from and to, and the port.
-    key: (u32, u32, u16),
+    name: String,
+    /// Its stream, where a guest takes it too.
+    key: Option<StreamKey>,
     number: u32,
-    sender: usize,
-    known: Known,
+    sender: End,
+    /// Who asks, where it is made of answers.
+    asker: Option<End>,
+    /// Bytes of each answer.
+    answer: u64,
 }
 
 /// All guests of a run, before and after it.
@@ -53,9 +62,15 @@ pub(super) struct Guests {
     pub(super) machines: Vec<MachineConfig>,
     programs: Vec<ProgramEntry>,
     flows: Vec<FlowEntry>,
+    known: Vec<(StreamKey, Option<Known>)>,
 }
 
 impl Guests {
+    /// Machines that are not a scenario's. `hosts` are the names and nodes of their hosts, machine by machine.
+    pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
+        Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
     /// The guests of a scenario. `mtu` is what a node's interface takes.
     pub(super) fn plan(
         scenario: &Scenario,
@@ -63,14 +78,23 @@ impl Guests {
         plan: &AddressPlan,
         mtu: impl Fn(u32) -> u32,
     ) -> Self {
+        let timing = match scenario.clock.mode {
+            ClockMode::Virtual => Timing::LockStep,
+            ClockMode::Real | ClockMode::Dilated => Timing::Dilated,
+        };
         let mut names: Vec<&str> = Vec::new();
         for host in scenario.host.iter().filter(|host| host.is_guest()) {
             if !names.contains(&host.machine_name()) {
                 names.push(host.machine_name());
             }
         }
-        let mut guests =
-            Guests { hosts: Vec::new(), machines: Vec::new(), programs: Vec::new(), flows: Vec::new() };
+        let mut guests = Guests {
+            hosts: Vec::new(),
+            machines: Vec::new(),
+            programs: Vec::new(),
+            flows: Vec::new(),
+            known: Vec::new(),
+        };
         // Machine and number of each guest.
         let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
         for (index, name) in names.iter().enumerate() {
@@ -80,8 +104,7 @@ impl Guests {
                 interval: scenario.sample_interval.0.as_nanos(),
                 ..Order::default()
             };
-            let own = scenario.host.iter().filter(|host| host.is_guest() && host.machine_name() == *name);
-            for host in own {
+            for host in hosts_of(scenario, name) {
                 let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
                 let number = order.hosts.len() as u32;
                 places.insert(node as u32, (index, number));
@@ -94,7 +117,8 @@ impl Guests {
                 memory: 0,
                 // Machines of one run must not have the same random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
-                timing: Timing::LockStep,
+                timing,
+                cpu_share: hosts_of(scenario, name).find_map(|host| host.cpu_share),
                 console: Console::File,
                 order,
             });
@@ -102,9 +126,13 @@ impl Guests {
         guests.add_flows(scenario, expanded, plan, &places);
         for machine in &mut guests.machines {
             let order = &machine.order;
-            let memory =
-                MEMORY + HOST_MEMORY * order.hosts.len() as u64 + FLOW_MEMORY * order.flows.len() as u64;
-            machine.memory = memory.min(MOST_MEMORY);
+            // Whoever lets connections have larger buffers gets memory for them: of all there is the kernel gives a sixteenth to TCP.
+            let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
+            let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
+            let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
+            let own = hosts_of(scenario, &machine.name).find_map(|host| host.memory);
+            // The kernel counts in whole megabytes of 2^20 bytes.
+            machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
         }
         guests
     }
@@ -163,38 +191,65 @@ impl Guests {
             let port = entry.port.unwrap_or_else(|| guest_port(number));
             let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
             let stop = flow.stop.map(|stop| (Timestamp::ZERO + stop).min(end).as_nanos());
+            let address = |node: usize| -> IpAddr {
+                let (v4, v6) = plan.of(node);
+                if entry.ipv6 { v6.into() } else { v4.into() }
+            };
             let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
-            let id = number as u32;
-            if let Some(&(machine, host)) = sink {
-                let role = Role::Sink { port };
-                let order = FlowOrder { id, host, role, start: 0, stop: None, cc: None };
-                self.machines[machine].order.flows.push(order);
-            }
-            if let Some(&(machine, host)) = sender {
-                let (v4, v6) = plan.of(flow.to);
-                let bytes = match flow.application {
-                    Application::Transfer { size, .. } => Some(size),
-                    _ => None,
-                };
-                let to_address: IpAddr = if entry.ipv6 { v6.into() } else { v4.into() };
-                let role = Role::Send { to: to_address, port, bytes };
-                let order = FlowOrder { id, host, role, start: start.as_nanos(), stop, cc: cc.clone() };
-                self.machines[machine].order.flows.push(order);
-                if sink.is_some() {
-                    let of_host = || scenario.host.iter().find(|host| host.name == expanded.nodes[flow.from]);
-                    let cc = cc.or_else(|| of_host()?.cc.clone()).or_else(|| Some("cubic".to_owned()));
-                    let (name, group, app) = (flow.name.clone(), flow.group.clone(), entry.app.name());
-                    let known = Known { name, group, app, cc };
-                    self.flows.push(FlowEntry { key: (from, to, port), number: id, sender: machine, known });
+            // Where the sender listens, it does so from the beginning, and who asks starts.
+            let (sends, takes) = match flow.application {
+                Application::Request { size, request_size, requests, pause } => {
+                    let ask = Role::Request {
+                        to: address(flow.from),
+                        port,
+                        request: request_size,
+                        response: size,
+                        count: requests.map(u64::from),
+                        pause: pause.as_nanos(),
+                    };
+                    (Role::Serve { port }, ask)
                 }
+                Application::Transfer { size, .. } => {
+                    (Role::Send { to: address(flow.to), port, bytes: Some(size) }, Role::Sink { port })
+                }
+                _ => (Role::Send { to: address(flow.to), port, bytes: None }, Role::Sink { port }),
+            };
+            let mut order = |place: Option<&(usize, u32)>, role: Role, cc: Option<String>| -> Option<End> {
+                let &(machine, host) = place?;
+                let (start, stop) = match role {
+                    Role::Sink { .. } | Role::Serve { .. } => (0, None),
+                    _ => (start.as_nanos(), stop),
+                };
+                let flows = &mut self.machines[machine].order.flows;
+                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc });
+                Some((machine, flows.len() - 1))
+            };
+            let asks = matches!(takes, Role::Request { .. });
+            let taken = order(sink, takes, None);
+            let Some(sender) = order(sender, sends, cc) else { continue };
+            let key = StreamKey { from, to, port, sends: asks };
+            if taken.is_some() {
+                let (name, group, app) = (flow.name.clone(), flow.group.clone(), entry.app.name());
+                self.known.push((key, Some(Known { name, group, app, sampled: !asks })));
             }
+            if asks {
+                self.known.push((StreamKey { from: to, to: from, port, sends: false }, None));
+            }
+            self.flows.push(FlowEntry {
+                name: flow.name.clone(),
+                key: taken.map(|_| key),
+                number: number as u32,
+                sender,
+                asker: taken.filter(|_| asks),
+                answer: entry.size.map_or(0, |size| size.0.0),
+            });
         }
     }
 
     /// Tells the traffic which streams are flows of the scenario.
     pub(super) fn introduce(&self, traffic: &mut Traffic) {
-        for flow in &self.flows {
-            traffic.name(flow.key, flow.known.clone());
+        for (key, known) in &self.known {
+            traffic.name(*key, known.clone());
         }
     }
 
@@ -239,23 +294,40 @@ impl Guests {
         Ok((rows, failures))
     }
 
-    /// Adds what the kernels know to the rows of flows that guests carried between them, and the errors of all that guests carried.
+    /// Adds what the kernels know to the rows of the flows that guests sent, and the errors of all that guests carried.
     pub(super) fn complete(
         &self,
         rows: &mut [FlowRow],
         traffic: &Traffic,
         reports: &[Report],
+        warmup: TimeDelta,
     ) -> Vec<String> {
         let mut failures = Vec::new();
         for flow in &self.flows {
-            let report = reports.get(flow.sender).and_then(|report| end_of(report, flow.number, true));
-            let number = traffic.number(flow.key);
-            if let (Some(row), Some(report)) = (rows.iter_mut().find(|row| Some(row.flow) == number), report)
-            {
-                let min_rtt = report.last.min_rtt;
-                row.rtt_min_ms = (min_rtt > 0).then_some(f64::from(min_rtt) / 1e3);
-                row.end_s = report.finished.map(|at| at as f64 / 1e9);
+            let number = flow.key.and_then(|key| traffic.number(key));
+            let is_own = |row: &&mut FlowRow| match flow.key {
+                Some(_) => Some(row.flow) == number,
+                None => row.name == flow.name,
+            };
+            let row = rows.iter_mut().find(is_own);
+            let (Some(row), Some(report)) = (row, end_of(reports, flow.sender)) else { continue };
+            // The flow's, the host's or the kernel's own: it knows.
+            row.cc = report.cc.clone().or(row.cc.take());
+            if flow.key.is_none() {
+                continue;
             }
+            let min_rtt = report.last.min_rtt;
+            row.rtt_min_ms = (min_rtt > 0).then_some(f64::from(min_rtt) / 1e3);
+            row.end_s = report.finished.map(|at| at as f64 / 1e9);
+            let Some(asker) = flow.asker.and_then(|asker| end_of(reports, asker)) else { continue };
+            row.end_s = asker.finished.map(|at| at as f64 / 1e9);
+            let counted = asker.requests.iter().filter(|request| request.asked >= warmup.as_nanos());
+            let times: Vec<u64> =
+                counted.clone().filter_map(|request| Some(request.answered? - request.asked)).collect();
+            row.transfers = counted.count() as u64;
+            row.transfers_completed = times.len() as u64;
+            let mean = times.iter().sum::<u64>() as f64 / 1e9 / times.len() as f64;
+            row.completion_mean_s = (!times.is_empty()).then_some(mean);
         }
         for (machine, report) in self.machines.iter().zip(reports) {
             for (order, end) in machine.order.flows.iter().zip(&report.flows) {
@@ -266,6 +338,53 @@ impl Guests {
             }
         }
         failures
+    }
+
+    /// A row for each machine.
+    pub(super) fn machine_rows<'a>(
+        &self,
+        machines: impl IntoIterator<Item = &'a Machine>,
+        reports: &[Report],
+    ) -> Vec<GuestMachine> {
+        let machines = machines.into_iter().zip(&self.machines).enumerate();
+        let row = |(index, (machine, config)): (usize, (&Machine, &MachineConfig))| {
+            let statistics = machine.statistics();
+            GuestMachine {
+                machine: config.name.clone(),
+                hosts: config.order.hosts.len() as u64,
+                hosts_memory: reports.get(index).map_or(0, |report| report.hosts_memory),
+                entries: statistics.entries,
+                turns: statistics.handovers,
+            }
+        };
+        machines.map(row).collect()
+    }
+
+    /// Rows of the requests that guests have made, numbered from `first` on.
+    pub(super) fn transfers(&self, traffic: &Traffic, reports: &[Report], first: u64) -> Vec<TransferRow> {
+        let mut rows = Vec::new();
+        let asked = self.flows.iter().filter_map(|flow| Some((flow, end_of(reports, flow.asker?)?)));
+        for (flow, report) in asked {
+            let Some(number) = flow.key.and_then(|key| traffic.number(key)) else { continue };
+            rows.extend(report.requests.iter().map(|request| {
+                let seconds = |at: u64| at as f64 / 1e9;
+                TransferRow {
+                    flow: number,
+                    name: flow.name.clone(),
+                    bytes: flow.answer,
+                    start_s: seconds(request.asked),
+                    end_s: request.answered.map(seconds),
+                    completion_s: request.answered.map(|at| seconds(at - request.asked)),
+                    complete: request.answered.is_some(),
+                    ..TransferRow::default()
+                }
+            }));
+        }
+        rows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.flow.cmp(&b.flow)));
+        for (number, row) in rows.iter_mut().enumerate() {
+            row.transfer = first + number as u64;
+        }
+        rows
     }
 
     /// Samples of the flows that guests carried between them, with their windows: interval by interval. `share` is as above.
@@ -279,9 +398,9 @@ impl Guests {
         let mut all = Vec::new();
         for machine in 0..self.machines.len() {
             let text = std::fs::read_to_string(share(machine, SAMPLES)).unwrap_or_default();
-            let own = self.flows.iter().filter(|flow| flow.sender == machine);
+            let own = self.flows.iter().filter(|flow| flow.sender.0 == machine && flow.asker.is_none());
             let numbers: BTreeMap<u32, Option<u32>> =
-                own.map(|flow| (flow.number, traffic.number(flow.key))).collect();
+                own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
             for line in text.lines() {
                 let Ok(sample) = serde_json::from_str::<Sample>(line) else { continue };
@@ -313,17 +432,32 @@ impl Guests {
     }
 }
 
+/// The guests on a machine.
+fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = &'a Host> {
+    scenario.host.iter().filter(move |host| host.is_guest() && host.machine_name() == machine)
+}
+
+/// The largest buffer that settings let a TCP connection have, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
+fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
+    let buffers =
+        sysctl.iter().filter(|(name, _)| name.ends_with(".tcp_rmem") || name.ends_with(".tcp_wmem"));
+    let last = |value: &str| value.split_whitespace().last()?.parse::<u64>().ok();
+    buffers.filter_map(|(_, value)| last(value)).max().unwrap_or(0)
+}
+
 fn port(role: &Role) -> u16 {
     match role {
-        Role::Send { port, .. } | Role::Sink { port } | Role::Request { port, .. } | Role::Serve { port } => {
-            *port
-        }
+        Role::Send { port, .. }
+        | Role::Sink { port }
+        | Role::Request { port, .. }
+        | Role::Serve { port }
+        | Role::Simple { port, .. } => *port,
     }
 }
 
-/// What one end of a flow said at last: the sending one, or the other.
-fn end_of(report: &Report, number: u32, sends: bool) -> Option<&FlowReport> {
-    report.flows.iter().find(|flow| flow.id == number && (flow.last.data_out > 0) == sends)
+/// What one end of a flow said at last.
+fn end_of(reports: &[Report], (machine, index): End) -> Option<&FlowReport> {
+    reports.get(machine)?.flows.get(index)
 }
 
 fn host_order(

@@ -1,7 +1,9 @@
 //! A run by the virtual clock with guests: Linux kernels in lock-step with the simulation. Everything between the guests' interfaces
 //! is as by the real clock: ways, routers, simulated hosts that meet programs, captures with real bytes.
 
-use warpline_core::{TimeDelta, Timestamp};
+use std::collections::BTreeSet;
+
+use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_guest::lockstep::Ended;
 use warpline_guest::order::Report;
 use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
@@ -14,7 +16,7 @@ use super::models::Models;
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use super::{ETHERNET_MTU, interface_mtu};
-use crate::results::{GuestMachine, GuestSummary, LiveHost, NoFrames, ResultError, Summary};
+use crate::results::{GuestSummary, LiveHost, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};
@@ -41,6 +43,11 @@ impl Simulator for Stage {
     }
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
         self.stepper.handle_datagram(PortId(from.0), datagram, &mut self.network, &mut self.world);
+    }
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+        self.stepper.poll_ahead(&mut self.network, &self.world, &mut |port, at, bytes| {
+            deliver(HostId(port.0), at, bytes);
+        });
     }
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
         self.stepper.poll_transmit(&mut |port, bytes| deliver(HostId(port.0), bytes));
@@ -92,8 +99,16 @@ pub(in crate::run) fn run(
     };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
-    // Whatever a guest sends crosses a link before it has an effect.
-    let lookahead = expanded.links.iter().map(|link| link.delay).min().unwrap_or(TimeDelta::ZERO);
+    // Whatever happens in the network crosses a link to a guest before that learns of it.
+    let nodes: BTreeSet<u32> = guests.hosts.iter().map(|(_, node)| *node).collect();
+    let last: Vec<LinkId> = (0..stage.network.links().len() as u32)
+        .map(LinkId)
+        .filter(|&id| nodes.contains(&stage.network.link(id).to().0))
+        .collect();
+    let lookahead = last.iter().map(|&id| stage.network.link(id).delay()).min().unwrap_or(TimeDelta::ZERO);
+    for link in last {
+        stage.network.watch(link);
+    }
     let mut lockstep = LockStep::boot(&kernel, &guests.machines, lookahead).map_err(guest_error)?;
     let mut course = Course::new(scenario);
     let mut failure: Option<ResultError> = None;
@@ -140,12 +155,14 @@ pub(in crate::run) fn run(
 
     let Stage { mut network, mut world, stepper } = stage;
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
+    sinks.reports(&network, &mut world.hosts)?;
     let samples = guests.samples(&world.routers.traffic, scenario.sample_interval.0, share);
     sinks.each(|sink| sink.flow_samples(&samples))?;
-    let (mut flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
-    let mut carried = world.routers.traffic.finish(&expanded.nodes);
-    failures.extend(guests.complete(&mut carried, &world.routers.traffic, &reports));
-    flows.extend(carried);
+    let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
+    let traffic = &mut world.routers.traffic;
+    flows.extend(traffic.finish(&expanded.nodes));
+    failures.extend(guests.complete(&mut flows, traffic, &reports, scenario.warmup.0));
+    transfers.extend(guests.transfers(traffic, &reports, transfers.len() as u64));
     let info = run_info(scenario, &mut network, "virtual", stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);
@@ -153,7 +170,7 @@ pub(in crate::run) fn run(
         kernel: kernel.version,
         reproducible: lockstep.is_reproducible(),
         pushes: u64::from(lockstep.pushes()),
-        machines: machine_rows(&mut lockstep, &guests, &reports),
+        machines: guests.machine_rows(lockstep.machines().map(|machine| &*machine), &reports),
         hosts: host_rows(&stepper, &world.routers, &guests),
         programs,
     });
@@ -166,22 +183,6 @@ pub(in crate::run) fn run(
 fn finish(lockstep: &mut LockStep, end: Timestamp) -> Result<Vec<Report>, RunError> {
     lockstep.finish(end).map_err(guest_error)?;
     lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
-}
-
-fn machine_rows(lockstep: &mut LockStep, guests: &Guests, reports: &[Report]) -> Vec<GuestMachine> {
-    let machines = lockstep.machines().zip(&guests.machines).enumerate();
-    machines
-        .map(|(index, (machine, config))| {
-            let statistics = machine.statistics();
-            GuestMachine {
-                machine: config.name.clone(),
-                hosts: config.order.hosts.len() as u64,
-                hosts_memory: reports.get(index).map_or(0, |report| report.hosts_memory),
-                entries: statistics.entries,
-                turns: statistics.handovers,
-            }
-        })
-        .collect()
 }
 
 fn host_rows(stepper: &Stepper, routers: &Routers, guests: &Guests) -> Vec<LiveHost> {

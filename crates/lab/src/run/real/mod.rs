@@ -1,10 +1,17 @@
-//! Runs with real programs, and simulated flows in the same network: live hosts by the real clock, and guests by the virtual one. Linux
-//! only; elsewhere such a run is refused.
+//! Runs with real programs, and simulated flows in the same network: live hosts by the real clock or a dilated one, and guests by any.
+//! Linux only; elsewhere such a run is refused.
 
 use super::RunError;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod dilate;
 #[cfg(target_os = "linux")]
 mod drive;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod fleet;
+#[cfg(all(target_os = "linux", not(target_arch = "x86_64")))]
+#[path = "no_fleet.rs"]
+mod fleet;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guests;
 #[cfg(target_os = "linux")]
@@ -13,6 +20,10 @@ mod limiter;
 mod lockstep;
 #[cfg(target_os = "linux")]
 mod models;
+#[cfg(target_os = "linux")]
+mod pacer;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod ports;
 #[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]

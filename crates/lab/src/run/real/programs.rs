@@ -54,7 +54,7 @@ impl Programs {
     pub(super) fn prepare(
         scenario: &Scenario,
         live: &[(String, u32)],
-        hosts: &Hosts,
+        hosts: Option<&Hosts>,
         plan: &AddressPlan,
         directory: Option<&Path>,
     ) -> Result<Self, RunError> {
@@ -65,6 +65,7 @@ impl Programs {
         let mut entries = Vec::new();
         for (at, (name, node)) in live.iter().enumerate() {
             let Some(host) = scenario.host.iter().find(|host| host.name == *name) else { continue };
+            let Some(hosts) = hosts else { continue };
             for (number, program) in host.program.iter().enumerate() {
                 std::fs::create_dir_all(base.join(DIRECTORY)).map_err(fail)?;
                 let (words, shown) = command(program, plan);

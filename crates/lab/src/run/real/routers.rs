@@ -233,6 +233,27 @@ impl Routers {
         None
     }
 
+    /// The port that a frame will leave by when it comes out of the network, if it will, and into `out` its bytes then.
+    fn foresee(&self, packet: &Packet, handle: u32, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+        let UnderWay { way: number, from, stop, ttl, .. } = self.under_way[handle as usize];
+        let (from, stop) = (usize::from(from), usize::from(stop));
+        let way = self.ways.get(number);
+        let live = self.places[way.nodes[stop] as usize].filter(|&place| place < self.live)?;
+        if stop < way.len() || !way.leads {
+            return None;
+        }
+        out.clear();
+        out.extend_from_slice(pool.datagram(handle));
+        let left = ttl.saturating_sub((stop - 1 - from) as u8);
+        if ttl != left {
+            router::set_ttl(out, left);
+        }
+        if packet.ecn == Ecn::Ce && pool.header(handle).ecn != Ecn::Ce {
+            router::set_ecn(out, Ecn::Ce);
+        }
+        Some(PortId(live as u32))
+    }
+
     /// A router has a packet that does not fit the next link, `stop`: it cuts it up, or says so.
     fn squeeze(
         &mut self,
@@ -422,6 +443,10 @@ impl EmulatorWorld for LiveWorld {
         if let Some(under_way) = self.routers.under_way.get(handle as usize) {
             self.routers.traffic.on_lost(under_way.label.flow);
         }
+    }
+    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+        let Body::Frame(Frame { handle }) = packet.body else { return None };
+        self.routers.foresee(packet, handle, pool, out)
     }
 }
 

@@ -78,8 +78,8 @@ struct Stream {
     protocol: u8,
     from: u32,
     to: Option<u32>,
-    /// The port that it goes to, 0 where there are none.
-    port: u16,
+    /// The ports that it comes from and goes to, 0 where there are none.
+    ports: (u16, u16),
     first: Timestamp,
     last: Timestamp,
     /// Bytes of payload that went in, repeated ones included.
@@ -100,15 +100,35 @@ pub(super) struct Known {
     pub(super) name: String,
     pub(super) group: String,
     pub(super) app: &'static str,
-    pub(super) cc: Option<String>,
+    /// The guest looks at it now and then, so that it need not be done here.
+    pub(super) sampled: bool,
+}
+
+/// A stream between two nodes, by the port of one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamKey {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) port: u16,
+    /// Whether the port is that of the end that sends.
+    pub(super) sends: bool,
+}
+
+impl Stream {
+    /// What it may be known by.
+    fn keys(&self) -> impl Iterator<Item = StreamKey> + use<> {
+        let (from, to, (source, destination)) = (self.from, self.to, self.ports);
+        let both = [(destination, false), (source, true)];
+        both.into_iter().filter_map(move |(port, sends)| Some(StreamKey { from, to: to?, port, sends }))
+    }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     streams: BTreeMap<u32, Stream>,
-    /// By the nodes that they are from and to, and the port.
-    known: BTreeMap<(u32, u32, u16), Known>,
+    /// Streams that are flows of the scenario; none for those that are a part of one.
+    known: BTreeMap<StreamKey, Option<Known>>,
     warmup: Timestamp,
 }
 
@@ -161,14 +181,14 @@ fn protocol_name(protocol: u8) -> String {
 }
 
 impl Traffic {
-    /// What one node sends to a port of another is a flow of the scenario.
-    pub(super) fn name(&mut self, (from, to, port): (u32, u32, u16), known: Known) {
-        self.known.insert((from, to, port), known);
+    /// A stream is a flow of the scenario, or a part of one that has no row of its own.
+    pub(super) fn name(&mut self, key: StreamKey, known: Option<Known>) {
+        self.known.insert(key, known);
     }
 
     /// The number of such a flow, once it has sent something.
-    pub(super) fn number(&self, (from, to, port): (u32, u32, u16)) -> Option<u32> {
-        let is = |stream: &Stream| (stream.from, stream.to, stream.port) == (from, Some(to), port);
+    pub(super) fn number(&self, key: StreamKey) -> Option<u32> {
+        let is = |stream: &Stream| stream.keys().any(|own| own == key);
         self.streams.iter().find_map(|(&number, stream)| is(stream).then_some(number))
     }
 
@@ -199,7 +219,7 @@ impl Traffic {
                 protocol: header.protocol,
                 from,
                 to,
-                port: outline.destination.port(),
+                ports: (outline.source.port(), outline.destination.port()),
                 first: now,
                 last: now,
                 payload: 0,
@@ -277,8 +297,8 @@ impl Traffic {
         let bps = |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() };
         let known = std::mem::take(&mut self.known);
         for (flow, stream) in self.rows() {
-            // A guest samples those that it carries by itself.
-            if stream.to.is_some_and(|to| known.contains_key(&(stream.from, to, stream.port))) {
+            let own = stream.keys().find_map(|key| known.get(&key));
+            if own.is_some_and(|own| own.as_ref().is_none_or(|own| own.sampled)) {
                 continue;
             }
             let Counts { delivered_bytes, sent_bytes, retransmitted_packets, .. } = stream.counts;
@@ -316,7 +336,11 @@ impl Traffic {
                     .cloned()
                     .unwrap_or_else(|| "nowhere".to_owned())
             };
-            let known = stream.to.and_then(|to| known.get(&(stream.from, to, stream.port)));
+            let known = match stream.keys().find_map(|key| known.get(&key)) {
+                Some(None) => continue,
+                Some(own) => own.as_ref(),
+                None => None,
+            };
             rows.push(FlowRow {
                 flow,
                 name: known.map_or_else(|| stream.name.clone(), |known| known.name.clone()),
@@ -324,7 +348,6 @@ impl Traffic {
                 from: name(Some(stream.from)),
                 to: name(stream.to),
                 app: known.map_or(PROGRAM, |known| known.app).to_owned(),
-                cc: known.and_then(|known| known.cc.clone()),
                 transport: protocol_name(stream.protocol),
                 start_s: stream.first.as_secs_f64(),
                 end_s: Some(stream.last.as_secs_f64()),

@@ -1,0 +1,271 @@
+//! `warpline dilate`: a command on one of two Linux guests around a link, in dilated time.
+
+use std::env;
+use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use warpline_lab::run::dilate::{Asked, DilateConfig, DilateOutcome, Ending, dilate};
+use warpline_lab::run::links::duplex;
+use warpline_lab::scenario::{Size, Tdf, Time};
+use warpline_live::clock::LagPolicy;
+use warpline_live::emulator::EmulatorConfig;
+use warpline_net::{LinkConfig, RateConfig};
+
+use crate::commands::link_args::{LinkArgs, VALUES, counters};
+use crate::failure::{Code, Failure};
+use crate::output;
+
+const BEGINNING: &str = "\
+The command sees a second where this machine takes FACTOR of them: so the link, and
+all of the world, is FACTOR times as fast to it. All rates and times on the command
+line are as the command sees them. Up is from the command to its peer.
+";
+
+const EXAMPLES: &str = "\
+In the environment of the command:
+  WARPLINE_PEER   address of the other guest (WARPLINE_PEER6: its IPv6 address). It echoes
+                  on TCP port 7, throws away what comes on port 9, and sends as much as
+                  goes on port 19; and runs what --peer-command says.
+
+Both are unmodified Linux kernels (Debian's package user-mode-linux) that see the files
+of this machine. What is written there is gone at the end: print what is to stay. No
+privilege is needed. Buffers of TCP are as large as the link's bandwidth-delay product
+asks, unless --sysctl says otherwise.
+
+Examples:
+  warpline dilate --tdf 10 --rate 1gbit --delay 20ms --peer-command 'iperf3 -s' \\
+      -- sh -c 'iperf3 -c $WARPLINE_PEER -t 5'
+  A shell before a 10 Gbit/s link that this machine could not carry:
+    warpline dilate --tdf 100 --rate 10gbit --delay 40ms
+  As slow as it must be, with BBR:
+    warpline dilate --tdf auto --rate 2gbit --delay 5ms --cc bbr --peer-command 'iperf3 -s' \\
+      -- sh -c 'iperf3 -c $WARPLINE_PEER'
+
+Exit code: the command's; 128 and the signal's number if a signal ended it; with
+--hard-limit 1 when the emulator could not keep pace.";
+
+/// What the help says at its end.
+fn examples() -> String {
+    format!("{BEGINNING}\n{VALUES}\n{EXAMPLES}")
+}
+
+/// Run a command, or a shell, in dilated time: on Linux around a link that is faster than this machine
+///
+/// Two unmodified Linux kernels whose clocks go slower than this machine's, with a link between them that has the rate, delay, loss and
+/// queue given. Without a command, $SHELL is started.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = examples())]
+pub(crate) struct Args {
+    /// Time dilation factor: seconds of this machine in a second of the command, whole or not; auto begins at 1 and goes up until
+    /// this machine can carry it
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    tdf: Tdf,
+    #[command(flatten)]
+    link: LinkArgs,
+    /// Also run this command line (with sh -c) on the peer: a server
+    #[arg(long, value_name = "COMMAND")]
+    peer_command: Option<String>,
+    /// Congestion control of both kernels: cubic, reno, bbr, bic, vegas, westwood and what else the package has
+    #[arg(long, value_name = "NAME")]
+    cc: Option<String>,
+    /// A setting of both kernels, by sysctl(8)'s names; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    sysctl: Vec<(String, String)>,
+    /// Share of a core that each guest may take, whatever the factor, such as 0.5 [default: all of one]
+    #[arg(long, value_name = "SHARE")]
+    cpu_share: Option<f64>,
+    /// Memory of each guest [default: what the link's bandwidth-delay product needs]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// Stop, with exit code 1, as soon as a packet is later than this to the guests [default: go on and count]
+    #[arg(long, value_name = "TIME")]
+    hard_limit: Option<Time>,
+    /// Say at the end how both clocks went, how the emulator kept pace and what the links did; pass on what the peer's command prints
+    #[arg(short, long)]
+    verbose: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = clap::ValueHint::CommandWithArguments)]
+    command: Vec<String>,
+}
+
+/// A factor, or "auto".
+fn factor(text: &str) -> Result<Tdf, String> {
+    match text.parse::<f64>() {
+        Ok(number) if warpline_core::Tdf::new(number).is_some() => Ok(Tdf::Factor(number)),
+        Ok(_) => Err("it lies between a billionth and a million, or is \"auto\"".to_owned()),
+        Err(_) => text.parse(),
+    }
+}
+
+/// `name=value`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write NAME=VALUE, for example net.ipv4.tcp_sack=0".to_owned()),
+    }
+}
+
+/// Bytes that the link holds in both directions, as far as that is known: bandwidth times the round trip, and the larger queue.
+fn in_flight([up, down]: [&LinkConfig; 2]) -> u64 {
+    let rate = |link: &LinkConfig| match &link.rate {
+        RateConfig::Constant(rate) => rate.as_bps(),
+        _ => 0,
+    };
+    let rtt = (up.delay + down.delay).as_secs_f64();
+    (rate(up).max(rate(down)) as f64 / 8.0 * rtt) as u64
+}
+
+/// Linux's own limits of a connection's buffers, by which the others of `tcp_rmem` and `tcp_wmem` are given.
+const BUFFERS: [(&str, u64, &str); 2] =
+    [("net.ipv4.tcp_rmem", 6 << 20, "4096 131072"), ("net.ipv4.tcp_wmem", 4 << 20, "4096 16384")];
+/// Memory of a guest in bytes: the least, how often what is in flight must fit, and the most.
+const MEMORY: (u64, u64, u64) = (256 << 20, 48, 24 << 30);
+
+/// Settings that let one connection fill the link, where nothing else was said.
+fn settings(given: &[(String, String)], in_flight: u64) -> Vec<(String, String)> {
+    // Half of a receive buffer is for overhead; and a queue of the same size may be full.
+    let wanted = in_flight.saturating_mul(4);
+    let own = BUFFERS.into_iter().filter(|(name, least, _)| {
+        wanted > *least && given.iter().all(|(other, _)| other.replace('/', ".") != *name)
+    });
+    // The kernel's numbers are of 31 bits.
+    let value = |first: &str| format!("{first} {}", wanted.min(i32::MAX as u64));
+    own.map(|(name, _, first)| (name.to_owned(), value(first))).chain(given.iter().cloned()).collect()
+}
+
+/// Where a command is found as execvp(3) looks for it; if not, the exit code that a shell would give.
+fn find(command: &str) -> Result<(), Failure> {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let places: Vec<_> = match command.contains('/') {
+        true => vec![command.into()],
+        false => {
+            let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+            env::split_paths(&path).map(|directory| directory.join(command)).collect()
+        }
+    };
+    if places.iter().any(|path| runs(path)) {
+        return Ok(());
+    }
+    Err(match places.iter().any(|path| path.exists()) {
+        true => {
+            Failure::command(126, format!("cannot start \"{command}\": it is no program that may be run"))
+        }
+        false => Failure::command(127, format!("cannot start \"{command}\": there is no such program")),
+    })
+}
+
+/// What has been asked by signals since the last look.
+fn signals() -> std::io::Result<impl FnMut() -> Option<Asked>> {
+    let kinds =
+        [(SIGINT, Asked::Interrupt), (SIGQUIT, Asked::Quit), (SIGTERM, Asked::End), (SIGHUP, Asked::End)];
+    let mut flags = Vec::new();
+    for (signal, asked) in kinds {
+        let flag = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        flags.push((flag, asked));
+    }
+    Ok(move || {
+        // All of them count: the last is the strongest.
+        let come = flags.iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
+        come.fold(None, |_, (_, asked)| Some(*asked))
+    })
+}
+
+/// The terminal's rows and columns, where the command is to have it: both ends of it must be there.
+fn terminal() -> Option<(u16, u16)> {
+    let both = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    both.then(|| size.map_or((24, 80), |(width, height)| (height.0, width.0)))
+}
+
+pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+    let [up, down] = args.link.links();
+    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?;
+    let command = match args.command.is_empty() {
+        true => {
+            vec![env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".to_owned())]
+        }
+        false => args.command,
+    };
+    find(&command[0])?;
+    let directory = env::current_dir()
+        .map_err(|error| Failure::run(format!("cannot tell the current directory: {error}")))?;
+    let in_flight = in_flight([&up, &down]);
+    let (least, times, most) = MEMORY;
+    let config = DilateConfig {
+        seed: args.link.seed,
+        emulator: EmulatorConfig {
+            lag: args.hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
+            mtu: args.link.mtu,
+            // What the link and its queue hold, twice.
+            memory: (in_flight as usize).saturating_mul(4).max(1 << 30),
+            ..EmulatorConfig::default()
+        },
+        up,
+        down,
+        tdf: args.tdf,
+        cc: args.cc,
+        sysctl: settings(&args.sysctl, in_flight),
+        cpu_share: args.cpu_share,
+        memory: args.memory.map_or_else(|| (least + times * in_flight).min(most), |size| size.0.0),
+        command,
+        peer_command: args.peer_command,
+        environment: env::vars().collect(),
+        directory,
+        terminal: terminal(),
+        verbose: args.verbose,
+    };
+    let mut asked = signals().map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))?;
+    let outcome = dilate(&config, &mut asked).map_err(Failure::run)?;
+    report(&outcome, args.verbose);
+    match outcome.ending {
+        Some(Ending::Exited(code)) => Ok(Code::Command(code as u8)),
+        Some(Ending::Signalled(signal)) => Ok(Code::Command(128u8.wrapping_add(signal as u8))),
+        Some(Ending::NotStarted(why)) => Err(Failure::command(126, why)),
+        Some(Ending::Stopped) | None => Ok(Code::Command(128 + SIGTERM as u8)),
+    }
+}
+
+/// What went on, on stderr: when it was asked for, or when it was not as it should be.
+fn report(outcome: &DilateOutcome, verbose: bool) {
+    if verbose {
+        let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));
+        let text = outcome.audit.render() + &both.unwrap_or_default() + &counters(&outcome.links);
+        output::note(&text);
+    } else if !outcome.audit.kept_pace() {
+        output::note(&outcome.audit.render());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_grow_with_the_link_and_what_is_given_stays() {
+        assert!(settings(&[], 100_000).is_empty());
+        let own = settings(&[], 10_000_000);
+        assert_eq!(own[0], ("net.ipv4.tcp_rmem".to_owned(), "4096 131072 40000000".to_owned()));
+        let given = [("net.ipv4.tcp_rmem".to_owned(), "1 2 3".to_owned())];
+        let both = settings(&given, 10_000_000);
+        assert_eq!((both.len(), &both[0].0[..], &both[1]), (2, "net.ipv4.tcp_wmem", &given[0]));
+    }
+
+    #[test]
+    fn factors_and_settings_are_read_or_refused_with_what_is_allowed() {
+        assert_eq!(factor("2.5"), Ok(Tdf::Factor(2.5)));
+        assert_eq!(factor("auto"), Ok(Tdf::Auto));
+        assert!(factor("0").unwrap_err().contains("billionth"));
+        assert!(factor("fast").unwrap_err().contains("auto"));
+        assert_eq!(setting("a.b = 1 2"), Ok(("a.b".to_owned(), "1 2".to_owned())));
+        assert!(setting("a.b").unwrap_err().contains("NAME=VALUE"));
+    }
+}

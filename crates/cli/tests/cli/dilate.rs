@@ -1,0 +1,249 @@
+//! Guests by the real clock and dilated ones: in scenarios, and as `warpline dilate` has them.
+//!
+//! Skipped, with the reason, where there is no guest kernel. What is tested does not depend on how fast the machine is: dilated time is
+//! never shorter than it should be, and what comes back comes back.
+
+use std::process::{Command, Stdio};
+use std::sync::MutexGuard;
+
+use crate::live::{pause, printed, run, turn};
+use crate::support::{Answer, Desk};
+
+/// Waits for this test's turn; none if the machine lacks what it needs.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("skipped: guests need x86-64");
+        return None;
+    }
+    turn(&[&["linux.uml"], tools].concat())
+}
+
+/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, and take a moment.
+fn kernels(pid: u32) -> Vec<String> {
+    let of_it = format!("/dev/shm/warpline-guest-{pid:010}-");
+    let mut found = Vec::new();
+    for _ in 0..100 {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let directory = |process: &std::fs::DirEntry| std::fs::read_link(process.path().join("cwd")).ok();
+        let own = processes.filter_map(|process| {
+            let own = directory(&process)?.to_string_lossy().starts_with(&of_it);
+            own.then(|| process.file_name().to_string_lossy().into_owned())
+        });
+        found = own.collect();
+        if found.is_empty() {
+            break;
+        }
+        pause();
+    }
+    found
+}
+
+/// Directories of them.
+fn directories(pid: u32) -> usize {
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let of_it = format!("warpline-guest-{pid:010}-");
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_it)).count()
+}
+
+#[test]
+fn guests_a_model_and_a_namespace_meet_in_dilated_time_and_both_clocks_are_told() {
+    let Some(_turn) = guests(&["ping"]) else { return };
+    let desk = Desk::new();
+    let scenario = r#"name = "mix"
+duration = "2s"
+clock = { mode = "dilated", tdf = 3 }
+link = [
+  { between = ["g", "r"], rate = "100Mbit/s", delay = "2ms" },
+  { between = ["h", "r"], rate = "10Mbit/s", delay = "10ms" },
+  { between = ["l", "r"], rate = "100Mbit/s", delay = "3ms" },
+  { between = ["m", "r"], rate = "100Mbit/s", delay = "5ms" },
+]
+[[host]]
+name = "g"
+endpoint = "guest"
+program = [
+  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{h}"] },
+  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{h:6}"] },
+  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{l}"] },
+]
+[[host]]
+name = "h"
+endpoint = "guest"
+[[host]]
+name = "l"
+endpoint = "live"
+program = [{ command = ["ping", "-n", "-c", "1", "{g}"], start = "500ms" }]
+[[flow]]
+name = "linux"
+from = "g"
+to = "h"
+start = "1s"
+[[flow]]
+name = "model"
+from = "m"
+to = "h"
+start = "1s"
+"#;
+    let answer = run(&desk, scenario).fine();
+    assert!(answer.stdout.contains("2 s perceived in 6"), "{}", answer.stdout);
+    let summary = desk.summary("out");
+    let dilation = &summary["live"]["dilation"];
+    assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &2.0.into()));
+    assert!(dilation["wall_s"].as_f64().unwrap() >= 6.0);
+    // Delays are as the guests perceive them, over IPv4 and IPv6: never less than the links', and not three times as much.
+    for (number, least) in [(0, 24.0), (1, 24.0), (2, 10.0)] {
+        let text = printed(&desk, &format!("g.{number}.stdout"));
+        let rtt: f64 = text
+            .lines()
+            .last()
+            .unwrap()
+            .split(" = ")
+            .nth(1)
+            .unwrap()
+            .split('/')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(rtt >= least && rtt < 2.5 * least && text.contains("3 received"), "{rtt}\n{text}");
+    }
+    // The namespace's programs live in the machine's time: to them the way is three times as long.
+    let text = printed(&desk, "l.0.stdout");
+    let rtt: f64 =
+        text.lines().last().unwrap().split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+    assert!(rtt >= 30.0, "{text}");
+    let moved = |name: &str| {
+        let flows = summary["flows"].as_array().unwrap();
+        let flow =
+            flows.iter().find(|flow| flow["group"] == name).unwrap_or_else(|| panic!("{name}: {flows:?}"));
+        flow["delivered_bytes"].as_u64().unwrap()
+    };
+    // 10 Mbit/s for a second are shared.
+    let (linux, model) = (moved("linux"), moved("model"));
+    assert!(linux > 50_000 && model > 50_000 && linux + model < 1_250_000, "{linux} {model}");
+    assert_eq!(summary["guests"]["machines"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn guests_follow_the_real_clock_too_and_their_programs_are_judged() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    let scenario = r#"duration = "1s"
+clock = { mode = "real" }
+link = [{ between = ["a", "b"], rate = "10Mbit/s", delay = "1ms" }]
+[[host]]
+name = "a"
+endpoint = "guest"
+program = [{ command = "echo seen; exit 3" }, { command = "sleep 60", expect = "running" }]
+[[host]]
+name = "b"
+endpoint = "guest"
+"#;
+    let answer = run(&desk, scenario);
+    assert_eq!(answer.code, Some(1), "{}{}", answer.stdout, answer.stderr);
+    assert!(
+        answer.stderr.contains("program 0 of host a") && answer.stderr.contains("exit code 3"),
+        "{}",
+        answer.stderr
+    );
+    assert_eq!(printed(&desk, "a.0.stdout"), "seen\n");
+    assert!(desk.summary("out")["live"].get("dilation").is_none());
+}
+
+fn dilate(desk: &Desk, words: &[&str]) -> Answer {
+    let mut command = desk.program(&[&["dilate"], words].concat());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert_eq!((kernels(pid).len(), directories(pid)), (0, 0), "{words:?} left something behind");
+    answer
+}
+
+#[test]
+fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
+    let Some(_turn) = guests(&["ping", "curl"]) else { return };
+    let desk = Desk::new();
+    let line =
+        "echo out; echo err >&2; ping -n -c 2 -i 0.2 $WARPLINE_PEER; ping -n -c 1 $WARPLINE_PEER6; exit 7";
+    let answer = dilate(&desk, &["--tdf", "4", "--delay", "10ms", "-v", "--", "sh", "-c", line]);
+    assert_eq!(answer.code, Some(7), "{}{}", answer.stdout, answer.stderr);
+    assert!(answer.stdout.starts_with("out\n") && answer.stderr.starts_with("err\n"), "{answer:?}");
+    assert_eq!(answer.stdout.matches("0% packet loss").count(), 2, "{}", answer.stdout);
+    assert!(answer.stdout.contains("time=2"), "{}", answer.stdout);
+    // 0.2 s between the pings, and two round trips.
+    let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
+    let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
+    assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
+    // What the peer serves by itself, and what it is told to serve.
+    let serve = "echo served > /run/file; cd /run; exec python3 -m http.server 80";
+    let line = "echo hello | timeout 2 nc -N $WARPLINE_PEER 7; curl -s http://$WARPLINE_PEER/file";
+    if Command::new("sh")
+        .args(["-c", "command -v nc && command -v python3"])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+    {
+        let words =
+            ["--tdf", "2", "--cc", "reno", "--sysctl", "net.ipv4.tcp_sack=0", "--peer-command", serve];
+        let answer = dilate(&desk, &[&words[..], &["--", "sh", "-c", line]].concat());
+        assert_eq!((answer.code, &answer.stdout[..]), (Some(0), "hello\nserved\n"), "{}", answer.stderr);
+    }
+}
+
+#[test]
+fn what_cannot_be_dilated_is_told_before_anything_starts() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    for (words, code, told) in [
+        (&["--tdf", "0", "--", "true"][..], 2, "billionth"),
+        (&["--rate", "12parsec", "--", "true"], 2, "12parsec"),
+        (&["--", "no-such-program"], 127, "no such program"),
+        (&["--", "/dev/null"], 126, "may be run"),
+        (&["--cc", "nothing", "--", "true"], 1, "nothing"),
+    ] {
+        let answer = dilate(&desk, words);
+        assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
+        assert!(answer.stderr.contains(told), "{words:?}: {}", answer.stderr);
+    }
+}
+
+#[test]
+fn interrupting_reaches_the_command_and_ending_ends_everything() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    for (signal, code, said) in [("INT", 5, "caught\n"), ("TERM", 143, "")] {
+        let line =
+            "trap 'echo caught; exit 5' INT; touch /run/ready; echo ready; while :; do sleep 0.1; done";
+        let mut command = desk.program(&["dilate", "--tdf", "2", "--", "sh", "-c", line]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
+        assert_eq!(first, "ready\n");
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &rest[..]), (Some(code), said), "{signal}");
+        assert_eq!((kernels(child.id()).len(), directories(child.id())), (0, 0), "{signal}");
+    }
+}
+
+#[test]
+fn a_killed_one_leaves_no_kernel_and_clean_removes_its_directories() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    let mut command = desk.program(&["dilate", "--", "sh", "-c", "echo ready; sleep 100"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut first)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(directories(child.id()), 2);
+    let answer = desk.warpline(&["clean"]).fine();
+    assert!(answer.stdout.contains("guest"), "{}", answer.stdout);
+    assert_eq!((directories(child.id()), kernels(child.id()).len()), (0, 0));
+}

@@ -1,0 +1,187 @@
+//! Dilated time: from the machine's clock to the run's and back, without drift (Gupta et al., "To infinity and beyond: time-warped
+//! network emulation", NSDI 2006).
+//!
+//! Instants are computed from the start of the line that they lie on, with 128 bits in between: an error of rounding never adds up.
+//! `native/clockshim/ratio.c` does the same for the guests' kernels.
+
+use std::fmt;
+
+const BILLION: u64 = 1_000_000_000;
+
+/// A time dilation factor: seconds of the machine in one second of the run. Exact to a billionth, above 0, whole or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tdf(u64);
+
+impl Tdf {
+    /// No dilation.
+    pub const REAL: Tdf = Tdf(BILLION);
+    /// As good as standing still: a microsecond in a second.
+    pub const STILL: Tdf = Tdf(1_000_000 * BILLION);
+
+    /// The nearest to `factor` that there is; none if it is not above 0, or beyond a million.
+    pub fn new(factor: f64) -> Option<Self> {
+        let billionths = (factor * 1e9).round();
+        (1.0..=1e15).contains(&billionths).then_some(Tdf(billionths as u64))
+    }
+
+    /// As a number.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// In billionths.
+    pub const fn billionths(self) -> u64 {
+        self.0
+    }
+
+    /// The run's time that passes in so many nanoseconds of the machine, rounded down.
+    #[inline]
+    pub fn to_run(self, host: u64) -> u64 {
+        if self.0 == BILLION {
+            return host;
+        }
+        (u128::from(host) * u128::from(BILLION) / u128::from(self.0)).min(u128::from(u64::MAX)) as u64
+    }
+
+    /// The machine's time in which so many nanoseconds of the run have passed, rounded up.
+    #[inline]
+    pub fn to_host(self, run: u64) -> u64 {
+        if self.0 == BILLION {
+            return run;
+        }
+        (u128::from(run) * u128::from(self.0)).div_ceil(u128::from(BILLION)).min(u128::from(u64::MAX)) as u64
+    }
+}
+
+impl fmt::Display for Tdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_f64().fmt(f)
+    }
+}
+
+/// A stretch in which the factor does not change. Instants are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Where it begins, on the machine's `CLOCK_MONOTONIC`.
+    pub host: u64,
+    /// The run's instant there.
+    pub run: u64,
+    /// The factor.
+    pub tdf: Tdf,
+}
+
+impl Line {
+    /// The run's instant at one of the machine's; the line's beginning before it.
+    #[inline]
+    pub fn at(&self, host: u64) -> u64 {
+        self.run.saturating_add(self.tdf.to_run(host.saturating_sub(self.host)))
+    }
+
+    /// The machine's instant at which the run's has come; the line's beginning for what lies before it. Saturates.
+    #[inline]
+    pub fn host_of(&self, run: u64) -> u64 {
+        self.host.saturating_add(self.tdf.to_host(run.saturating_sub(self.run)))
+    }
+}
+
+/// How a run's time goes on: a line, and the one that follows it where a change has been announced. Continuous and never
+/// backwards: a change begins where the line before it ends, and is known before that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The line that holds now, or that the change is from.
+    pub current: Line,
+    /// The line after it.
+    pub next: Option<Line>,
+}
+
+impl Pace {
+    /// Time that is zero at an instant of the machine, and goes on with this factor.
+    pub fn new(host: u64, tdf: Tdf) -> Self {
+        Pace { current: Line { host, run: 0, tdf }, next: None }
+    }
+
+    /// The line that holds at an instant of the machine.
+    #[inline]
+    pub fn line(&self, host: u64) -> &Line {
+        match &self.next {
+            Some(next) if host >= next.host => next,
+            _ => &self.current,
+        }
+    }
+
+    /// The run's instant at one of the machine's.
+    #[inline]
+    pub fn at(&self, host: u64) -> u64 {
+        self.line(host).at(host)
+    }
+
+    /// The machine's instant at which the run's has come.
+    #[inline]
+    pub fn host_of(&self, run: u64) -> u64 {
+        match &self.next {
+            Some(next) if run >= next.run => next.host_of(run),
+            _ => self.current.host_of(run),
+        }
+    }
+
+    /// Announces a change of the factor at an instant of the machine that is not before the last change. What was announced for
+    /// earlier holds from its instant on.
+    pub fn change(&mut self, host: u64, tdf: Tdf) {
+        let current = *self.line(host);
+        let host = host.max(current.host);
+        self.next = Some(Line { host, run: current.at(host), tdf });
+        self.current = current;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn there_and_back_is_no_further_than_a_nanosecond(factor in 1e-6f64..1e6, run in 0u64..1 << 42) {
+            let tdf = Tdf::new(factor).unwrap();
+            let host = tdf.to_host(run);
+            prop_assert!(tdf.to_run(host) >= run);
+            prop_assert!(host == 0 || tdf.to_run(host - 1) <= run);
+        }
+
+        #[test]
+        fn time_goes_on_over_changes_and_never_back(
+            factors in prop::collection::vec((0.001f64..2000.0, 0u64..1 << 36), 1..8), step in 1u64..1 << 30,
+        ) {
+            let mut pace = Pace::new(1000, Tdf::REAL);
+            let (mut at, mut last) = (0, 0);
+            for (factor, after) in factors {
+                let host = at + after;
+                pace.change(host, Tdf::new(factor).unwrap());
+                let change = pace.next.unwrap();
+                // Both lines meet there.
+                prop_assert_eq!(change.run, pace.current.at(change.host));
+                for _ in 0..40 {
+                    at += step;
+                    let now = pace.at(at);
+                    prop_assert!(now >= last);
+                    last = now;
+                    prop_assert!(pace.at(pace.host_of(now)) >= now);
+                }
+                at = at.max(host);
+            }
+        }
+    }
+
+    #[test]
+    fn factors_are_exact_decimals() {
+        let tdf = Tdf::new(2.5).unwrap();
+        assert_eq!((tdf.to_run(10), tdf.to_host(4)), (4, 10));
+        assert_eq!(Tdf::new(0.1).unwrap().to_run(1), 10);
+        assert_eq!(Tdf::new(33.3).unwrap().to_string(), "33.3");
+        // A year at a third: not a nanosecond is lost.
+        assert_eq!(Tdf::new(3.0).unwrap().to_run(3 * 31_557_600_000_000_000), 31_557_600_000_000_000);
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-10, 1e7] {
+            assert_eq!(Tdf::new(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A guest's share of a core, whatever its dilation: a control group (cgroups(7)) of its kernel and its programs.
+//!
+//! Version 2 where the controller is there and this user may (`cpu.max`; an ordinary user may where it was delegated), else version 1
+//! (`cpu.cfs_quota_us`).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The shortest quota that the kernel takes, and the usual period, in microseconds: short, so that a guest stands still for little of
+/// its time.
+const LEAST_QUOTA: u64 = 1000;
+const PERIOD: u64 = 10_000;
+
+/// A control group of ours. It is removed with this value, after the processes in it have ended.
+#[derive(Debug)]
+pub(crate) struct CpuShare {
+    directory: PathBuf,
+    version: Version,
+    share: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Period and quota in microseconds for a share of a core.
+fn quota(share: f64) -> (u64, u64) {
+    let period = PERIOD.max((LEAST_QUOTA as f64 / share).ceil() as u64).min(1_000_000);
+    ((period as f64 * share).round().max(LEAST_QUOTA as f64) as u64, period)
+}
+
+/// Where a control group of this process may have children with a limit: lines of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5)).
+fn places(mountinfo: &str, cgroup: &str) -> Vec<(PathBuf, Version)> {
+    let own = |wanted: fn(&str) -> bool| {
+        cgroup.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            wanted(controllers).then(|| path.trim_start_matches('/').to_owned())
+        })
+    };
+    let mount = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let mut fields = after.split(' ');
+        let (kind, options) = (fields.next()?, fields.nth(1)?);
+        let (version, path) = match kind {
+            "cgroup2" => (Version::Two, own(str::is_empty)?),
+            "cgroup" if options.split(',').any(|option| option == "cpu") => {
+                (Version::One, own(|controllers| controllers.split(',').any(|name| name == "cpu"))?)
+            }
+            _ => return None,
+        };
+        // What is mounted may begin below the root.
+        let path = path
+            .strip_prefix(root.trim_start_matches('/'))
+            .unwrap_or(&path)
+            .trim_start_matches('/')
+            .to_owned();
+        Some((Path::new(point).join(path), version))
+    };
+    let mut places: Vec<_> = mountinfo.lines().filter_map(mount).collect();
+    places.sort_by_key(|(_, version)| *version == Version::One);
+    places
+}
+
+fn own_places() -> Vec<(PathBuf, Version)> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    places(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+}
+
+impl Version {
+    fn file(self) -> &'static str {
+        match self {
+            Version::One => "cpu.cfs_quota_us",
+            Version::Two => "cpu.max",
+        }
+    }
+}
+
+impl CpuShare {
+    /// A group for `share` of a core, which does not hold yet. `name` is its own.
+    ///
+    /// # Errors
+    /// If no hierarchy has the controller, or this user may not use it.
+    pub(crate) fn create(name: &str, share: f64) -> io::Result<Self> {
+        let none = "no control group with the cpu controller is mounted";
+        let mut problem = io::Error::new(io::ErrorKind::Unsupported, none);
+        for (above, version) in own_places() {
+            let directory = above.join(name);
+            match prepare(&above, &directory, version) {
+                Ok(()) => return Ok(CpuShare { directory, version, share }),
+                Err(error) => {
+                    problem = io::Error::new(error.kind(), format!("{}: {error}", above.display()));
+                }
+            }
+        }
+        Err(problem)
+    }
+
+    /// What a process writes `0` to, to come in with all that it starts.
+    pub(crate) fn door(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.directory.join("cgroup.procs"))
+    }
+
+    /// Lets the limit hold, or not.
+    pub(crate) fn limit(&self, holds: bool) -> io::Result<()> {
+        let (quota, period) = quota(self.share);
+        let write = |file: &str, text: String| fs::write(self.directory.join(file), text);
+        match (self.version, holds) {
+            (Version::Two, true) => write("cpu.max", format!("{quota} {period}")),
+            (Version::Two, false) => write("cpu.max", "max".to_owned()),
+            (Version::One, true) => {
+                write("cpu.cfs_period_us", period.to_string())?;
+                write("cpu.cfs_quota_us", quota.to_string())
+            }
+            (Version::One, false) => write("cpu.cfs_quota_us", "-1".to_owned()),
+        }
+    }
+}
+
+/// Makes a group that can have a limit.
+fn prepare(above: &Path, directory: &Path, version: Version) -> io::Result<()> {
+    fs::create_dir(directory)?;
+    let limit = directory.join(version.file());
+    if version == Version::Two && !limit.exists() {
+        // Refused where the group above has processes of its own, or no such controller.
+        let _ = fs::write(above.join("cgroup.subtree_control"), "+cpu");
+    }
+    let ready = OpenOptions::new().write(true).open(&limit).map(drop);
+    if let Err(error) = ready {
+        let _ = fs::remove_dir(directory);
+        return Err(match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::new(io::ErrorKind::Unsupported, "the cpu controller is not enabled there")
+            }
+            _ => error,
+        });
+    }
+    Ok(())
+}
+
+impl Drop for CpuShare {
+    fn drop(&mut self) {
+        // What has just been killed is still counted for a moment.
+        for _ in 0..200 {
+            match fs::remove_dir(&self.directory) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::dilation::pause(),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Removes groups that begin with `prefix` for which `dead` holds.
+pub(crate) fn sweep(dead: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let groups =
+        own_places().into_iter().flat_map(|(place, _)| fs::read_dir(place).into_iter().flatten().flatten());
+    let gone = groups.filter(|group| {
+        group.file_name().to_str().is_some_and(&dead) && fs::remove_dir(group.path()).is_ok()
+    });
+    gone.map(|group| group.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_exact_and_never_too_short() {
+        assert_eq!(quota(0.5), (5000, 10_000));
+        assert_eq!(quota(1.0), (10_000, 10_000));
+        assert_eq!(quota(0.05), (1000, 20_000));
+        assert_eq!(quota(0.001), (1000, 1_000_000));
+    }
+
+    #[test]
+    fn hierarchies_are_found_and_the_newer_one_is_tried_first() {
+        let mounts = "\
+25 24 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+26 24 0:24 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+34 24 0:32 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
+        let cgroup = "3:memory:/m\n2:cpu,cpuacct:/a/b\n0::/user.slice\n";
+        let found = places(mounts, cgroup);
+        assert_eq!(
+            found,
+            [
+                (PathBuf::from("/sys/fs/cgroup/unified/user.slice"), Version::Two),
+                (PathBuf::from("/sys/fs/cgroup/cpu/a/b"), Version::One)
+            ]
+        );
+        assert!(places("", cgroup).is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! The guests of a run by the real or a dilated clock: machines booted, joined to the emulator, set to the run's time, watched, ended.
+
+use std::path::{Path, PathBuf};
+
+use warpline_core::{Pace, TimeDelta};
+use warpline_guest::dilation::{follow, nudge};
+use warpline_guest::order::Report;
+use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
+use warpline_live::port::LivePort;
+
+use super::guests::Guests;
+use super::ports::{SharedDevice, discard, ports};
+use super::traffic::Traffic;
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
+use crate::run::RunError;
+use crate::run::addresses::AddressPlan;
+use crate::scenario::{Expanded, Scenario};
+
+/// Seconds of the machine's time that a guest has to boot, and to end.
+const PATIENCE: u64 = 60;
+
+/// All machines of a run.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    guests: Guests,
+    kernel: Kernel,
+    machines: Vec<Machine>,
+    devices: Vec<SharedDevice>,
+}
+
+fn guest_error(error: GuestError) -> RunError {
+    RunError::Live(error.to_string())
+}
+
+impl Fleet {
+    /// The machines that a scenario needs, not booted yet; none where it has no guests. `mtu` is what a node's interface takes.
+    pub(super) fn plan(
+        scenario: &Scenario,
+        expanded: &Expanded,
+        plan: &AddressPlan,
+        mtu: impl Fn(u32) -> u32,
+    ) -> Result<Option<Self>, RunError> {
+        if !scenario.host.iter().any(crate::scenario::Host::is_guest) {
+            return Ok(None);
+        }
+        let kernel = Kernel::find().map_err(guest_error)?;
+        let guests = Guests::plan(scenario, expanded, plan, mtu);
+        Ok(Some(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() }))
+    }
+
+    /// Machines that are not a scenario's.
+    pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Result<Self, RunError> {
+        let kernel = Kernel::find().map_err(guest_error)?;
+        let guests = Guests::of(hosts, machines);
+        Ok(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() })
+    }
+
+    /// A machine, by its number.
+    pub(super) fn machine(&mut self, number: usize) -> &mut Machine {
+        &mut self.machines[number]
+    }
+
+    /// Names and nodes of the guests, in the order of their ports.
+    pub(super) fn hosts(&self) -> &[(String, u32)] {
+        &self.guests.hosts
+    }
+
+    /// Tells the traffic which streams are flows of the scenario.
+    pub(super) fn introduce(&self, traffic: &mut Traffic) {
+        self.guests.introduce(traffic);
+    }
+
+    /// Boots all machines, at the same time. Their time stands still then.
+    pub(super) fn boot(&mut self) -> Result<(), RunError> {
+        for config in &self.guests.machines {
+            self.machines.push(Machine::boot(&self.kernel, config).map_err(guest_error)?);
+        }
+        self.machines.iter_mut().try_for_each(|machine| machine.wait_ready(PATIENCE)).map_err(guest_error)
+    }
+
+    /// Ports of all guests, in their order.
+    pub(super) fn ports(&mut self) -> Result<Vec<Box<dyn LivePort>>, RunError> {
+        let mut all = Vec::new();
+        for (machine, config) in self.machines.iter_mut().zip(&self.guests.machines) {
+            let Some(nic) = machine.take_nic() else { continue };
+            let guests: Vec<_> =
+                config.order.hosts.iter().map(|host| (host.name.clone(), host.vlan)).collect();
+            let made = ports(nic, &guests);
+            let (device, own) =
+                made.map_err(|error| RunError::Live(format!("cannot watch a guest: {error}")))?;
+            self.devices.push(device);
+            all.extend(own);
+        }
+        Ok(all)
+    }
+
+    /// The kernels' processes.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.machines.iter().map(Machine::pid).collect()
+    }
+
+    /// Lets machines have their shares of a core only, or all that they want.
+    pub(super) fn limit(&self, holds: bool) -> Result<(), RunError> {
+        self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
+    }
+
+    /// Lets the guests' time go as the run's.
+    pub(super) fn follow(&self, pace: &Pace) {
+        follow(&self.machines, pace);
+    }
+
+    /// A change of the pace has come.
+    pub(super) fn nudge(&self) {
+        nudge(&self.machines);
+    }
+
+    /// What has become of a machine that should run and does not.
+    pub(super) fn look(&mut self) -> Option<String> {
+        let dead = self.machines.iter_mut().find_map(|machine| {
+            // Its end takes a moment to be seen.
+            (!machine.is_alive()).then(|| machine.post_mortem())
+        });
+        dead.map(|error| error.to_string())
+    }
+
+    /// Lets the guests end by themselves, and takes their reports.
+    pub(super) fn finish(&mut self) -> Result<Vec<Report>, RunError> {
+        let devices = &self.devices;
+        let mut reports = Vec::new();
+        for machine in &mut self.machines {
+            if !machine.wait_end(PATIENCE, || devices.iter().for_each(discard)) {
+                let (name, console) = (machine.name().to_owned(), machine.console_tail());
+                return Err(guest_error(GuestError::Hung { name, seconds: PATIENCE, console }));
+            }
+            reports.push(machine.report().map_err(guest_error)?);
+        }
+        Ok(reports)
+    }
+
+    /// Files in a machine's share.
+    fn shares(&self) -> Vec<PathBuf> {
+        self.machines.iter().map(|machine| machine.shared("")).collect()
+    }
+
+    /// See [`Guests::judge`].
+    pub(super) fn judge(
+        &self,
+        reports: &[Report],
+        judged: bool,
+        out: &Path,
+    ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
+        let shares = self.shares();
+        self.guests.judge(reports, judged, out, |machine, name| shares[machine].join(name))
+    }
+
+    /// See [`Guests::samples`].
+    pub(super) fn samples(&self, traffic: &Traffic, interval: TimeDelta) -> Vec<FlowSample> {
+        let shares = self.shares();
+        self.guests.samples(traffic, interval, |machine, name| shares[machine].join(name))
+    }
+
+    /// See [`Guests::complete`].
+    pub(super) fn complete(
+        &self,
+        rows: &mut [FlowRow],
+        traffic: &Traffic,
+        reports: &[Report],
+        warmup: TimeDelta,
+    ) -> Vec<String> {
+        self.guests.complete(rows, traffic, reports, warmup)
+    }
+
+    /// See [`Guests::transfers`].
+    pub(super) fn transfers(&self, traffic: &Traffic, reports: &[Report], first: u64) -> Vec<TransferRow> {
+        self.guests.transfers(traffic, reports, first)
+    }
+
+    /// The version of the kernels, and a row for each machine.
+    pub(super) fn rows(&self, reports: &[Report]) -> (String, Vec<GuestMachine>) {
+        (self.kernel.version.clone(), self.guests.machine_rows(&self.machines, reports))
+    }
+}

@@ -1,0 +1,209 @@
+//! Parameters of TCP Nice in the kernel, as people and as the BPF programs write them.
+
+use serde::{Deserialize, Serialize};
+
+use super::BpfError;
+
+/// Parameters of TCP Nice in the kernel; the defaults are those of `warpline_transport::cc::NiceParams`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parameters {
+    /// Where between the smallest RTT (0) and the largest (1) a packet counts as late.
+    pub threshold: f64,
+    /// Part of a round's packets that must be late for the window to halve.
+    pub fraction: f64,
+    /// What remains of the window when it is reduced for delay.
+    pub decrease: f64,
+    /// Smallest window in segments.
+    pub floor: f64,
+    /// Vegas's alpha in segments.
+    pub alpha: f64,
+    /// Vegas's beta in segments.
+    pub beta: f64,
+    /// Vegas's gamma in segments.
+    pub gamma: f64,
+    /// The largest RTT after the first sample, in smallest ones.
+    pub start: f64,
+    /// Milliseconds above the smallest RTT at which a packet is late in any case; none for no such limit.
+    pub most_delay_ms: Option<f64>,
+    /// Seconds for which the smallest and the largest RTT are remembered at least, twice that at most; 0 for ever.
+    pub base_window_s: f64,
+    /// Whether the largest RTT is that of the rounds' smallest.
+    pub max_of_rounds: bool,
+    /// Whether the window halves as soon as enough packets were late.
+    pub prompt: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            threshold: 0.2,
+            fraction: 0.5,
+            decrease: 0.5,
+            floor: 1.0 / 48.0,
+            alpha: 1.0,
+            beta: 3.0,
+            gamma: 1.0,
+            start: 1.5,
+            most_delay_ms: Some(12.5),
+            base_window_s: 120.0,
+            max_of_rounds: true,
+            prompt: true,
+        }
+    }
+}
+
+/// As `struct nice_parameters` in `native/bpf/nice.h`, word by word: threshold, fraction, decrease, floor, alpha, beta, gamma, layout, start,
+/// most_delay, span, flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(bpf_object), allow(dead_code))]
+pub(super) struct RawParameters([u32; 12]);
+
+/// `NICE_LAYOUT` in `native/bpf/nice.h`.
+pub(super) const LAYOUT: u32 = 2;
+/// `NICE_ONE`: a segment.
+pub(super) const SEGMENT: f64 = 4096.0;
+const PART: f64 = 65536.0;
+/// A unit of `span` in seconds.
+const SPAN: f64 = 1024e-6;
+/// `NICE_MAX_OF_ROUNDS` and `NICE_PROMPT`.
+const MAX_OF_ROUNDS: u32 = 1;
+const PROMPT: u32 = 2;
+
+impl Parameters {
+    /// As the paper has them.
+    pub fn paper() -> Self {
+        Parameters {
+            start: 2.0,
+            most_delay_ms: None,
+            base_window_s: 0.0,
+            max_of_rounds: false,
+            prompt: false,
+            ..Parameters::default()
+        }
+    }
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// If a value is out of its range.
+    pub fn validate(&self) -> Result<(), BpfError> {
+        let check = |what, value: f64, low: f64, high: f64, allowed| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(BpfError::Parameter { what, value, allowed })
+            }
+        };
+        check("threshold", self.threshold, 0.0, 1.0, "0 to 1")?;
+        check("fraction", self.fraction, 0.0, 1.0, "0 to 1")?;
+        check("decrease", self.decrease, 0.0, 0.99, "0 to 0.99")?;
+        check("floor", self.floor, 1.0 / 1024.0, 1000.0, "1/1024 to 1000 segments")?;
+        check("alpha", self.alpha, 0.0, 1000.0, "0 to 1000 segments")?;
+        check("beta", self.beta, self.alpha, 1000.0, "alpha to 1000 segments")?;
+        check("gamma", self.gamma, 0.0, 1000.0, "0 to 1000 segments")?;
+        check("start", self.start, 1.0, 1000.0, "1 to 1000")?;
+        if let Some(delay) = self.most_delay_ms {
+            check("largest delay", delay, 0.01, 1e6, "0.01 to 1000000 milliseconds")?;
+        }
+        check("base window", self.base_window_s, 0.0, 86_400.0, "0 to 86400 seconds")
+    }
+
+    #[cfg_attr(not(bpf_object), allow(dead_code))]
+    pub(super) fn raw(&self) -> RawParameters {
+        let part = |value: f64| (value * PART).round() as u32;
+        let segments = |value: f64| (value * SEGMENT).ceil() as u32;
+        RawParameters([
+            part(self.threshold),
+            part(self.fraction),
+            part(self.decrease),
+            segments(self.floor).max(1),
+            segments(self.alpha),
+            segments(self.beta),
+            segments(self.gamma),
+            LAYOUT,
+            part(self.start),
+            self.most_delay_ms.map_or(u32::MAX, |delay| (delay * 1e3).round() as u32),
+            (self.base_window_s / SPAN).ceil() as u32,
+            if self.max_of_rounds { MAX_OF_ROUNDS } else { 0 } | if self.prompt { PROMPT } else { 0 },
+        ])
+    }
+}
+
+#[cfg_attr(not(bpf_object), allow(dead_code))]
+impl RawParameters {
+    pub(super) const SIZE: usize = 48;
+
+    pub(super) fn bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(self.0) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<RawParameters> {
+        let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
+        let mut words = [0; 12];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_ne_bytes(from.try_into().ok()?);
+        }
+        Some(RawParameters(words))
+    }
+
+    pub(super) fn layout(self) -> u32 {
+        self.0[7]
+    }
+
+    pub(super) fn parameters(self) -> Parameters {
+        let [threshold, fraction, decrease, floor, alpha, beta, gamma, _, start, most_delay, span, flags] =
+            self.0;
+        Parameters {
+            threshold: f64::from(threshold) / PART,
+            fraction: f64::from(fraction) / PART,
+            decrease: f64::from(decrease) / PART,
+            floor: f64::from(floor) / SEGMENT,
+            alpha: f64::from(alpha) / SEGMENT,
+            beta: f64::from(beta) / SEGMENT,
+            gamma: f64::from(gamma) / SEGMENT,
+            start: f64::from(start) / PART,
+            most_delay_ms: (most_delay != u32::MAX).then(|| f64::from(most_delay) / 1e3),
+            base_window_s: f64::from(span) * SPAN,
+            max_of_rounds: flags & MAX_OF_ROUNDS != 0,
+            prompt: flags & PROMPT != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_survive_their_way_to_the_kernel() {
+        let raw = Parameters::default().raw();
+        assert_eq!(raw.0, [13107, 32768, 32768, 86, 4096, 12288, 4096, LAYOUT, 98304, 12_500, 117_188, 3]);
+        assert_eq!(RawParameters::from_bytes(&raw.bytes()), Some(raw));
+        assert!((raw.parameters().threshold - 0.2).abs() < 1e-4);
+        let paper = Parameters::paper().raw();
+        assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0]);
+        assert_eq!(paper.parameters().most_delay_ms, None);
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_refused() {
+        assert!(Parameters::default().validate().is_ok());
+        assert!(Parameters::paper().validate().is_ok());
+        for wrong in [
+            Parameters { threshold: 1.1, ..Parameters::default() },
+            Parameters { fraction: f64::NAN, ..Parameters::default() },
+            Parameters { decrease: 1.0, ..Parameters::default() },
+            Parameters { floor: 0.0, ..Parameters::default() },
+            Parameters { beta: 0.5, ..Parameters::default() },
+            Parameters { start: 0.9, ..Parameters::default() },
+            Parameters { most_delay_ms: Some(0.0), ..Parameters::default() },
+            Parameters { base_window_s: -1.0, ..Parameters::default() },
+        ] {
+            assert!(wrong.validate().is_err(), "{wrong:?}");
+        }
+    }
+}

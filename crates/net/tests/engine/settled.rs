@@ -1,0 +1,85 @@
+//! What [`Network::take_settled`] foretells comes true, and nothing comes that it has not foretold in time.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use warpline_core::{
+    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
+};
+use warpline_net::jitter::{JitterConfig, JitterKind};
+use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::qdisc::{Limit, QdiscConfig};
+use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
+
+/// Notes what arrives, and when.
+#[derive(Default)]
+struct Ends(BTreeMap<u32, Timestamp>);
+
+impl Hosts for Ends {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, _: &mut Port<'_>) {
+        if let Body::Frame(Frame { handle }) = packet.body {
+            assert!(self.0.insert(handle, now).is_none());
+        }
+    }
+    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Port<'_>) {}
+}
+
+fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {
+    let jitter = JitterKind::Exponential { mean: TimeDelta::from_millis(2) };
+    LinkConfig {
+        rate: RateConfig::Constant(Rate::from_bps(2_000_000)),
+        delay: TimeDelta::from_millis(3),
+        qdisc: QdiscConfig::DropTail { limit: Limit::packets(5) },
+        loss: LossConfig { kind: LossKind::Bernoulli { p: 0.1 }, data_only: false },
+        jitter: random.then_some(JitterConfig { kind: jitter, max: None, reorder: reorders }),
+        ..LinkConfig::new(name, NodeId(from), NodeId(from + 1))
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_on_the_last_wire_arrives_as_told(
+        (random, reorders, far) in any::<(bool, bool, bool)>(),
+        pauses in prop::collection::vec(0u64..8_000, 1..200),
+        seed in any::<u64>(),
+    ) {
+        let mut network = Network::new();
+        let streams = Streams::new(seed);
+        let links = [
+            network.add_link(link("a", 0, reorders, random && far), &streams),
+            network.add_link(link("b", 1, reorders, random), &streams),
+        ];
+        let route = network.add_route(&links);
+        // What only passes is not told of.
+        network.watch(links[0]);
+        network.watch(links[1]);
+        let mut ends = Ends::default();
+        let mut told: BTreeMap<u32, (Timestamp, Timestamp)> = BTreeMap::new();
+        let mut sends = pauses.iter().scan(0, |at, pause| { *at += pause; Some(Timestamp::from_nanos(*at * 1000)) }).enumerate().peekable();
+        loop {
+            let due = sends.peek().map(|(_, at)| *at);
+            let Some(now) = [due, network.next_event()].into_iter().flatten().min() else { break };
+            network.run_until(now, &mut ends, u64::MAX);
+            if due == Some(now) && let Some((number, _)) = sends.next() {
+                let packet = Packet {
+                    flow: FlowId(0),
+                    to: EndpointId(2),
+                    size: 1000,
+                    ecn: Ecn::NotEct,
+                    class: 0,
+                    id: 0,
+                    body: Body::Frame(Frame { handle: number as u32 }),
+                };
+                network.port(now).send(route, packet);
+            }
+            for settled in network.take_settled() {
+                let Body::Frame(Frame { handle }) = settled.packet.body else { panic!() };
+                // Not later than the link's delay before.
+                prop_assert!(now + TimeDelta::from_millis(3) <= settled.arrival);
+                prop_assert!(told.insert(handle, (now, settled.arrival)).is_none());
+            }
+        }
+        let foretold: BTreeMap<u32, Timestamp> = told.into_iter().map(|(handle, (_, at))| (handle, at)).collect();
+        prop_assert_eq!(foretold, ends.0);
+    }
+}

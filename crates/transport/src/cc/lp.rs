@@ -1,0 +1,259 @@
+//! TCP-LP: Reno that takes a rise of the one-way delay for congestion, and then holds still for a while.
+//!
+//! Sources: A. Kuzmanovic, E. Knightly, "TCP-LP: A Distributed Algorithm for Low Priority Data Transfer" (INFOCOM 2003):
+//! the smoothed one-way delay is compared with `smallest + 0.15 * (largest - smallest)`; above it the window halves and an
+//! inference phase of three round trips begins, in which it does not grow; a second indication within the phase leaves one
+//! segment. And Linux tcp_lp.c, which departs from the paper in two ways, [`LpVariant::Linux`].
+//!
+//! Every acknowledgement may indicate, so that a delay that stays high leaves one segment within the round trip.
+//!
+//! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
+//! falls with the window.
+
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::slow_start::{SlowStart, SlowStartParams};
+use super::window::{Window, within};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+
+/// Whose TCP-LP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LpVariant {
+    /// The paper's: the delays' range is that of the connection, and growth after an indication is congestion avoidance.
+    #[default]
+    Paper,
+    /// The kernel's: after an indication the smoothed delay counts as the smallest and twice that as the largest, and the
+    /// threshold of slow start stays where it was. Much less timid: it takes the queue that it met for part of the path.
+    Linux,
+}
+
+/// Parameters of [`Lp`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LpParams {
+    /// Slow start and byte counting.
+    pub slow_start: SlowStartParams,
+    /// Where between the smallest and the largest one-way delay congestion begins. Default 0.15.
+    pub threshold: f64,
+    /// Weight of a new sample in the smoothed delay. Default 1/8.
+    pub smoothing: f64,
+    /// Length of the inference phase in round trips. Default 3.
+    pub inference: f64,
+    /// Whose rules. Default the paper's.
+    pub variant: LpVariant,
+}
+
+impl Default for LpParams {
+    fn default() -> Self {
+        LpParams {
+            slow_start: SlowStartParams::default(),
+            threshold: 0.15,
+            smoothing: 0.125,
+            inference: 3.0,
+            variant: LpVariant::Paper,
+        }
+    }
+}
+
+/// TCP-LP's congestion control.
+#[derive(Clone, Debug)]
+pub struct Lp {
+    window: Window,
+    slow_start: SlowStart,
+    params: LpParams,
+    /// One-way delays in seconds: smoothed, smallest, largest; none before the first sample.
+    delay: Option<Delay>,
+    /// When the window was last reduced for an indication.
+    indicated: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    smoothed: f64,
+    smallest: f64,
+    largest: f64,
+    /// The newest of the largest, which counts once another exceeds it: one stray sample does not widen the range.
+    candidate: f64,
+}
+
+impl Delay {
+    fn new(sample: f64) -> Self {
+        Delay { smoothed: sample, smallest: sample, largest: sample, candidate: sample }
+    }
+
+    fn add(&mut self, sample: f64, weight: f64) {
+        self.smallest = self.smallest.min(sample);
+        if sample > self.largest {
+            self.largest = sample.min(self.candidate.max(self.largest));
+            self.candidate = self.candidate.max(sample);
+        }
+        self.smoothed += weight * (sample - self.smoothed);
+    }
+
+    fn is_high(&self, threshold: f64) -> bool {
+        self.smoothed > self.smallest + threshold * (self.largest - self.smallest)
+    }
+}
+
+impl Lp {
+    /// A new connection's.
+    pub fn new(params: &LpParams, config: &CcConfig) -> Self {
+        Lp {
+            window: Window::new(config),
+            slow_start: SlowStart::new(&params.slow_start),
+            params: LpParams {
+                threshold: within(params.threshold, 0.0, 1.0),
+                smoothing: within(params.smoothing, 0.0, 1.0),
+                inference: within(params.inference, 0.0, 1e6),
+                ..*params
+            },
+            delay: None,
+            indicated: None,
+        }
+    }
+
+    /// Whether the inference phase after the last indication is still on.
+    fn is_inferring(&self, ack: &AckSample) -> bool {
+        let phase = ack.rtt.unwrap_or(ack.srtt).mul_f64(self.params.inference);
+        self.indicated.is_some_and(|at| ack.now.saturating_since(at) < phase)
+    }
+
+    /// Heeds an early indication of congestion.
+    fn reduce(&mut self, ack: &AckSample, inferring: bool) {
+        let lower = if inferring { self.window.mss } else { (self.window.cwnd / 2).max(self.window.mss) };
+        self.window.cwnd = self.window.cwnd.min(lower);
+        match (self.params.variant, &mut self.delay) {
+            (LpVariant::Paper, _) => {
+                self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd.max(2 * self.window.mss));
+            }
+            (LpVariant::Linux, Some(delay)) => {
+                delay.smallest = delay.smoothed;
+                delay.largest = 2.0 * delay.smoothed;
+                delay.candidate = delay.largest;
+            }
+            (LpVariant::Linux, None) => {}
+        }
+        self.indicated = Some(ack.now);
+    }
+}
+
+impl CongestionControl for Lp {
+    fn on_ack(&mut self, ack: &AckSample) {
+        if let Some(sample) = ack.one_way_delay.or(ack.rtt) {
+            let sample = sample.as_secs_f64();
+            match &mut self.delay {
+                Some(delay) => delay.add(sample, self.params.smoothing),
+                None => self.delay = Some(Delay::new(sample)),
+            }
+        }
+        let inferring = self.is_inferring(ack);
+        let high = self.delay.is_some_and(|delay| delay.is_high(self.params.threshold));
+        if high {
+            self.reduce(ack, inferring);
+            return;
+        }
+        let counted = self.slow_start.counted(ack);
+        if counted > 0 && !inferring {
+            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            if rest > 0 {
+                self.window.additive_increase(rest);
+            }
+        }
+    }
+    fn on_congestion_event(&mut self, _event: &CongestionEvent) {
+        self.window.reduce(self.window.share(self.window.cwnd, 0.5));
+        self.slow_start.on_reduction();
+    }
+    fn on_rto(&mut self, _event: &CongestionEvent) {
+        self.window.collapse(self.window.share(self.window.cwnd, 0.5));
+        self.slow_start.on_rto();
+    }
+    fn undo(&mut self, _now: Timestamp) {
+        self.window.undo();
+    }
+    fn on_idle(&mut self, _now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        self.window.restart(idle, rto);
+        self.indicated = None;
+    }
+    #[inline]
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+    #[inline]
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+    fn name(&self) -> &'static str {
+        "lp"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{Feeder, config, event};
+    use super::*;
+
+    /// A TCP-LP in congestion avoidance at 20 segments whose delays range from 100 to 200 ms, most of them 100 ms.
+    fn avoiding(variant: LpVariant) -> (Lp, Feeder) {
+        let mut cfg = config(20);
+        cfg.initial_ssthresh = 20_000;
+        let mut lp = Lp::new(&LpParams { variant, ..LpParams::default() }, &cfg);
+        let mut feeder = Feeder::default();
+        feeder.round(&mut lp, 100);
+        lp.delay = Some(Delay { smoothed: 0.1, smallest: 0.1, largest: 0.2, candidate: 0.2 });
+        lp.window.cwnd = 20_000;
+        (lp, feeder)
+    }
+
+    #[test]
+    fn a_rise_of_the_delay_halves_and_a_second_one_leaves_a_segment() {
+        let (mut lp, mut feeder) = avoiding(LpVariant::Paper);
+        // Smoothed, 160 ms pass 115 ms with the third of the samples.
+        feeder.mixed_round(&mut lp, &[(2, 160)]);
+        assert!(lp.cwnd() >= 20_000);
+        feeder.mixed_round(&mut lp, &[(1, 160)]);
+        assert!((10_000..10_500).contains(&lp.cwnd()), "{}", lp.cwnd());
+        feeder.mixed_round(&mut lp, &[(1, 160)]);
+        assert_eq!(lp.cwnd(), 1000);
+        // Down again: not before the phase of three round trips is over does it grow.
+        feeder.mixed_round(&mut lp, &[(20, 100)]);
+        feeder.mixed_round(&mut lp, &[(10, 100)]);
+        assert_eq!(lp.cwnd(), 1000);
+        for _ in 0..6 {
+            feeder.mixed_round(&mut lp, &[(4, 100)]);
+        }
+        assert!(lp.cwnd() > 2000, "{}", lp.cwnd());
+    }
+
+    #[test]
+    fn below_the_threshold_it_is_reno() {
+        let (mut lp, mut feeder) = avoiding(LpVariant::Paper);
+        feeder.mixed_round(&mut lp, &[(20, 114)]);
+        assert_eq!(lp.cwnd(), 21_000);
+        lp.on_congestion_event(&event(1, 0));
+        assert_eq!((lp.cwnd(), lp.ssthresh()), (10_500, 10_500));
+        lp.undo(Timestamp::from_millis(2));
+        assert_eq!(lp.cwnd(), 21_000);
+        lp.on_rto(&event(1, 0));
+        assert_eq!(lp.cwnd(), 1000);
+    }
+
+    #[test]
+    fn the_kernels_takes_the_queue_that_it_met_for_the_path() {
+        for (variant, again) in [(LpVariant::Paper, true), (LpVariant::Linux, false)] {
+            let (mut lp, mut feeder) = avoiding(variant);
+            feeder.mixed_round(&mut lp, &[(20, 130)]);
+            assert_eq!(lp.cwnd() == 1000, again, "{variant:?}: {}", lp.cwnd());
+        }
+    }
+
+    #[test]
+    fn one_stray_sample_does_not_widen_the_range() {
+        let mut delay = Delay::new(0.1);
+        delay.add(0.15, 0.125);
+        assert_eq!(delay.largest, 0.1);
+        delay.add(9.0, 0.125);
+        assert_eq!(delay.largest, 0.15);
+        delay.add(0.16, 0.125);
+        assert_eq!(delay.largest, 0.16);
+    }
+}
