@@ -36,17 +36,13 @@ struct {
 	__type(value, struct nice_receiver);
 } nice_receive SEC(".maps");
 
-static __always_inline struct nice_parameters parameters(void)
+/* The rules' parameters. The compiler is not to know where they are: it would take the zeros of the object for their values. */
+static __always_inline const struct nice_parameters *parameters(void)
 {
-	return (struct nice_parameters){
-		.threshold = choice.parameters.threshold,
-		.fraction = choice.parameters.fraction,
-		.decrease = choice.parameters.decrease,
-		.floor = choice.parameters.floor,
-		.alpha = choice.parameters.alpha,
-		.beta = choice.parameters.beta,
-		.gamma = choice.parameters.gamma,
-	};
+	const struct nice_parameters *at = (const struct nice_parameters *)&choice.parameters;
+
+	barrier_var(at);
+	return at;
 }
 
 static __always_inline void switch_over(struct bpf_sock_ops *ctx)
@@ -138,7 +134,7 @@ static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *
 
 static __always_inline void take_segment(struct nice_receiver *receiver, const struct tcp_sock *tp, const struct segment *segment)
 {
-	struct nice_parameters conf = parameters();
+	const struct nice_parameters *conf = parameters();
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
 	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
@@ -162,15 +158,15 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 			/* The sender used the window, or its slow start was still on the way. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 
-			judge(&receiver->rules, &receiver->account, &conf, NICE_ONE, clock, full);
+			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, full);
 		}
 		receiver->rules.before_halving = 0;
 		receiver->lost = 0;
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
-	detect(&receiver->rules, &conf, clock, rtt, segments);
-	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, &conf, NICE_ONE, clock)) {
+	detect(&receiver->rules, conf, clock, rtt, segments);
+	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock)) {
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}

@@ -623,7 +623,7 @@ class Nice(Part):
         fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
         decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
         min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
-        start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 1.5; 2 in the paper.
+        start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
         most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
             Default 12.5ms; in the paper there is none.
         max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
@@ -631,7 +631,7 @@ class Nice(Part):
         prompt: Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default
             true; false in the paper.
         base_window: How long the smallest and the largest RTT are remembered at least; twice that at most. Default
-            2min; 0s, as in the paper, for ever.
+            10min; 0s, as in the paper, for ever.
     """
 
     KIND: ClassVar[str | None] = "nice"

@@ -239,7 +239,8 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
     assert!((0.02..1.0).contains(&smallest), "smallest window {smallest}");
     for socket in data {
         let (base, max) = (socket["base_rtt_ms"].as_f64().unwrap(), socket["max_rtt_ms"].as_f64().unwrap());
-        assert!((39.9..60.0).contains(&base) && max > 70.0, "{socket}");
+        // The largest is that of a whole round: above three quarters of a queue that takes 40 ms.
+        assert!((39.9..60.0).contains(&base) && max > 58.0, "{socket}");
         assert!(socket["halvings"].as_u64() > Some(0), "{socket}");
     }
 }

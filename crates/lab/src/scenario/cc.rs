@@ -124,7 +124,7 @@ pub enum CcKind {
         decrease: Option<f64>,
         /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
         min_window: Option<f64>,
-        /// Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 1.5; 2 in the paper.
+        /// Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
         start: Option<f64>,
         /// Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says. Default 12.5ms; in the paper
         /// there is none.
@@ -134,7 +134,7 @@ pub enum CcKind {
         /// Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default true; false in
         /// the paper.
         prompt: Option<bool>,
-        /// How long the smallest and the largest RTT are remembered at least; twice that at most. Default 2min; 0s, as in the
+        /// How long the smallest and the largest RTT are remembered at least; twice that at most. Default 10min; 0s, as in the
         /// paper, for ever.
         base_window: Option<Time>,
     },

@@ -43,9 +43,9 @@ impl Default for Parameters {
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
-            start: 1.5,
+            start: 2.0,
             most_delay_ms: Some(12.5),
-            base_window_s: 120.0,
+            base_window_s: 600.0,
             max_of_rounds: true,
             prompt: true,
         }
@@ -73,7 +73,6 @@ impl Parameters {
     /// As the paper has them.
     pub fn paper() -> Self {
         Parameters {
-            start: 2.0,
             most_delay_ms: None,
             base_window_s: 0.0,
             max_of_rounds: false,

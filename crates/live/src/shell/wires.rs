@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::host::allow_pings;
+use crate::host::{allow_pings, keep_quiet};
 use crate::nat::{self, Reach, Way};
 use crate::netlink::{Netlink, NetlinkError, VethEnd};
 use crate::netns::NetNs;
@@ -65,6 +65,7 @@ impl Wires {
         let (block, outside_name) = claim(&mut netlink, parent, &middle, mtu)?;
         entry.session.interfaces.push(outside_name.clone());
         entry.save();
+        keep_quiet(&outside_name);
         netlink.set_up(&outside_name, false)?;
         addresses(&mut netlink, &outside_name, block.outside())?;
         for (network, len) in block.networks() {
@@ -76,11 +77,15 @@ impl Wires {
             let far = VethEnd { name: INSIDE, mac: mac(&block, 2), namespace: Some(inside.fd()) };
             let near = VethEnd { name: NEAR[0], mac: mac(&block, 3), namespace: None };
             netlink.add_veth(&near, &far, mtu)?;
-            NEAR.iter().try_for_each(|name| netlink.set_up(name, false))
+            NEAR.iter().try_for_each(|name| {
+                keep_quiet(name);
+                netlink.set_up(name, false)
+            })
         })??;
         offloads.push(inside.within(|| -> Result<String, NetlinkError> {
             let mut netlink = Netlink::open()?;
             netlink.set_up("lo", true)?;
+            keep_quiet(INSIDE);
             netlink.set_up(INSIDE, false)?;
             addresses(&mut netlink, INSIDE, block.inside())?;
             for gateway in block.outside() {

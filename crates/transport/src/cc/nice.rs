@@ -6,14 +6,14 @@
 //! down to 1/48 of a segment; otherwise Vegas(1, 3), and Reno after a loss.
 //!
 //! Where the paper's own form is not enough, and what is done by default ([`NiceParams::paper`] is the paper's):
-//! * maxRTT starts at 1.5, not 2, times minRTT: with 2 a queue shorter than a fifth of the RTT is never noticed. With less still, the one to
-//!   three packets that a flow keeps in the queue when it is alone make it yield to itself.
 //! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
 //!   would raise it for good, and the threshold with it.
-//! * A queue above 12.5 ms is late however long it may become (`most_delay`): a fifth of a long queue is long.
+//! * A queue above 12.5 ms is late however long it may become (`most_delay`): a fifth of a long queue is long, and at the start a fifth of a long
+//!   RTT is. (With a smaller start value instead, the one to three packets that a flow keeps in the queue when it is alone make it yield
+//!   to itself where they are a tenth of the RTT: 78 % of 10 Mbit/s at 40 ms.)
 //! * The window halves as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
-//! * minRTT and maxRTT are those of the last two to four minutes (the paper speculates about decaying averages), so that a route that became longer
-//!   is taken up.
+//! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so that a route that became longer
+//!   is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that others keep up for as long passes for the path.
 //!
 //! Other departures: the paper's pseudo-code compares with minRTT + threshold * maxRTT, its text with the difference: the text
 //! holds here. Late packets are counted in bytes (an acknowledgement of two segments counts twice), against the fraction
@@ -52,7 +52,7 @@ pub struct NiceParams {
     pub beta: f64,
     /// Vegas's gamma in segments. Default 1.
     pub gamma: f64,
-    /// maxRTT after the first sample, in minRTTs. Default 1.5; 2 in the paper.
+    /// maxRTT after the first sample, in minRTTs. Default 2.
     pub start: f64,
     /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 12.5 ms; in the paper there is none
     /// ([`TimeDelta::MAX`]).
@@ -61,7 +61,7 @@ pub struct NiceParams {
     pub max_of_rounds: bool,
     /// Whether the window halves as soon as enough packets were late, not at the round's end. Default true; false in the paper.
     pub prompt: bool,
-    /// How long minRTT and maxRTT are remembered at least; twice that at most. Default two minutes; zero, as in the paper, for ever.
+    /// How long minRTT and maxRTT are remembered at least; twice that at most. Default ten minutes; zero, as in the paper, for ever.
     pub base_window: TimeDelta,
 }
 
@@ -69,7 +69,6 @@ impl NiceParams {
     /// As the paper has it.
     pub fn paper() -> Self {
         NiceParams {
-            start: 2.0,
             most_delay: TimeDelta::MAX,
             max_of_rounds: false,
             prompt: false,
@@ -91,11 +90,11 @@ impl Default for NiceParams {
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
-            start: 1.5,
+            start: 2.0,
             most_delay: TimeDelta::from_micros(12_500),
             max_of_rounds: true,
             prompt: true,
-            base_window: TimeDelta::from_secs(120),
+            base_window: TimeDelta::from_secs(600),
         }
     }
 }
@@ -411,8 +410,11 @@ mod tests {
 
     #[test]
     fn the_largest_rtt_is_that_of_a_round_and_a_long_queue_is_late_in_any_case() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
-        // 100 + 0.2 * 50 at the start.
+        // 100 + 0.2 * 100 at the start, but for `most_delay`.
+        let (nice, _) = avoiding(&NiceParams::default());
+        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
+        let params = NiceParams { start: 1.5, ..NiceParams::default() };
+        let (mut nice, mut feeder) = avoiding(&params);
         assert_eq!(nice.late_above, TimeDelta::from_millis(110));
         // One acknowledgement that the receiver delayed, of a round that was quick otherwise, says nothing of the queue.
         feeder.mixed_round(&mut nice, &[(15, 100), (1, 300)]);
@@ -451,11 +453,11 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_route_is_taken_up_after_four_minutes_and_never_by_the_papers() {
+    fn a_longer_route_is_taken_up_after_twenty_minutes_and_never_by_the_papers() {
         for (params, then) in [(NiceParams::default(), true), (NiceParams::paper(), false)] {
             let (mut nice, mut feeder) = avoiding(&params);
             feeder.round(&mut nice, 100);
-            for _ in 0..1000 {
+            for _ in 0..5000 {
                 feeder.round(&mut nice, 300);
             }
             assert_eq!(nice.range.get().0 == TimeDelta::from_millis(300), then);

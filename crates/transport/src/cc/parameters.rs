@@ -289,7 +289,7 @@ mod tests {
             let mut changed = plain;
             for (_, value) in changed.fields() {
                 let (old, mut taken) = (value.text(), false);
-                for other in ["0.625", "no", "yes", "acks", "flight", "paper", "7", "77ms"] {
+                for other in ["0.625", "no", "yes", "acks", "flight", "paper", "linux", "7", "77ms"] {
                     taken = taken || (other != old && value.take(other).is_ok());
                 }
                 assert!(taken && value.text() != old, "{name}");
