@@ -74,7 +74,7 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 		return;
 	/* As a sender's initial window, which it will use whatever we say. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
-	receiver->account.begun = bpf_ktime_get_ns() / 1000;
+	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	receiver->mss = at_least(tp->advmss, 1);
 	receiver->out_of_order = tp->rcv_ooopack;
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);

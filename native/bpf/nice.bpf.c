@@ -117,7 +117,7 @@ void BPF_PROG(nice_init, struct sock *sk)
 	nice->prior_ssthresh = 0;
 	nice->credit = 0;
 	nice->set_cwnd = tp->snd_cwnd;
-	nice->account.begun = bpf_ktime_get_ns() / 1000;
+	nice->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	nice->account.yielded = 0;
 	nice->account.yield_since = 0;
 	nice->account.halvings = 0;

@@ -32,6 +32,8 @@ struct nice_parameters {
 	u32 span;
 	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
 	u32 flags;
+	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
+	u32 own_packets;
 };
 
 /* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
@@ -40,7 +42,7 @@ struct nice_parameters {
 #define NICE_PROMPT 2u
 
 /* Changes whenever a structure in this file does. */
-#define NICE_LAYOUT 2u
+#define NICE_LAYOUT 3u
 
 /* What the rules go by. */
 struct nice_rules {
@@ -58,15 +60,22 @@ struct nice_rules {
 	u32 round_rtt;
 	u32 seen;
 	u32 late;
+	/* What a segment takes at the narrowest link at most, from the trains of the rounds so far (crates/transport/src/cc/train.rs). */
+	u32 segment_time;
+	/* This round's train: the clock at its first and last acknowledgement, and the whole segments of the first. */
+	u32 train_began;
+	u32 train_last;
+	u16 train_first;
 	/* Whether the packets of this round left before the window was halved: they are not judged. */
-	u32 before_halving;
+	u16 before_halving;
 };
 
-/* For people: rounds that were judged congested, and the time from each until one that was not. */
+/* For people: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
+ * connection's state has no room for finer ones. */
 struct nice_account {
-	u64 begun;
-	u64 yielded;
-	u64 yield_since;
+	u32 begun;
+	u32 yielded;
+	u32 yield_since;
 	u32 halvings;
 	u32 yielding;
 };

@@ -19,6 +19,12 @@ static __always_inline u32 at_most(u32 value, u32 high)
 	return value > high ? high : value;
 }
 
+/* The clock of accounts and spans, of one in microseconds. */
+static __always_inline u32 account_clock(u64 clock)
+{
+	return clock >> 10;
+}
+
 static __always_inline void start_round(struct nice_rules *rules)
 {
 	rules->round_rtt = NICE_INFINITE;
@@ -37,6 +43,7 @@ static __always_inline void start_rules(struct nice_rules *rules, u32 window)
 	rules->new_max_rtt = 0;
 	rules->span_began = 0;
 	rules->before_halving = 0;
+	rules->segment_time = NICE_INFINITE;
 	start_round(rules);
 }
 
@@ -51,9 +58,29 @@ static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct 
 /* The range of the RTTs is another one. */
 static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	u32 delay = ((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16;
+	u32 delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
+	u64 own = ((u64)rules->segment_time * conf->own_packets) / NICE_ONE;
 
-	rules->late_above = rules->base_rtt + at_most(delay, conf->most_delay);
+	if (conf->own_packets && rules->segment_time == NICE_INFINITE)
+		/* Nothing is late before that is known. */
+		rules->late_above = NICE_INFINITE;
+	else
+		rules->late_above = rules->base_rtt + at_least(delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
+}
+
+/* The round is over: tells whether its train was the shortest so far. */
+static __always_inline bool end_train(struct nice_rules *rules)
+{
+	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
+	u64 each;
+
+	if (rest < 2 * NICE_ONE)
+		return false;
+	each = (u64)(rules->train_last - rules->train_began) * NICE_ONE / rest;
+	if (each >= rules->segment_time)
+		return false;
+	rules->segment_time = (u32)each;
+	return true;
 }
 
 static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
@@ -68,7 +95,7 @@ static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
 /* Takes an RTT sample, which so many segments share, into the detector. The clock is in microseconds. */
 static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
 {
-	u32 now = clock >> 10;
+	u32 now = account_clock(clock);
 	bool moved = false;
 
 	/* So that no sum of two overflows. */
@@ -94,6 +121,11 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	if (moved)
 		set_threshold(rules, conf);
 	rules->round_rtt = at_most(rules->round_rtt, rtt);
+	if (!rules->seen) {
+		rules->train_began = (u32)clock;
+		rules->train_first = (u16)at_most((segments + NICE_ONE - 1) / NICE_ONE, 0xffff);
+	}
+	rules->train_last = (u32)clock;
 	rules->seen += segments;
 	if (rtt > rules->late_above)
 		rules->late += segments;
@@ -147,8 +179,10 @@ static __always_inline void halve(struct nice_rules *rules, const struct nice_pa
 	rules->ssthresh = at_most(rules->ssthresh, rules->window);
 }
 
-static __always_inline void note_yielding(struct nice_account *account, u64 now, bool yields)
+static __always_inline void note_yielding(struct nice_account *account, u64 clock, bool yields)
 {
+	u32 now = account_clock(clock);
+
 	if (account->yielding)
 		account->yielded += now - account->yield_since;
 	account->yielding = yields;
@@ -161,12 +195,15 @@ static __always_inline void note_yielding(struct nice_account *account, u64 now,
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 				  u64 clock, bool may_grow)
 {
-	bool skipped = rules->before_halving, yields;
+	bool skipped = rules->before_halving, yields, moved;
 
 	rules->before_halving = 0;
 	if (!rules->seen)
 		return;
+	moved = end_train(rules);
 	if ((conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rules->round_rtt))
+		moved = true;
+	if (moved)
 		set_threshold(rules, conf);
 	if (skipped)
 		return;

@@ -32,12 +32,12 @@ static __always_inline bool sends_nicely(const struct inet_connection_sock *icsk
 
 static __always_inline void account(struct nice_socket *told, const struct nice_account *account)
 {
-	u64 now = bpf_ktime_get_ns() / 1000;
+	u32 now = account_clock(bpf_ktime_get_ns() / 1000), yielded = account->yielded;
 
-	told->age = now - account->begun;
-	told->yielded = account->yielded;
 	if (account->yielding)
-		told->yielded += now - account->yield_since;
+		yielded += now - account->yield_since;
+	told->age = (u64)(u32)(now - account->begun) << 10;
+	told->yielded = (u64)yielded << 10;
 	told->halvings = account->halvings;
 }
 

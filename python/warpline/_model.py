@@ -626,6 +626,8 @@ class Nice(Part):
         start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
         most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
             Default 12.5ms; in the paper there is none.
+        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any RTT
+            counts as congested, 0 or more. Default 4; 0 in the paper.
         max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
             true; false in the paper.
         prompt: Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default
@@ -644,6 +646,7 @@ class Nice(Part):
     min_window: float | None = None
     start: float | None = None
     most_delay: Time | None = None
+    own_packets: float | None = None
     max_of_rounds: bool | None = None
     prompt: bool | None = None
     base_window: Time | None = None

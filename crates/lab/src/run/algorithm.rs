@@ -92,6 +92,7 @@ pub(super) fn algorithm(cc: &Cc) -> Algorithm {
             min_window,
             start,
             most_delay,
+            own_packets,
             max_of_rounds,
             prompt,
             base_window,
@@ -108,6 +109,7 @@ pub(super) fn algorithm(cc: &Cc) -> Algorithm {
             params.floor = min_window.unwrap_or(params.floor);
             params.start = start.unwrap_or(params.start);
             params.most_delay = most_delay.map_or(params.most_delay, |time| time.0);
+            params.own_packets = own_packets.unwrap_or(params.own_packets);
             params.max_of_rounds = max_of_rounds.unwrap_or(params.max_of_rounds);
             params.prompt = prompt.unwrap_or(params.prompt);
             params.base_window = base_window.map_or(params.base_window, |time| time.0);

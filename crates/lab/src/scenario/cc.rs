@@ -129,6 +129,9 @@ pub enum CcKind {
         /// Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says. Default 12.5ms; in the paper
         /// there is none.
         most_delay: Option<Time>,
+        /// Packets of full size that may wait at the narrowest link, by what they take there, before any RTT counts as congested, 0
+        /// or more. Default 4; 0 in the paper.
+        own_packets: Option<f64>,
         /// Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default true; false in the paper.
         max_of_rounds: Option<bool>,
         /// Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default true; false in
@@ -239,6 +242,7 @@ impl Cc {
                 min_window: None,
                 start: None,
                 most_delay: None,
+                own_packets: None,
                 max_of_rounds: None,
                 prompt: None,
                 base_window: None,

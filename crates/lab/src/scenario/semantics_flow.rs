@@ -335,10 +335,20 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
             wrong("inference", *inference, positive.0, positive.1);
         }
         CcKind::Nice {
-            alpha, beta, threshold, fraction, decrease, min_window, start, most_delay, ..
+            alpha,
+            beta,
+            threshold,
+            fraction,
+            decrease,
+            min_window,
+            start,
+            most_delay,
+            own_packets,
+            ..
         } => {
             wrong("start", *start, |v| v >= 1.0, "1 or more");
             wrong("most_delay", most_delay.map(|t| t.0.as_secs_f64()), positive.0, positive.1);
+            wrong("own_packets", *own_packets, segments.0, segments.1);
             wrong("threshold", *threshold, share.0, share.1);
             wrong("fraction", *fraction, share.0, share.1);
             wrong("decrease", *decrease, part.0, part.1);

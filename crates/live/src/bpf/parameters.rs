@@ -25,6 +25,8 @@ pub struct Parameters {
     pub start: f64,
     /// Milliseconds above the smallest RTT at which a packet is late in any case; none for no such limit.
     pub most_delay_ms: Option<f64>,
+    /// Packets of full size that may wait at the narrowest link before any is late.
+    pub own_packets: f64,
     /// Seconds for which the smallest and the largest RTT are remembered at least, twice that at most; 0 for ever.
     pub base_window_s: f64,
     /// Whether the largest RTT is that of the rounds' smallest.
@@ -45,6 +47,7 @@ impl Default for Parameters {
             gamma: 1.0,
             start: 2.0,
             most_delay_ms: Some(12.5),
+            own_packets: 4.0,
             base_window_s: 600.0,
             max_of_rounds: true,
             prompt: true,
@@ -53,13 +56,13 @@ impl Default for Parameters {
 }
 
 /// As `struct nice_parameters` in `native/bpf/nice.h`, word by word: threshold, fraction, decrease, floor, alpha, beta, gamma, layout, start,
-/// most_delay, span, flags.
+/// most_delay, span, flags, own_packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(bpf_object), allow(dead_code))]
-pub(super) struct RawParameters([u32; 12]);
+pub(super) struct RawParameters([u32; 13]);
 
 /// `NICE_LAYOUT` in `native/bpf/nice.h`.
-pub(super) const LAYOUT: u32 = 2;
+pub(super) const LAYOUT: u32 = 3;
 /// `NICE_ONE`: a segment.
 pub(super) const SEGMENT: f64 = 4096.0;
 const PART: f64 = 65536.0;
@@ -74,6 +77,7 @@ impl Parameters {
     pub fn paper() -> Self {
         Parameters {
             most_delay_ms: None,
+            own_packets: 0.0,
             base_window_s: 0.0,
             max_of_rounds: false,
             prompt: false,
@@ -104,6 +108,7 @@ impl Parameters {
         if let Some(delay) = self.most_delay_ms {
             check("largest delay", delay, 0.01, 1e6, "0.01 to 1000000 milliseconds")?;
         }
+        check("own packets", self.own_packets, 0.0, 1000.0, "0 to 1000 packets")?;
         check("base window", self.base_window_s, 0.0, 86_400.0, "0 to 86400 seconds")
     }
 
@@ -124,13 +129,14 @@ impl Parameters {
             self.most_delay_ms.map_or(u32::MAX, |delay| (delay * 1e3).round() as u32),
             (self.base_window_s / SPAN).ceil() as u32,
             if self.max_of_rounds { MAX_OF_ROUNDS } else { 0 } | if self.prompt { PROMPT } else { 0 },
+            segments(self.own_packets),
         ])
     }
 }
 
 #[cfg_attr(not(bpf_object), allow(dead_code))]
 impl RawParameters {
-    pub(super) const SIZE: usize = 48;
+    pub(super) const SIZE: usize = 52;
 
     pub(super) fn bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -142,7 +148,7 @@ impl RawParameters {
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<RawParameters> {
         let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
-        let mut words = [0; 12];
+        let mut words = [0; 13];
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(4)) {
             *word = u32::from_ne_bytes(from.try_into().ok()?);
         }
@@ -154,8 +160,21 @@ impl RawParameters {
     }
 
     pub(super) fn parameters(self) -> Parameters {
-        let [threshold, fraction, decrease, floor, alpha, beta, gamma, _, start, most_delay, span, flags] =
-            self.0;
+        let [
+            threshold,
+            fraction,
+            decrease,
+            floor,
+            alpha,
+            beta,
+            gamma,
+            _,
+            start,
+            most_delay,
+            span,
+            flags,
+            own,
+        ] = self.0;
         Parameters {
             threshold: f64::from(threshold) / PART,
             fraction: f64::from(fraction) / PART,
@@ -166,6 +185,7 @@ impl RawParameters {
             gamma: f64::from(gamma) / SEGMENT,
             start: f64::from(start) / PART,
             most_delay_ms: (most_delay != u32::MAX).then(|| f64::from(most_delay) / 1e3),
+            own_packets: f64::from(own) / SEGMENT,
             base_window_s: f64::from(span) * SPAN,
             max_of_rounds: flags & MAX_OF_ROUNDS != 0,
             prompt: flags & PROMPT != 0,
@@ -180,11 +200,14 @@ mod tests {
     #[test]
     fn parameters_survive_their_way_to_the_kernel() {
         let raw = Parameters::default().raw();
-        assert_eq!(raw.0, [13107, 32768, 32768, 86, 4096, 12288, 4096, LAYOUT, 98304, 12_500, 117_188, 3]);
+        assert_eq!(
+            raw.0,
+            [13107, 32768, 32768, 86, 4096, 12288, 4096, LAYOUT, 131_072, 12_500, 585_938, 3, 16_384]
+        );
         assert_eq!(RawParameters::from_bytes(&raw.bytes()), Some(raw));
         assert!((raw.parameters().threshold - 0.2).abs() < 1e-4);
         let paper = Parameters::paper().raw();
-        assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0]);
+        assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0, 0]);
         assert_eq!(paper.parameters().most_delay_ms, None);
     }
 

@@ -50,6 +50,18 @@ fn nice_alone_fills_the_link_and_leaves_the_queue_empty() {
 }
 
 #[test]
+fn nice_alone_on_a_slow_link_does_not_yield_to_itself() {
+    // A packet takes 24 ms at 500 kbit/s and 6 ms at 2 Mbit/s: two wait longer than what would be late elsewhere.
+    for rate in [5e5, 2e6] {
+        let mut path = Path::new(rate, Duration::from_millis(20), 50_000);
+        let flow = path.add(named("nice"));
+        path.run(Duration::from_secs(20));
+        let got = goodput(&mut path, flow, 60);
+        assert!(got > 0.85 * rate, "{got} of {rate}");
+    }
+}
+
+#[test]
 fn nice_gives_way_to_what_reno_would_share_with() {
     let share = |name: &str| {
         let mut path = path();

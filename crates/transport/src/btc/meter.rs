@@ -179,7 +179,8 @@ impl Meter {
         rtt: Option<TimeDelta>,
     ) {
         self.accrue(now);
-        let bytes = u64::from(newly_acked);
+        // What a receiver took back after a selective acknowledgement (RFC 2018, section 8) is acknowledged again: it counts once.
+        let bytes = u64::from(newly_acked).min(self.nxt.saturating_sub(self.delivered));
         *match self.doing {
             Doing::SlowStart => &mut self.results.slow_start_bytes,
             Doing::Avoidance => &mut self.results.avoidance_bytes,

@@ -207,6 +207,7 @@ impl Algorithm {
                 check.at_least_one("burst", p.burst);
                 check.require(p.start >= 1.0 && p.start.is_finite(), "start", p.start, "1 or more");
                 check.span("most_delay", p.most_delay);
+                check.queue("own_packets", p.own_packets);
                 check.queue("alpha", p.alpha);
                 check.queue("beta", p.beta);
                 check.queue("gamma", p.gamma);

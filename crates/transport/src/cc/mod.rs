@@ -20,6 +20,7 @@ mod reno;
 mod round;
 mod rtt_range;
 mod slow_start;
+mod train;
 mod vegas;
 mod westwood;
 mod window;

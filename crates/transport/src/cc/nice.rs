@@ -11,6 +11,9 @@
 //! * A queue above 12.5 ms is late however long it may become (`most_delay`): a fifth of a long queue is long, and at the start a fifth of a long
 //!   RTT is. (With a smaller start value instead, the one to three packets that a flow keeps in the queue when it is alone make it yield
 //!   to itself where they are a tenth of the RTT: 78 % of 10 Mbit/s at 40 ms.)
+//! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
+//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a SYN, which is short.
+//!   Before that time is known, from a train of at least three segments, nothing is late.
 //! * The window halves as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so that a route that became longer
 //!   is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that others keep up for as long passes for the path.
@@ -27,6 +30,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::round::Round;
 use super::rtt_range::Range;
 use super::slow_start::{SlowStart, SlowStartParams};
+use super::train::Train;
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
@@ -57,6 +61,8 @@ pub struct NiceParams {
     /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 12.5 ms; in the paper there is none
     /// ([`TimeDelta::MAX`]).
     pub most_delay: TimeDelta,
+    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late. Default 4; 0, as in the paper, for none.
+    pub own_packets: f64,
     /// Whether maxRTT is the largest of the rounds' smallest RTTs, not of all. Default true; false in the paper.
     pub max_of_rounds: bool,
     /// Whether the window halves as soon as enough packets were late, not at the round's end. Default true; false in the paper.
@@ -70,6 +76,7 @@ impl NiceParams {
     pub fn paper() -> Self {
         NiceParams {
             most_delay: TimeDelta::MAX,
+            own_packets: 0.0,
             max_of_rounds: false,
             prompt: false,
             base_window: TimeDelta::ZERO,
@@ -92,6 +99,7 @@ impl Default for NiceParams {
             gamma: 1.0,
             start: 2.0,
             most_delay: TimeDelta::from_micros(12_500),
+            own_packets: 4.0,
             max_of_rounds: true,
             prompt: true,
             base_window: TimeDelta::from_secs(600),
@@ -116,6 +124,9 @@ pub struct Nice {
     /// Above this RTT a packet is late.
     late_above: TimeDelta,
     most_delay: TimeDelta,
+    own_packets: f64,
+    /// What a segment takes at the narrowest link.
+    train: Train,
     /// Bytes of this round that were late, and all of its bytes.
     late: u64,
     seen: u64,
@@ -153,6 +164,8 @@ impl Nice {
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
             most_delay: params.most_delay,
+            own_packets: within(params.own_packets, 0.0, 1e6),
+            train: Train::default(),
             late: 0,
             seen: 0,
             enabled: true,
@@ -170,6 +183,7 @@ impl Nice {
         if self.range.take_sample(ack.now, rtt) {
             self.set_threshold();
         }
+        self.train.take_sample(ack);
         self.seen = self.seen.saturating_add(ack.acked);
         if rtt > self.late_above {
             self.late = self.late.saturating_add(ack.acked);
@@ -182,7 +196,11 @@ impl Nice {
         let (base, max) = self.range.get();
         self.rule.set_base_rtt(base);
         let delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
-        self.late_above = base + delay;
+        self.late_above = match self.train.segment_time() {
+            _ if self.own_packets == 0.0 => base + delay,
+            Some(each) => base + delay.max(each.mul_f64(self.own_packets)),
+            None => TimeDelta::MAX,
+        };
     }
 
     /// Whether the round that ends was delayed by others' packets, or our own.
@@ -192,7 +210,8 @@ impl Nice {
 
     /// Judges the round that ends, and begins the next.
     fn end_round(&mut self, ack: &AckSample) {
-        if self.range.end_round(self.rule.round_rtt()) {
+        let shorter = self.train.end_round(self.window.mss);
+        if self.range.end_round(self.rule.round_rtt()) || shorter {
             self.set_threshold();
         }
         if std::mem::take(&mut self.before_halving) {
@@ -226,6 +245,7 @@ impl Nice {
     }
 
     fn forget_round(&mut self) {
+        self.train.forget_round();
         self.late = 0;
         self.seen = 0;
     }
@@ -411,9 +431,10 @@ mod tests {
     #[test]
     fn the_largest_rtt_is_that_of_a_round_and_a_long_queue_is_late_in_any_case() {
         // 100 + 0.2 * 100 at the start, but for `most_delay`.
-        let (nice, _) = avoiding(&NiceParams::default());
+        let plain = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        let (nice, _) = avoiding(&plain);
         assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
-        let params = NiceParams { start: 1.5, ..NiceParams::default() };
+        let params = NiceParams { start: 1.5, ..plain };
         let (mut nice, mut feeder) = avoiding(&params);
         assert_eq!(nice.late_above, TimeDelta::from_millis(110));
         // One acknowledgement that the receiver delayed, of a round that was quick otherwise, says nothing of the queue.
@@ -432,7 +453,7 @@ mod tests {
 
     #[test]
     fn it_halves_as_soon_as_enough_packets_were_late_and_once_per_round_trip() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams::default());
+        let (mut nice, mut feeder) = avoiding(&NiceParams { own_packets: 0.0, ..NiceParams::default() });
         feeder.round(&mut nice, 100);
         // The first of these ends the round before, which was quick: a segment more.
         nice.window.cwnd = 15_000;
@@ -450,6 +471,25 @@ mod tests {
         assert_eq!(nice.cwnd(), 8000);
         feeder.mixed_round_since(&mut nice, &[(1, 150)], begin);
         assert_eq!(nice.cwnd(), 4000);
+    }
+
+    #[test]
+    fn what_a_few_packets_take_at_the_narrowest_link_is_never_late() {
+        let mut nice = Nice::new(&NiceParams::default(), &config(16));
+        let mut feeder = Feeder::default();
+        // The acknowledgement of a SYN, which ends a round; then a train of three, 20 ms apart. Nothing is late before it is known.
+        feeder.mixed_round(&mut nice, &[(1, 40)]);
+        feeder.mixed_round(&mut nice, &[(3, 60)]);
+        assert_eq!(nice.late_above, TimeDelta::MAX);
+        // Four packets of 20 ms above the SYN's 40; and a longer train, in which others' packets were, says nothing.
+        feeder.mixed_round(&mut nice, &[(3, 120)]);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
+        feeder.mixed_round(&mut nice, &[(1, 60)]);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
+        // A shorter one does: 16 in 64 ms.
+        feeder.mixed_round(&mut nice, &[(16, 64)]);
+        feeder.mixed_round(&mut nice, &[(1, 64)]);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(56));
     }
 
     #[test]

@@ -208,6 +208,7 @@ impl Algorithm {
                     ("gamma", &mut p.gamma),
                     ("start", &mut p.start),
                     ("most_delay", &mut p.most_delay),
+                    ("own_packets", &mut p.own_packets),
                     ("max_of_rounds", &mut p.max_of_rounds),
                     ("prompt", &mut p.prompt),
                     ("base_window", &mut p.base_window),
