@@ -149,6 +149,20 @@ class CustomCc(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DelayStep(Part):
+    """A step of a link's delay.
+
+    Attributes:
+        at: When the delay comes into force, from the run's start.
+        delay: The propagation delay from then on, one way.
+    """
+
+    KIND: ClassVar[str | None] = None
+    at: Time
+    delay: Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Down(Part):
     """A time during which a link is down.
 
@@ -212,6 +226,8 @@ class DuplexOptions(Part):
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file.
         delay: Propagation delay, one way. Default 0s.
+        delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
+            the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
@@ -231,6 +247,7 @@ class DuplexOptions(Part):
     repeat: Time | None = None
     trace: str | None = None
     delay: Time | None = None
+    delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
     jitter: Jitter | None = None
@@ -491,6 +508,8 @@ class Link(Part):
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file.
         delay: Propagation delay, one way. Default 0s.
+        delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
+            the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
@@ -515,6 +534,7 @@ class Link(Part):
     repeat: Time | None = None
     trace: str | None = None
     delay: Time | None = None
+    delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
     jitter: Jitter | None = None
@@ -538,6 +558,8 @@ class LinkOptions(Part):
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file.
         delay: Propagation delay, one way. Default 0s.
+        delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
+            the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
         queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
         loss: Packets lost on the link after they were sent. Default none.
         jitter: Random delay that each packet takes in addition to `delay`. Default none.
@@ -556,6 +578,7 @@ class LinkOptions(Part):
     repeat: Time | None = None
     trace: str | None = None
     delay: Time | None = None
+    delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
     jitter: Jitter | None = None
@@ -1131,6 +1154,7 @@ __all__ = [
     "ConstantDistribution",
     "Cubic",
     "CustomCc",
+    "DelayStep",
     "Distribution",
     "Down",
     "Droptail",

@@ -45,7 +45,8 @@ class Study:
 
     def __init__(self, warpline: str, full: bool, seconds: int, seeds: int) -> None:
         self.warpline, self.full = warpline, full
-        self.duration = f"{seconds or (900 if full else 120)}s"
+        self.seconds = seconds or (900 if full else 120)
+        self.duration = f"{self.seconds}s"
         self.seeds = list(range(1, 1 + (seeds or (3 if full else 1))))
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.known: dict[str, concurrent.futures.Future] = {}
@@ -172,6 +173,8 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
                 "CUBIC in front": {"flow.demand.cc": "cubic"},
                 "today's TCP": {"tcp.preset": "modern", "flow.demand.cc": "cubic"},
                 "CoDel": {"topology.bottleneck.queue.kind": "codel"},
+                # From a tenth of the measured time on the path is half as long again, and from the half on as it was.
+                "a longer route meanwhile": {"topology.bottleneck.delays": f'[{{ at = "{study.seconds / 10}s", delay = "98ms" }}, {{ at = "{study.seconds / 2}s", delay = "48ms" }}]'},
             }
             lines = {b: (lambda c, b=b: at(more={**conditions[c], **BACKGROUNDS[b]})) for b in ("priority", "nice", "nice (paper)", "ledbat", "ledbat++", "lp", "lp (linux)", "reno")}
             figure(study, out, "conditions", "16 background flows, S = 1", scenario, demand, "condition", list(conditions), lines)

@@ -11,6 +11,7 @@ use crate::arena::{Arena, OnWire};
 use crate::jitter::JitterModel;
 use crate::link::{Link, LinkStats};
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
+use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 
 /// The parts of a link that most links do without.
@@ -20,6 +21,8 @@ pub(crate) struct General {
     /// None stands for no limit.
     serialiser: Option<Serialiser>,
     jitter: Option<JitterModel>,
+    /// What is added to the link's delay as time goes on.
+    detour: Option<Steps<TimeDelta>>,
     /// In transmission: its slot and bytes.
     in_service: Option<(u32, u32)>,
     /// When the last transmission ended: the transmitter could have begun another one then.
@@ -83,6 +86,7 @@ impl General {
         qdisc: AnyQdisc,
         serialiser: Option<Serialiser>,
         jitter: Option<JitterModel>,
+        detour: Option<Steps<TimeDelta>>,
         outages: Vec<(Timestamp, Timestamp)>,
         record: bool,
     ) -> Self {
@@ -92,6 +96,7 @@ impl General {
             qdisc,
             serialiser,
             jitter,
+            detour,
             in_service: None,
             idle_since: Timestamp::ZERO,
             due: Timestamp::NEVER,
@@ -306,7 +311,9 @@ impl Link {
         general.stats.sent_packets += 1;
         general.stats.sent_bytes += u64::from(size);
         // Drawn for a packet that is lost, too: losses do not reshuffle the delays of the others.
-        let extra = general.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
+        let jitter = general.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
+        let extra =
+            jitter + general.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(general.idle_since));
         if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
             general.lose(step, slot, DropReason::Loss);
             return None;
@@ -418,7 +425,8 @@ mod tests {
             [(TimeDelta::from_millis(2), Rate::from_bps(0)), (TimeDelta::from_millis(5), Rate::from_bps(7))];
         let schedule = RateSchedule::new(Steps::new(Rate::from_bps(3), &steps, None).unwrap());
         let qdisc = AnyQdisc::Boxed(Box::new(Listener(told)));
-        let mut general = General::new(qdisc, Some(Serialiser::Scheduled(schedule)), None, vec![], false);
+        let mut general =
+            General::new(qdisc, Some(Serialiser::Scheduled(schedule)), None, None, vec![], false);
         let mut rates_at = |millis| {
             general.follow_rate(Timestamp::from_millis(millis));
             heard.try_iter().collect::<Vec<_>>()

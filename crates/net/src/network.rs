@@ -17,7 +17,7 @@ use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::near::First;
 use crate::qdisc::{Limit, QdiscConfig};
-use crate::schedule::RateSchedule;
+use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 
 /// What runs on the hosts: called when a packet arrives or a timer fires.
@@ -77,6 +77,9 @@ pub struct LinkConfig {
     pub rate: RateConfig,
     /// Propagation delay.
     pub delay: TimeDelta,
+    /// What is added to it as time goes on, as when packets take another route: each packet takes what is in force when it leaves. None overtakes
+    /// another by that, unless jitter lets it.
+    pub detour: Option<Steps<TimeDelta>>,
     /// Queueing discipline.
     pub qdisc: QdiscConfig,
     /// Loss on the wire.
@@ -101,6 +104,7 @@ impl LinkConfig {
             to,
             rate: RateConfig::Unlimited,
             delay: TimeDelta::ZERO,
+            detour: None,
             qdisc: QdiscConfig::default(),
             loss: LossConfig::default(),
             jitter: None,
@@ -470,14 +474,22 @@ impl Network {
             QdiscConfig::DropTail { limit } => Some(*limit),
             _ => None,
         };
-        let simple = config.jitter.is_none() && config.outages.is_empty() && !config.record;
+        let simple =
+            config.jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
         let general = (!(simple && simple_rate && limit.is_some())).then(|| {
             let qdisc = match limit {
                 Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
                 None => config.qdisc.build(stream("qdisc")),
             };
             let jitter = config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter")));
-            General::new(qdisc, config.rate.serialiser(), jitter, config.outages, config.record)
+            General::new(
+                qdisc,
+                config.rate.serialiser(),
+                jitter,
+                config.detour,
+                config.outages,
+                config.record,
+            )
         });
         if let Some(at) = general.as_ref().and_then(General::next_switch) {
             self.core.events.push(Key::new(at, Class::Control, id));

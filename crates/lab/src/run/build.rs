@@ -108,12 +108,18 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
 /// The network's form of a link, and what it could carry.
 pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), RunError> {
     let (rate, capacity) = speed(spec, scenario)?;
+    // The least is the link's: what looks ahead relies on it.
+    let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
+    let more = |whole: TimeDelta| whole.saturating_sub(delay);
+    let steps: Vec<_> = spec.delays.iter().map(|step| (step.at.0, more(step.delay.0))).collect();
+    let detour = (!steps.is_empty()).then(|| Steps::new(more(spec.delay), &steps, None)).transpose();
     let config = LinkConfig {
         name: spec.name.clone(),
         from: NodeId(spec.from as u32),
         to: NodeId(spec.to as u32),
         rate,
-        delay: spec.delay,
+        delay,
+        detour: detour.map_err(|error| RunError::Build(format!("link {}: delays: {error}", spec.name)))?,
         qdisc: qdisc(spec, &capacity, scenario),
         loss: loss(&spec.loss),
         jitter: jitter(&spec.jitter),

@@ -11,7 +11,7 @@ use warpline_net::topology;
 
 use super::document::Step;
 use super::flow::{Application, FlowRecordKind, Transport};
-use super::link::{Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
+use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
 use super::quantity::{BitRate, StartTime, Time};
 use super::tcp::TcpOptions;
 use super::topology::Topology;
@@ -41,6 +41,8 @@ pub struct LinkSpec {
     pub speed: Speed,
     /// Propagation delay.
     pub delay: TimeDelta,
+    /// Other delays, from given times on.
+    pub delays: Vec<DelayStep>,
     /// What waits in front of it.
     pub queue: Queue,
     /// Its loss model.
@@ -223,6 +225,7 @@ impl Builder<'_> {
             to: end,
             speed,
             delay: options.delay.unwrap_or_default().0,
+            delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
             loss: options.loss.clone().unwrap_or(Loss::None {}),
             jitter: options.jitter.clone().unwrap_or(Jitter::None {}),

@@ -65,6 +65,10 @@ pub struct LinkOptions {
     /// Propagation delay, one way. Default 0s.
     #[schemars(example = &"20ms")]
     pub delay: Option<Time>,
+    /// Delays that come into force at given times, in order, as when packets take another route. A packet takes the delay in force when it leaves; none
+    /// overtakes another by that. BDPs and routes go by `delay`.
+    #[schemars(example = &serde_json::json!([{"at": "60s", "delay": "70ms"}, {"at": "120s", "delay": "20ms"}]))]
+    pub delays: Option<Vec<DelayStep>>,
     /// What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
     #[schemars(example = &serde_json::json!({"kind": "droptail", "limit": "1BDP"}))]
     pub queue: Option<Queue>,
@@ -100,6 +104,18 @@ pub struct RateStep {
     /// The rate from then on; 0 stops the link, packets wait.
     #[schemars(example = &"5Mbit/s")]
     pub rate: BitRate,
+}
+
+/// A step of a link's delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DelayStep {
+    /// When the delay comes into force, from the run's start.
+    #[schemars(example = &"60s")]
+    pub at: Time,
+    /// The propagation delay from then on, one way.
+    #[schemars(example = &"70ms")]
+    pub delay: Time,
 }
 
 /// A time during which a link is down.
@@ -312,6 +328,7 @@ impl LinkOptions {
             repeat: speed.repeat,
             trace: speed.trace.clone(),
             delay: over.delay.or(self.delay),
+            delays: over.delays.clone().or_else(|| self.delays.clone()),
             queue: over.queue.clone().or_else(|| self.queue.clone()),
             loss: over.loss.clone().or_else(|| self.loss.clone()),
             jitter: over.jitter.clone().or_else(|| self.jitter.clone()),

@@ -32,7 +32,9 @@ pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
 pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
-pub use link::{Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep};
+pub use link::{
+    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
+};
 pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
 pub use schema::json_schema;
 pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};

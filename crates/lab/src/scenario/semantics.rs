@@ -329,6 +329,13 @@ impl Check<'_> {
                 "each must be later than the one before",
             );
         }
+        let delays = options.delays.as_deref().unwrap_or_default();
+        if let Some(i) = (1..delays.len()).find(|&i| delays[i].at <= delays[i - 1].at) {
+            let mut path = below(&["delays"]);
+            path.extend([Step::Index(i), key("at")]);
+            let help = "each must be later than the one before";
+            self.error(&path, "the steps of `delays` are not in order of time", help);
+        }
         if let Some(repeat) = options.repeat {
             match steps.last() {
                 None => self.error(

@@ -41,6 +41,7 @@ fn hazards() -> impl Strategy<Value = String> {
         1 => Just(", down = [{ at = \"500ms\", for = \"700ms\" }]".to_owned()),
         1 => Just(", record = [\"packets\"]".to_owned()),
         1 => Just(", framing = \"38B\"".to_owned()),
+        1 => Just(", delays = [{ at = \"1s\", delay = \"90ms\" }, { at = \"2s\", delay = \"1ms\" }]".to_owned()),
         1 => Just(", schedule = [{ at = \"1s\", rate = \"3Mbit/s\" }, { at = \"2s\", rate = \"700kbit/s\" }]".to_owned()),
     ];
     (loss, jitter, more).prop_map(|(loss, jitter, more)| loss + &jitter + &more)

@@ -137,6 +137,17 @@ fn an_outage_empties_the_queue_and_finishes_the_packet_in_transmission() {
 }
 
 #[test]
+fn another_route_delays_what_leaves_after_and_a_shorter_one_lets_nothing_overtake() {
+    let far = TimeDelta::from_millis(20);
+    let steps = [(TimeDelta::from_millis(2), far), (TimeDelta::from_millis(4), TimeDelta::ZERO)];
+    let detour = Steps::new(TimeDelta::ZERO, &steps, None).unwrap();
+    let bursts = [burst(0, 5, 1000), burst(40 * MS, 1, 1000)];
+    // They leave at 1, 2, ... 5 ms and take 1 ms; those of 2 and 3 ms take 21, behind which the others arrive.
+    let deliveries = times(vec![LinkConfig { detour: Some(detour), ..link(0) }], &bursts);
+    assert_eq!(deliveries, [2, 23, 24, 24, 24, 42].map(|at| at * MS));
+}
+
+#[test]
 fn codel_has_no_part_in_what_an_outage_takes() {
     let millis = TimeDelta::from_millis;
     let codel =
