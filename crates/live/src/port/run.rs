@@ -73,6 +73,13 @@ impl<'a> Segment<'a> {
         self.bytes[self.ip + 13] & PSH != 0
     }
 
+    /// Whether its checksum is right. The kernel computes those of a run anew: what was damaged on its way must stay so.
+    fn is_sound(&self) -> bool {
+        let addresses = if self.ip == IPV4_HEADER { 12..20 } else { 8..40 };
+        let segment = &self.bytes[self.ip..];
+        fold(sum(&self.bytes[addresses]) + u64::from(TCP) + segment.len() as u64 + sum(segment)) == 0
+    }
+
     /// Whether the headers say the same but for what differs from one segment of a stream to the next.
     fn resembles(&self, other: &Segment<'_>) -> bool {
         if (self.ip, self.headers) != (other.ip, other.headers) {
@@ -109,6 +116,9 @@ pub(super) fn length(pool: &Pool, handles: &[u32]) -> usize {
             break;
         }
         if bytes + next.payload() > LARGEST || !next.resembles(&first) {
+            break;
+        }
+        if (count == 1 && !first.is_sound()) || !next.is_sound() {
             break;
         }
         (last, bytes, count) = (next, bytes + next.payload(), count + 1);
@@ -170,7 +180,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datagram;
+    use crate::{checksum, datagram};
 
     /// A segment over `version` whose payload is `len` bytes from `sequence` on.
     fn segment(version: u8, sequence: u32, len: usize, flags: u8) -> Vec<u8> {
@@ -239,6 +249,9 @@ mod tests {
         let changed = |at: usize, to: u8| {
             let mut bytes = next.clone();
             bytes[at] = to;
+            if let Ok(header) = datagram::read(&bytes) {
+                checksum::complete(&mut bytes, &header);
+            }
             length_of(&[first.clone(), bytes])
         };
         assert_eq!(changed(5, 99), 2, "identification");
@@ -265,6 +278,19 @@ mod tests {
         assert_eq!(length_of(&large), (65_535 - 52) / 1400);
         let small: Vec<_> = (0..100).map(|i| segment(4, i * 10, 10, ACK)).collect();
         assert_eq!(length_of(&small), MOST);
+    }
+
+    #[test]
+    fn what_was_damaged_travels_alone() {
+        for version in [4, 6] {
+            let sound = [segment(version, 1000, 99, ACK), segment(version, 1099, 99, ACK)];
+            assert_eq!(length_of(&sound), 2);
+            for which in [0, 1] {
+                let mut damaged = sound.clone();
+                *damaged[which].last_mut().unwrap() ^= 1;
+                assert_eq!(length_of(&damaged), 1);
+            }
+        }
     }
 
     #[test]
