@@ -121,8 +121,7 @@ class Cubic(Part):
         c: Aggressiveness in segments per second cubed. Default 0.4.
         fast_convergence: Whether to give up bandwidth to new flows faster. Default true.
         reno_friendly: Whether to be at least as fast as Reno would be. Default true.
-        hystart: Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's
-            own.
+        hystart: What ends slow start before a loss does. Default linux.
         catch_up: Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC
             9438 has it. Default false, as in Linux.
     """
@@ -132,7 +131,7 @@ class Cubic(Part):
     c: float | None = None
     fast_convergence: bool | None = None
     reno_friendly: bool | None = None
-    hystart: bool | None = None
+    hystart: Hystart | None = None
     catch_up: bool | None = None
 
 
@@ -917,6 +916,9 @@ class Tcp(Part):
         initial_rto: Retransmission time-out before the first RTT sample. modern: 1s.
         tick: Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD:
             500ms.
+        heartbeat: Whether time-outs wait for a beat of that `tick`, which has a phase of its own, drawn at random, in
+            every flow (BSD's slow timer): one of n ticks ends with the n-th beat. modern: false, a time-out lasts whole
+            ticks from when it was set.
         rto_variance: How the variance in the retransmission time-out is kept. modern: linux.
         syn_retries: Retransmissions of a SYN before the connection is given up. modern: 6.
         data_retries: Time-outs in a row before the connection is given up. modern: 15.
@@ -959,6 +961,7 @@ class Tcp(Part):
     max_rto: Time | None = None
     initial_rto: Time | None = None
     tick: Time | None = None
+    heartbeat: bool | None = None
     rto_variance: RtoVariance | None = None
     syn_retries: int | None = None
     data_retries: int | None = None
@@ -1102,6 +1105,7 @@ Distribution: TypeAlias = (
     | Mapping[str, Any]
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
+Hystart: TypeAlias = Literal["no", "linux", "rfc9406"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
 LpVariant: TypeAlias = Literal["paper", "linux"]
 NiceVariant: TypeAlias = Literal["paper", "revised"]
@@ -1169,6 +1173,7 @@ __all__ = [
     "FqCodel",
     "GilbertElliottLoss",
     "Host",
+    "Hystart",
     "Ipv4Address",
     "Ipv6Address",
     "Jitter",

@@ -9,6 +9,10 @@ use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
 
 fn simulate(app: &str, directory: &Path) -> RunOutcome {
+    simulate_with(app, "{ kind = \"every\", n = 2000 }", directory)
+}
+
+fn simulate_with(app: &str, loss: &str, directory: &Path) -> RunOutcome {
     let text = format!(
         r#"
 name = "capacity"
@@ -18,7 +22,7 @@ between = ["a", "b"]
 rate = "10Mbit/s"
 delay = "20ms"
 queue = {{ kind = "droptail", limit = "60p" }}
-loss = {{ kind = "every", n = 2000 }}
+loss = {loss}
 [[flow]]
 name = "one"
 from = "a"
@@ -85,6 +89,72 @@ fn parameters_and_options_reach_the_tools() {
 }
 
 #[test]
+fn every_option_of_the_emulated_tcp_can_be_set_in_a_scenario_and_is_stated() {
+    let directory = tempfile::tempdir().unwrap();
+    let outcome = simulate(
+        r#"app = "cap"
+cc = "reno"
+[flow.tcp]
+recovery = "newreno"
+sack = false
+rack = false
+tlp = false
+mss = "1000B"
+receive_buffer = "100KB"
+timestamps = false
+initial_rto = "3s"
+min_rto = "1s"
+max_rto = "64s"
+tick = "500ms"
+heartbeat = true
+delayed_ack = "200ms"
+initial_window = "2p""#,
+        directory.path(),
+    );
+    let report: CapReport = serde_json::from_str(&report(&outcome)).unwrap();
+    let stated = &report.statements;
+    for (statement, word) in [
+        (&stated.congestion_avoidance, "cwnd grows by one segment"),
+        (&stated.loss_recovery, "NewReno"),
+        (&stated.segment_size, "1000 bytes of data in packets of 1040 bytes"),
+        (&stated.headers, "40 bytes of IP and TCP headers are"),
+        (&stated.retransmission_timeout, "at least 1s, and at most 64s; 3s before the first sample"),
+        (
+            &stated.retransmission_timeout,
+            "whole ticks of 500ms: one of n ticks ends with the n-th beat of a heartbeat",
+        ),
+        (&stated.acknowledgements, "or after 200ms"),
+        (&stated.advertised_window, "100000 bytes"),
+    ] {
+        assert!(statement.contains(word), "{word}: {statement}");
+    }
+    assert!(report.bulk_transfer_capacity_bps.unwrap() > 1e6);
+}
+
+#[test]
+fn a_heartbeat_moves_time_outs_of_cap_and_of_bulk_flows() {
+    let directory = tempfile::tempdir().unwrap();
+    let loss = "{ kind = \"bernoulli\", probability = 0.2 }";
+    for app in ["cap", "bulk"] {
+        // What was delivered when: the same packets are lost, whenever they are sent.
+        let delivered = |tcp: &str| {
+            let flow = format!(
+                "app = \"{app}\"\ncc = \"reno\"\ntcp = {{ min_rto = \"1s\", tick = \"500ms\"{tcp} }}"
+            );
+            let outcome = simulate_with(&flow, loss, directory.path());
+            assert!(outcome.summary.flows[0].rtos > 2, "{app}: {:?}", outcome.summary.flows[0]);
+            std::fs::read(outcome.directory.unwrap().join("series_flows.parquet")).unwrap()
+        };
+        let modern = delivered("");
+        assert!(delivered(", heartbeat = false") == modern, "{app}");
+        let beating = delivered(", heartbeat = true");
+        // Whole ticks from a beat of random phase, and not from when the timer was set.
+        assert!(beating != modern, "{app}");
+        assert!(delivered(", heartbeat = true") == beating, "{app}: the same seed, the same phase");
+    }
+}
+
+#[test]
 fn what_does_not_go_together_is_refused() {
     let refused = |app: &str| {
         let text = format!(
@@ -98,6 +168,8 @@ fn what_does_not_go_together_is_refused() {
     assert!(refused("app = \"cap\"\ntransport = \"udp\"").contains("cannot run over UDP"));
     assert!(refused("app = \"treno\"\ntransport = \"tcp\"").contains("cannot run over TCP"));
     assert!(refused("app = \"treno\"\ncc = \"reno\"").contains("`cc` is for TCP"));
+    let no_tick = refused("app = \"cap\"\ntcp = { heartbeat = true }");
+    assert!(no_tick.contains("`heartbeat`") && no_tick.contains("500ms"), "{no_tick}");
     let useless = refused("app = \"treno\"\ntcp = { pacing = true }");
     assert!(useless.contains("no use for `tcp.pacing`") && useless.contains("delayed_ack"), "{useless}");
 }

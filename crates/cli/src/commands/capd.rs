@@ -105,6 +105,11 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// An IPv4 client of the socket that takes both, as it calls itself.
+fn plain(client: SocketAddr) -> SocketAddr {
+    SocketAddr::new(client.ip().to_canonical(), client.port())
+}
+
 fn line(finished: &Finished) -> String {
     let (bytes, nanos, word) = match (finished.report.sender, finished.report.receiver) {
         (Some(sender), _) => (sender.data_bytes, sender.elapsed_ns, "sent"),
@@ -114,7 +119,7 @@ fn line(finished: &Finished) -> String {
     let rate = if nanos == 0 { 0.0 } else { bytes as f64 * 8e9 / nanos as f64 };
     format!(
         "{}  {}B {word} in {:.1} s, {}bit/s, {}: {}",
-        finished.client,
+        plain(finished.client),
         output::short(bytes as f64),
         nanos as f64 / 1e9,
         output::short(rate),
@@ -155,7 +160,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                     Direction::Reverse => "reverse",
                 };
                 let value = json!({
-                    "client": finished.client,
+                    "client": plain(finished.client),
                     "direction": direction,
                     "congestion_control": finished.cc.to_string(),
                     "ended": finished.why,

@@ -46,8 +46,11 @@ pub struct CapInput<'a> {
 /// Congestion avoidance capacity and what goes with it (RFC 3148 section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AvoidanceCapacity {
-    /// Data delivered in congestion avoidance over the time spent in it.
+    /// Data delivered in congestion avoidance and fast recovery over the time spent in both: the restriction of the RFC is that neither
+    /// time-outs nor slow start are in it.
     pub congestion_avoidance_capacity_bps: Option<f64>,
+    /// The same without fast recovery: while cwnd is at least ssthresh and nothing is being repaired.
+    pub without_recovery_bps: Option<f64>,
     /// Share of the time spent in congestion avoidance.
     pub time_share: f64,
     /// The same for slow start.
@@ -63,9 +66,11 @@ pub struct AvoidanceCapacity {
 /// Preservation of the self-clock (RFC 3148 section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfClock {
-    /// Segments that the window allowed in recoveries and that were not sent (3.2.1).
+    /// Time-outs before which the last event was an acknowledgement that let nothing out (3.2.1).
     pub lost_transmission_opportunities: u64,
-    /// Time-outs before which nothing of a window came through (3.2.2).
+    /// Segments that the window allowed in recoveries and that were not sent.
+    pub unsent_segments_in_recovery: u64,
+    /// Time-outs before which the last event was a transmission that an acknowledgement had let out (3.2.2).
     pub losing_an_entire_window: u64,
     /// Recoveries from the loss of more than half a window (3.2.3).
     pub heroic_clock_preservation: u64,
@@ -87,6 +92,8 @@ pub struct SelfClock {
     pub largest_loss_cluster: u64,
     /// Mean cluster, in hundredths.
     pub mean_loss_cluster_hundredths: u64,
+    /// How many clusters had 1, 2, 3, 4 to 7, 8 to 15, and 16 or more losses (3.2.3): what another recovery would have made of them.
+    pub loss_clusters: [u64; 6],
     /// Reductions because of ECN.
     pub ecn_reductions: u64,
 }
@@ -116,6 +123,10 @@ pub struct PathProperties {
     pub reordering_lateness_ms: f64,
     /// Copies that the network made.
     pub duplicated: u64,
+    /// Largest window in slow start, in bytes.
+    pub maximum_cwnd_slow_start: u64,
+    /// Largest window in congestion avoidance, in bytes.
+    pub maximum_cwnd_avoidance: u64,
     /// Segments marked congestion-experienced.
     pub ce_marks: u64,
     /// One-way delay of the data, where both clocks agree well enough: smallest, in milliseconds.
@@ -150,10 +161,6 @@ pub struct Calibration {
 /// Need for advanced TCP features (RFC 3148 section 3.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
-    /// Largest window in slow start, in bytes.
-    pub largest_window_slow_start: u64,
-    /// Largest window in congestion avoidance.
-    pub largest_window_avoidance: u64,
     /// What a TCP needs to get this result.
     pub needed: Vec<String>,
 }
@@ -272,7 +279,12 @@ impl CapReport {
             judgement,
             statements: Statements::new(options, input.ends.ipv6, data > 0),
             congestion_avoidance_capacity: AvoidanceCapacity {
-                congestion_avoidance_capacity_bps: rate(s.avoidance_bytes, s.avoidance_ns).filter(|_| told),
+                congestion_avoidance_capacity_bps: rate(
+                    s.avoidance_bytes + s.recovery_bytes,
+                    s.avoidance_ns + s.recovery_ns,
+                )
+                .filter(|_| told),
+                without_recovery_bps: rate(s.avoidance_bytes, s.avoidance_ns).filter(|_| told),
                 time_share: share(s.avoidance_ns, s.elapsed_ns),
                 slow_start_bps: rate(s.slow_start_bytes, s.slow_start_ns),
                 slow_start_share: share(s.slow_start_ns, s.elapsed_ns),
@@ -281,6 +293,7 @@ impl CapReport {
             },
             preservation_of_self_clock: SelfClock {
                 lost_transmission_opportunities: s.lost_opportunities,
+                unsent_segments_in_recovery: s.unsent_segments,
                 losing_an_entire_window: s.entire_windows,
                 heroic_clock_preservation: s.heroic_recoveries,
                 clock_lost_in_recovery: s.failed_recoveries,
@@ -294,6 +307,14 @@ impl CapReport {
                 mean_loss_cluster_hundredths: (s.lost_segments * 100)
                     .checked_div(s.loss_episodes)
                     .unwrap_or(0),
+                loss_clusters: [
+                    s.episodes_of_1,
+                    s.episodes_of_2,
+                    s.episodes_of_3,
+                    s.episodes_of_4,
+                    s.episodes_of_8,
+                    s.episodes_of_16,
+                ],
                 ecn_reductions: s.ecn_reductions,
             },
             flow_based_path_properties: PathProperties {
@@ -308,6 +329,8 @@ impl CapReport {
                 reordering_extent: r.max_extent,
                 reordering_lateness_ms: millis(r.max_lateness_ns),
                 duplicated: r.copies,
+                maximum_cwnd_slow_start: s.max_cwnd_slow_start,
+                maximum_cwnd_avoidance: s.max_cwnd_avoidance,
                 ce_marks: r.ce_marks,
                 one_way_delay_min_ms: one_way(input, &s, &r),
                 delay_above_min_ms: (r.delay_count > 0).then(|| {
@@ -382,17 +405,19 @@ impl CapReport {
             out.add("note", &**note);
         }
         let c = &self.congestion_avoidance_capacity;
-        out.section("Congestion avoidance capacity (3.1)");
+        out.section("Congestion Avoidance Capacity (3.1)");
         if let Some(bps) = c.congestion_avoidance_capacity_bps {
-            out.add("capacity", bits(bps));
+            let without =
+                c.without_recovery_bps.map_or_else(String::new, |bps| format!(" ({} without)", bits(bps)));
+            out.add("CAC", format!("{}, fast recovery included{without}", bits(bps)));
         }
-        out.add("time in it", percent(c.time_share));
         out.add(
-            "time elsewhere",
+            "time spent",
             format!(
-                "slow start {}, fast recovery {}, after time-outs {}",
-                percent(c.slow_start_share),
+                "congestion avoidance {}, fast recovery {}, slow start {}, after time-outs {}",
+                percent(c.time_share),
                 percent(c.recovery_share),
+                percent(c.slow_start_share),
                 percent(c.timeout_share)
             ),
         );
@@ -400,10 +425,22 @@ impl CapReport {
 
     fn clock_lines(&self, out: &mut Lines) {
         let c = &self.preservation_of_self_clock;
-        out.section("Preservation of self-clock (3.2)");
-        out.add("lost transmission opportunities", format!("{} segments", c.lost_transmission_opportunities));
-        out.add("losing an entire window", c.losing_an_entire_window.to_string());
-        out.add("heroic clock preservation", c.heroic_clock_preservation.to_string());
+        out.section("Preservation of Self-Clock (3.2)");
+        out.add(
+            "lost transmission opportunities",
+            format!(
+                "{} time-outs after an acknowledgement that let nothing out; {} segments not sent in recoveries whose window had room",
+                c.lost_transmission_opportunities, c.unsent_segments_in_recovery
+            ),
+        );
+        out.add(
+            "losing an entire window",
+            format!("{} time-outs after a transmission that nothing answered", c.losing_an_entire_window),
+        );
+        out.add(
+            "heroic clock preservation",
+            format!("{} recoveries from the loss of more than half a window", c.heroic_clock_preservation),
+        );
         out.add("false time-outs", c.false_timeouts.to_string());
         out.add(
             "events that kept the clock",
@@ -425,6 +462,15 @@ impl CapReport {
                 c.largest_loss_cluster
             ),
         );
+        if c.lost_segments > 0 {
+            let [one, two, three, four, eight, sixteen] = c.loss_clusters;
+            out.add(
+                "loss distribution",
+                format!(
+                    "round trips with 1 loss {one}, with 2 {two}, with 3 {three}, with 4 to 7 {four}, with 8 to 15 {eight}, with more {sixteen}"
+                ),
+            );
+        }
         if c.ecn_reductions > 0 {
             out.add("ECN reductions", c.ecn_reductions.to_string());
         }
@@ -432,7 +478,7 @@ impl CapReport {
 
     fn path_lines(&self, out: &mut Lines) {
         let p = &self.flow_based_path_properties;
-        out.section("Flow based path properties (3.3)");
+        out.section("Flow Based Path Properties (3.3)");
         if let (Some(min), Some(mean), Some(max)) = (p.rtt_min_ms, p.rtt_mean_ms, p.rtt_max_ms) {
             out.add("round trip", format!("{min:.2} ms smallest, {mean:.2} ms mean, {max:.2} ms largest"));
         }
@@ -473,10 +519,18 @@ impl CapReport {
         if p.ce_marks > 0 {
             out.add("congestion marks", p.ce_marks.to_string());
         }
+        out.add(
+            "maximum cwnd",
+            format!(
+                "{} in slow start, {} in congestion avoidance",
+                bytes(p.maximum_cwnd_slow_start),
+                bytes(p.maximum_cwnd_avoidance)
+            ),
+        );
     }
 
     fn host_lines(&self, out: &mut Lines) {
-        out.section("Calibration checks (3.4)");
+        out.section("Calibration Checks (3.4)");
         for (name, host) in
             [("sending host", self.sending_host.as_ref()), ("receiving host", self.receiving_host.as_ref())]
         {
@@ -507,17 +561,9 @@ impl CapReport {
             );
         }
         let f = &self.advanced_tcp_features;
-        out.section("Need for advanced TCP features (3.5)");
-        out.add(
-            "largest window",
-            format!(
-                "{} in slow start, {} in congestion avoidance",
-                bytes(f.largest_window_slow_start),
-                bytes(f.largest_window_avoidance)
-            ),
-        );
+        out.section("Need for Advanced TCP Features (3.5)");
         out.add("needed", if f.needed.is_empty() { "none".to_owned() } else { f.needed.join("; ") });
-        out.section("Validate reverse path load (3.6)");
+        out.section("Validate Reverse Path Load (3.6)");
         match &self.reverse_path_load {
             Some(r) => {
                 out.add(
@@ -565,11 +611,7 @@ fn features(options: &CapOptions, s: &SenderResults) -> Features {
     if options.timestamps && s.false_timeouts + s.false_recoveries > 0 {
         needed.push("timestamps (RFC 7323): needless retransmissions were told by them or by D-SACK".into());
     }
-    Features {
-        largest_window_slow_start: s.max_cwnd_slow_start,
-        largest_window_avoidance: s.max_cwnd_avoidance,
-        needed,
-    }
+    Features { needed }
 }
 
 /// The words of a direction.

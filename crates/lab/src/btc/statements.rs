@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warpline_transport::btc::{CapOptions, HEADERS};
-use warpline_transport::cc::Algorithm;
+use warpline_transport::cc::{Algorithm, Hystart};
 use warpline_transport::tcp::LossRecovery;
 
 /// The statements.
@@ -22,6 +22,8 @@ pub struct Statements {
     pub retransmission_timeout: String,
     /// When the receiver acknowledges.
     pub acknowledgements: String,
+    /// What segments that are slightly out of order do to the window.
+    pub reordering: String,
     /// What a window of the receiver bounds sending to.
     pub advertised_window: String,
 }
@@ -50,7 +52,14 @@ fn avoidance(options: &CapOptions) -> String {
                  have (section 4.3). In slow start cwnd grows by the bytes acknowledged{}",
                 p.c,
                 p.beta,
-                if p.slow_start.hystart { ", with HyStart" } else { "" }
+                match p.slow_start.hystart {
+                    Hystart::No => "",
+                    Hystart::Linux => {
+                        "; HyStart (Linux) ends it, from 16 segments on, where acknowledgements less than 2 ms apart make a train of half a \
+                         round trip, or the smallest of more than eight round trips is an eighth (4 to 16 ms) above the smallest of all"
+                    }
+                    Hystart::Rfc9406 => "; HyStart++ (RFC 9406) may end it before a loss",
+                }
             );
         }
         Algorithm::Vegas(_) => "Vegas (Brakmo and Peterson 1995)",
@@ -91,6 +100,24 @@ fn recovery(options: &CapOptions) -> String {
     }
 }
 
+/// RFC 3148 section 3.3: what slight reordering does to the window.
+fn reordering(options: &CapOptions) -> String {
+    let window = if options.count_acks && matches!(options.algorithm(), Algorithm::Reno(_)) {
+        "duplicate acknowledgements do not open it, and the acknowledgement that closes the gap opens it in slow start as one does, for all \
+         that it acknowledges; in congestion avoidance bytes count"
+    } else {
+        "acknowledged bytes count, in whatever order they came, so that the window grows as it does without"
+    };
+    let enough = match (options.recovery, options.modern) {
+        (LossRecovery::Sack, true) => {
+            "A segment is lost when one sent later came, and a reordering window on top of the round trip has passed: a quarter of the smallest \
+             round trip, once reordering was seen; before, three later ones do (RFC 8985)"
+        }
+        _ => "A segment that three later ones overtake is sent again, and the window is reduced",
+    };
+    format!("{window}. {enough}")
+}
+
 /// The parameters that were set, where any were.
 fn parameters(options: &CapOptions) -> String {
     match options.algorithm().to_string().split_once(':') {
@@ -109,8 +136,8 @@ impl Statements {
         let (rto, clock) = if options.modern {
             (
                 format!(
-                    "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; the variance \
-                     term is at least {}",
+                    "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; its variance \
+                     term at least {}, the time-out",
                     options.min_rto
                 ),
                 "The clock's granularity is below a microsecond".to_owned(),
@@ -125,7 +152,7 @@ impl Statements {
             };
             (
                 format!(
-                    "RFC 6298, one sample per round trip{}, at least {}",
+                    "RFC 6298, one sample per round trip{}; at least {}, and",
                     if options.timestamps { " (timestamps where a segment was sent twice)" } else { "" },
                     options.min_rto
                 ),
@@ -140,7 +167,8 @@ impl Statements {
                 "{payload} bytes of data in packets of {size} bytes; given, not searched for. {}",
                 if reached {
                     format!(
-                        "Fragmentation was forbidden and packets came through: the path MTU is {size} bytes or more"
+                        "Fragmentation was forbidden and packets came through: the path MTU is {size} bytes or more. Where it \
+                         is more, the segment size is limited to less than it"
                     )
                 } else {
                     "Whether the path carries such packets is not known".to_owned()
@@ -153,7 +181,7 @@ impl Statements {
                 if options.timestamps { " (with 12 of timestamps)" } else { "" }
             ),
             retransmission_timeout: format!(
-                "{rto}, at most {}; {} before the first sample. The timer is set when data is sent with none out and anew when data is \
+                "{rto} at most {}; {} before the first sample. The timer is set when data is sent with none out and anew when data is \
                  acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
                 options.max_rto, options.initial_rto
             ),
@@ -168,12 +196,13 @@ impl Statements {
                     }
                 ),
             },
+            reordering: reordering(options),
             advertised_window: format!("{} bytes", options.window),
         }
     }
 
     /// Name and text of each.
-    pub fn each(&self) -> [(&'static str, &str); 8] {
+    pub fn each(&self) -> [(&'static str, &str); 9] {
         [
             ("congestion avoidance", &self.congestion_avoidance),
             ("cwnd equal to ssthresh", &self.cwnd_equals_ssthresh),
@@ -182,6 +211,7 @@ impl Statements {
             ("headers", &self.headers),
             ("retransmission time-out", &self.retransmission_timeout),
             ("acknowledgements", &self.acknowledgements),
+            ("slightly out of order", &self.reordering),
             ("advertised window", &self.advertised_window),
         ]
     }

@@ -27,7 +27,10 @@ fn sender() -> SenderResults {
         lost_segments: 60,
         loss_episodes: 5,
         max_cluster: 40,
-        lost_opportunities: 7,
+        episodes_of_1: 2,
+        episodes_of_3: 2,
+        episodes_of_16: 1,
+        unsent_segments: 7,
         heroic_recoveries: 1,
         max_cwnd_slow_start: 180_000,
         max_cwnd_avoidance: 120_000,
@@ -92,7 +95,12 @@ fn the_metric_is_unique_data_over_time() {
     assert_eq!(report.bulk_transfer_capacity_bps, Some(9.4e6));
     assert_eq!((report.data_sent_bits, report.elapsed_time_s), (94_000_000, 10.0));
     let capacity = report.congestion_avoidance_capacity.congestion_avoidance_capacity_bps.unwrap();
-    assert!((capacity - 88e6 / 9.0).abs() < 1.0);
+    assert!(
+        (capacity - (88e6 + 2.8e6) / 9.5).abs() < 1.0,
+        "section 3.1 leaves out time-outs and slow start only"
+    );
+    let without = report.congestion_avoidance_capacity.without_recovery_bps.unwrap();
+    assert!((without - 88e6 / 9.0).abs() < 1.0);
     assert_eq!(report.flow_based_path_properties.one_way_delay_min_ms, Some(20.0));
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<CapReport>(&json).unwrap(), report);
@@ -141,6 +149,86 @@ fn clocks_that_are_apart_give_no_absolute_delay() {
     let report = CapReport::new(&input);
     assert!(report.bulk_transfer_capacity_bps.is_some() && report.reverse_path_load.is_none());
     assert!(report.judgement.notes.iter().any(|note| note.contains("report did not come")));
+}
+
+/// What RFC 3148 asks for: the section, the name in text and page, and the place in JSON.
+const ASKED_FOR: &[(&str, &str, &str)] = &[
+    ("1", "BTC", "/bulk_transfer_capacity_bps"),
+    ("1", "data sent", "/data_sent_bits"),
+    ("1", "elapsed time", "/elapsed_time_s"),
+    ("2", "congestion avoidance", "/statements/congestion_avoidance"),
+    ("2", "cwnd equal to ssthresh", "/statements/cwnd_equals_ssthresh"),
+    ("2", "loss recovery", "/statements/loss_recovery"),
+    ("2", "segment size", "/statements/segment_size"),
+    ("2", "headers", "/statements/headers"),
+    ("2", "retransmission time-out", "/statements/retransmission_timeout"),
+    ("3.1", "CAC", "/congestion_avoidance_capacity/congestion_avoidance_capacity_bps"),
+    ("3.2", "events that kept the clock", "/preservation_of_self_clock/fast_recoveries"),
+    ("3.2", "events that lost it", "/preservation_of_self_clock/timeouts"),
+    (
+        "3.2.1",
+        "lost transmission opportunities",
+        "/preservation_of_self_clock/lost_transmission_opportunities",
+    ),
+    ("3.2.2", "losing an entire window", "/preservation_of_self_clock/losing_an_entire_window"),
+    ("3.2.3", "heroic clock preservation", "/preservation_of_self_clock/heroic_clock_preservation"),
+    ("3.2.3", "loss distribution", "/preservation_of_self_clock/loss_clusters/5"),
+    ("3.2.4", "false time-outs", "/preservation_of_self_clock/false_timeouts"),
+    ("3.3", "reordering", "/flow_based_path_properties/reordered"),
+    ("3.3", "reordering distance", "/flow_based_path_properties/reordering_extent"),
+    ("3.3", "slightly", "/flow_based_path_properties/reordered_slightly"),
+    ("3.3", "enough for a fast retransmit", "/flow_based_path_properties/reordered_fast_retransmit"),
+    ("3.3", "a second or more late", "/flow_based_path_properties/reordered_seconds_late"),
+    ("3.3", "slightly out of order", "/statements/reordering"),
+    ("3.3", "maximum cwnd", "/flow_based_path_properties/maximum_cwnd_avoidance"),
+    ("3.3", "one-way delay", "/flow_based_path_properties/one_way_delay_min_ms"),
+    ("3.4", "packets dropped", "/calibration_checks/sending_host_drops"),
+    ("3.4", "largest queue", "/calibration_checks/sending_host_queue_bytes"),
+    ("3.5", "needed", "/advanced_tcp_features/needed/0"),
+    ("3.6", "forward loss", "/flow_based_path_properties/forward_loss"),
+    ("3.6", "reverse loss", "/reverse_path_load/loss"),
+    ("3.6", "load", "/reverse_path_load/load_bps"),
+];
+
+#[test]
+fn everything_that_rfc_3148_asks_for_is_told_in_text_json_page_and_manual() {
+    let options = CapOptions::default();
+    let reordered = ReceiverResults { reordered: 3, reordered_slightly: 3, max_extent: 2, ..receiver() };
+    let report = CapReport::new(&CapInput {
+        options: &options,
+        outcome: "complete",
+        began_us: None,
+        ends: Ends::default(),
+        sender: Some(sender()),
+        receiver: Some(reordered),
+        sending: Some(idle()),
+        receiving: Some(idle()),
+        same_clock: false,
+        tell_anyway: false,
+    });
+    let text = render(&report.lines(), 2000);
+    let json = serde_json::to_value(&report).unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let run = write_run(&parent.path().join("test"), false, true, &report, &CapTrace::default()).unwrap();
+    let page = std::fs::read_to_string(run.join("report.html")).unwrap();
+    let manual = include_str!("../../../../docs/src/cap.md").to_lowercase();
+    for (section, name, place) in ASKED_FOR {
+        assert!(text.contains(name), "{name} is not in the text");
+        assert!(page.contains(name), "{name} is not on the page");
+        assert!(json.pointer(place).is_some_and(|value| !value.is_null()), "{place} is not in the JSON");
+        assert!(manual.contains(&name.to_lowercase()), "{name} is not in the manual");
+        assert!(manual.contains(section), "{section} is not in the manual");
+    }
+    for title in [
+        "Congestion Avoidance Capacity (3.1)",
+        "Preservation of Self-Clock (3.2)",
+        "Flow Based Path Properties (3.3)",
+        "Calibration Checks (3.4)",
+        "Need for Advanced TCP Features (3.5)",
+        "Validate Reverse Path Load (3.6)",
+    ] {
+        assert!(text.contains(title) && page.contains(title), "{title}");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn cc(agent: Agent) -> &'static str {
              estimate = \"paper\", decrease = 0.75 }"
         }
         Agent::LinuxReno => "{ kind = \"reno\", counting = \"bytes\" }",
-        Agent::LinuxCubic => "{ kind = \"cubic\", hystart = false }",
+        Agent::LinuxCubic => "{ kind = \"cubic\", hystart = \"no\" }",
         _ => "{ kind = \"reno\", counting = \"acks\" }",
     }
 }

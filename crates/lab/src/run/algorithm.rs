@@ -1,8 +1,8 @@
 //! From a scenario's congestion control to the algorithm and its parameters.
 
 use warpline_transport::cc::{
-    AckCounting, Algorithm, BicParams, CubicParams, LedbatParams, LedbatPlusPlusParams, LpParams, LpVariant,
-    NiceParams, RenoParams, VegasEstimate, VegasParams, WestwoodParams,
+    AckCounting, Algorithm, BicParams, CubicParams, Hystart, LedbatParams, LedbatPlusPlusParams, LpParams,
+    LpVariant, NiceParams, RenoParams, VegasEstimate, VegasParams, WestwoodParams,
 };
 
 use crate::scenario::{self, Cc, CcKind};
@@ -22,7 +22,12 @@ pub(super) fn algorithm(cc: &Cc) -> Algorithm {
             params.c = c.unwrap_or(params.c);
             params.fast_convergence = fast_convergence.unwrap_or(params.fast_convergence);
             params.reno_friendly = reno_friendly.unwrap_or(params.reno_friendly);
-            params.slow_start.hystart = hystart.unwrap_or(params.slow_start.hystart);
+            params.slow_start.hystart = match hystart {
+                Some(scenario::Hystart::No) => Hystart::No,
+                Some(scenario::Hystart::Linux) => Hystart::Linux,
+                Some(scenario::Hystart::Rfc9406) => Hystart::Rfc9406,
+                None => params.slow_start.hystart,
+            };
             params.catch_up = catch_up.unwrap_or(params.catch_up);
             Algorithm::Cubic(params)
         }

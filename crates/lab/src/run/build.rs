@@ -300,7 +300,11 @@ fn flow_spec(
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
     let tcp = flow.transport == Transport::Tcp;
-    let configs = (tcp_config(&flow.tcp_from, &cc), tcp_config(&flow.tcp_to, &cc));
+    let phase = |options: &TcpOptions| heartbeat(options, &flow.name, streams);
+    let configs = (
+        TcpConfig { heartbeat: phase(&flow.tcp_from), ..tcp_config(&flow.tcp_from, &cc) },
+        TcpConfig { heartbeat: phase(&flow.tcp_to), ..tcp_config(&flow.tcp_to, &cc) },
+    );
     if tcp {
         for config in [&configs.0, &configs.1] {
             config.validate().map_err(|error| RunError::Build(format!("flow {}: {error}", flow.name)))?;
@@ -373,7 +377,13 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
     Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
 }
 
-/// A TCP endpoint's options from the scenario's.
+/// The phase of the heartbeat that drives a flow's time-outs, if one does.
+fn heartbeat(options: &TcpOptions, flow: &str, streams: &Streams) -> Option<TimeDelta> {
+    let tick = options.tick.filter(|_| options.heartbeat == Some(true))?.0;
+    Some(TimeDelta::from_nanos(streams.stream(&format!("flow.{flow}.heartbeat")).below(tick.as_nanos())))
+}
+
+/// A TCP endpoint's options from the scenario's, but for the heartbeat, whose phase is drawn ([`heartbeat`]).
 fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
     let default = TcpConfig::default();
     let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
@@ -439,8 +449,8 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
             CcKind::Nice { .. } => 2,
             _ => options.small_window_burst.unwrap_or(default.small_window_burst),
         },
-        // No scenario can ask for these yet; named, so that a new option is not forgotten here.
         heartbeat: default.heartbeat,
+        // No scenario can ask for these yet; named, so that a new option is not forgotten here.
         time_wait: default.time_wait,
         fin_timeout: default.fin_timeout,
     }
@@ -508,7 +518,9 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
                     flow.name
                 )));
             }
-            let options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
+            let mut options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
+            // Cap draws the phase itself.
+            options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options
                 .validate()
                 .map_err(|error| RunError::Build(format!("flow {}: app = \"cap\": {error}", flow.name)))?;

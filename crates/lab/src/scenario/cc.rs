@@ -32,8 +32,8 @@ pub enum CcKind {
         fast_convergence: Option<bool>,
         /// Whether to be at least as fast as Reno would be. Default true.
         reno_friendly: Option<bool>,
-        /// Whether to leave slow start early on a rise of the RTT (HyStart++, RFC 9406). Default: the algorithm's own.
-        hystart: Option<bool>,
+        /// What ends slow start before a loss does. Default linux.
+        hystart: Option<Hystart>,
         /// Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC 9438 has it. Default
         /// false, as in Linux.
         catch_up: Option<bool>,
@@ -156,6 +156,18 @@ pub enum AckCounting {
     Bytes,
     /// One segment, however much it acknowledges (RFC 2581, ns-2): with delayed ACKs the window grows half as fast.
     Acks,
+}
+
+/// What ends slow start before a loss does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Hystart {
+    /// Nothing.
+    No,
+    /// A train of acknowledgements half a round trip long, or a rise of the RTT, as in Linux.
+    Linux,
+    /// A rise of the RTT that lasts (HyStart++, RFC 9406).
+    Rfc9406,
 }
 
 /// How Vegas reckons the segments that it holds in the queue.

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use cc::{AckCounting, Cc, CcKind, LpVariant, NiceVariant, VegasEstimate};
+pub use cc::{AckCounting, Cc, CcKind, Hystart, LpVariant, NiceVariant, VegasEstimate};
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};

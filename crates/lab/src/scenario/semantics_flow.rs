@@ -1,5 +1,7 @@
 //! Whether flows and TCP options make sense.
 
+use warpline_core::TimeDelta;
+
 use super::document::Step;
 use super::expand::{entry, key};
 use super::flow::{App, Distribution, Flow, FlowRecordKind, Transport};
@@ -284,6 +286,12 @@ fn tcp(check: &mut Check<'_>, path: &[Step], options: &TcpOptions) {
     // Against what is in force beside them on this level.
     let resolved = TcpOptions::resolve(&[options]);
     let above_max = |t: Option<super::Time>| t.is_some() && t > resolved.max_rto;
+    let tick = resolved.tick.map_or(TimeDelta::ZERO, |tick| tick.0);
+    wrong(
+        "heartbeat",
+        options.heartbeat == Some(true) && tick.is_zero(),
+        "true only with a `tick`, such as 500ms",
+    );
     wrong("min_rto", above_max(options.min_rto), "at most max_rto");
     wrong("initial_rto", above_max(options.initial_rto), "at most max_rto");
 }

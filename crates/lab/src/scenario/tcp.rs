@@ -120,6 +120,9 @@ pub struct TcpOptions {
     /// Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD: 500ms.
     #[schemars(example = &"500ms")]
     pub tick: Option<Time>,
+    /// Whether time-outs wait for a beat of that `tick`, which has a phase of its own, drawn at random, in every flow (BSD's slow timer):
+    /// one of n ticks ends with the n-th beat. modern: false, a time-out lasts whole ticks from when it was set.
+    pub heartbeat: Option<bool>,
     /// How the variance in the retransmission time-out is kept. modern: linux.
     pub rto_variance: Option<RtoVariance>,
     /// Retransmissions of a SYN before the connection is given up. modern: 6.
@@ -195,6 +198,7 @@ impl TcpPreset {
             max_rto: ms(120_000),
             initial_rto: ms(1000),
             tick: ms(0),
+            heartbeat: Some(false),
             initial_window: Some(Window::Segments(10.0)),
             initial_ssthresh: None,
             receive_buffer: bytes(32 << 20),
@@ -277,7 +281,7 @@ impl TcpOptions {
         merge!(self, outer; recovery, sack, dsack, timestamps, window_scaling, ecn, rack, tlp, prr,
             limited_transmit, undo, nagle, pacing, pacing_gain, pacing_gain_slow_start,
             small_window_burst, cwnd_validation, quick_acks, rto_variance, syn_retries, data_retries, delayed_ack, delayed_ack_segments, min_rto, max_rto, initial_rto,
-            tick, initial_window, initial_ssthresh, receive_buffer, send_buffer, mss, idle_restart,
+            tick, heartbeat, initial_window, initial_ssthresh, receive_buffer, send_buffer, mss, idle_restart,
             dupack_threshold, max_window, max_rate)
     }
 

@@ -39,9 +39,10 @@ pub struct Meter {
     /// Losses found before the state says that an episode began.
     found: u64,
     last_was_timeout: bool,
+    /// Whether data has been sent since the last acknowledgement came, other than by a timer.
+    answered: bool,
     una: u64,
     nxt: u64,
-    sacked_top: u64,
     ssthresh: u64,
     cwnd: u64,
     in_flight: u64,
@@ -63,9 +64,9 @@ impl Meter {
             episode: None,
             found: 0,
             last_was_timeout: false,
+            answered: false,
             una: 1,
             nxt: 1,
-            sacked_top: 0,
             ssthresh: u64::MAX,
             cwnd: 0,
             in_flight: 0,
@@ -106,11 +107,15 @@ impl Meter {
             return;
         }
         match *event {
-            TcpEvent::Sent { seq, len, retransmit, .. } => self.on_sent(now, seq, len, retransmit),
+            TcpEvent::Sent { seq, len, retransmit, probe } => {
+                self.answered |= len > 0 && !probe;
+                self.on_sent(now, seq, len, retransmit);
+            }
             TcpEvent::Acked { ack, window_end, newly_acked, rtt } => {
+                self.answered = false;
                 self.on_acked(now, ack, window_end, newly_acked, rtt);
             }
-            TcpEvent::Sacked { end, .. } => self.sacked_top = self.sacked_top.max(end),
+            TcpEvent::Sacked { .. } => self.answered = false,
             TcpEvent::Metrics { cwnd, ssthresh, in_flight, rto, .. } => {
                 self.cwnd = cwnd;
                 self.in_flight = in_flight;
@@ -222,9 +227,11 @@ impl Meter {
                 self.last_was_timeout = timeout;
                 if timeout {
                     self.results.timeout_episodes += 1;
-                    // Nothing above the first missing byte came through.
-                    self.results.entire_windows +=
-                        u64::from(previous.is_none() && self.sacked_top <= self.una);
+                    if self.answered {
+                        self.results.entire_windows += 1;
+                    } else {
+                        self.results.lost_opportunities += 1;
+                    }
                 } else if state == "recovery" {
                     self.results.recoveries += 1;
                 } else {
@@ -242,18 +249,30 @@ impl Meter {
         }
     }
 
+    fn count_losses(&mut self, losses: u64) {
+        let r = &mut self.results;
+        r.max_cluster = r.max_cluster.max(losses);
+        r.loss_episodes += u64::from(losses > 0);
+        *match losses {
+            0 => return,
+            1 => &mut r.episodes_of_1,
+            2 => &mut r.episodes_of_2,
+            3 => &mut r.episodes_of_3,
+            4..=7 => &mut r.episodes_of_4,
+            8..=15 => &mut r.episodes_of_8,
+            16.. => &mut r.episodes_of_16,
+        } += 1;
+    }
+
     fn close(&mut self, episode: Episode, by_timeout: bool) {
+        self.count_losses(episode.losses);
         let results = &mut self.results;
-        if episode.losses > 0 {
-            results.loss_episodes += 1;
-            results.max_cluster = results.max_cluster.max(episode.losses);
-        }
         if !episode.timeout {
             results.heroic_recoveries +=
                 u64::from(!by_timeout && episode.losses * self.segment * 2 > episode.flight);
             results.failed_recoveries += u64::from(by_timeout);
             if self.ssthresh != u64::MAX {
-                results.lost_opportunities += (self.ssthresh / self.segment).saturating_sub(episode.sent);
+                results.unsent_segments += (self.ssthresh / self.segment).saturating_sub(episode.sent);
             }
         }
     }
@@ -274,8 +293,7 @@ impl Meter {
         self.results.elapsed_ns = self.started.map_or(0, |started| now.saturating_since(started).as_nanos());
         if let Some(episode) = self.episode.take() {
             // Half an episode has not had its chance to send.
-            self.results.max_cluster = self.results.max_cluster.max(episode.losses);
-            self.results.loss_episodes += u64::from(episode.losses > 0);
+            self.count_losses(episode.losses);
         }
         self.results.final_cwnd = self.cwnd;
         self.finished = true;
@@ -364,7 +382,8 @@ mod tests {
         let r = measured(&events, 300);
         assert_eq!((r.recoveries, r.max_cluster, r.loss_episodes), (1, 6, 1));
         assert_eq!(r.heroic_recoveries, 1, "six of ten were lost and no time-out came");
-        assert_eq!(r.lost_opportunities, 3, "five were allowed, two were sent");
+        assert_eq!(r.unsent_segments, 3, "five were allowed, two were sent");
+        assert_eq!((r.episodes_of_4, r.episodes_of_1), (1, 0));
         assert_eq!((r.recovery_ns, r.recovery_bytes, r.retransmitted_segments), (100_000_000, 10_000, 2));
     }
 
@@ -397,6 +416,24 @@ mod tests {
             2000,
         );
         assert_eq!((r.entire_windows, r.failed_recoveries, r.false_timeouts), (0, 1, 1));
+    }
+
+    #[test]
+    fn the_last_event_before_a_time_out_says_whether_an_opportunity_or_a_window_was_lost() {
+        let probe = TcpEvent::Sent { seq: 3001, len: MSS as u32, retransmit: false, probe: true };
+        let timeout = [(1000, lost(1001, LossTrigger::Rto)), (1000, state("loss"))];
+        let counted = |before: &[(u64, TcpEvent)]| {
+            let r = measured(&[before, &timeout].concat(), 2000);
+            (r.lost_opportunities, r.entire_windows)
+        };
+        let start = [(0, sent(1)), (0, sent(1001))];
+        assert_eq!(counted(&start), (0, 1), "no acknowledgement at all came");
+        let silent = [&start[..], &[(100, acked(1001, 1000))]].concat();
+        assert_eq!(counted(&silent), (1, 0), "one came and let nothing out");
+        let probed = [&silent[..], &[(300, probe)]].concat();
+        assert_eq!(counted(&probed), (1, 0), "what a timer sent is no answer to it");
+        let answered = [&silent[..], &[(100, sent(2001))]].concat();
+        assert_eq!(counted(&answered), (0, 1), "one came, let a segment out, and no other came");
     }
 
     #[test]

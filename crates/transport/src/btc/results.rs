@@ -73,9 +73,24 @@ counters! {
         max_cluster,
         /// Episodes in which losses were found.
         loss_episodes,
-        /// Segments that the window after a reduction allowed within the episode and that were not sent in it.
+        /// Episodes in which one segment was lost.
+        episodes_of_1,
+        /// Episodes in which two were.
+        episodes_of_2,
+        /// Episodes in which three were.
+        episodes_of_3,
+        /// Episodes in which four to seven were.
+        episodes_of_4,
+        /// Episodes in which eight to fifteen were.
+        episodes_of_8,
+        /// Episodes in which sixteen or more were.
+        episodes_of_16,
+        /// Time-outs before which the last event was an acknowledgement that let nothing out (RFC 3148 section 3.2.1).
         lost_opportunities,
-        /// Time-outs before which nothing at all of the window came through.
+        /// Segments that the window after a reduction allowed within the episode and that were not sent in it.
+        unsent_segments,
+        /// Time-outs before which the last event was a transmission that an acknowledgement had let out: nothing of the window, or of its
+        /// acknowledgements, came back (RFC 3148 section 3.2.2).
         entire_windows,
         /// Fast recoveries from the loss of more than half a window, in which the clock was kept.
         heroic_recoveries,

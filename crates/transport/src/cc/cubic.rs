@@ -1,7 +1,7 @@
 //! CUBIC: the window is a cubic function of the time since the last reduction, at least as large as Reno's would be.
 //!
-//! Source: RFC 9438 (section numbers below are its), with HyStart++ (RFC 9406) in the first slow start, on by default as
-//! Linux's HyStart is and as RFC 9438 section 4.10 asks. Like Linux's bictcp_update, the function is evaluated when the
+//! Source: RFC 9438 (section numbers below are its), with Linux's HyStart in slow start (section 4.10 asks for HyStart++, RFC 9406,
+//! which is there too). Like Linux's bictcp_update, the function is evaluated when the
 //! window has grown by a segment, a window has been acknowledged or 1/32 s has passed, and a byte counter stands between.
 //!
 //! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux; the time
@@ -13,7 +13,7 @@
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::{Hystart, SlowStart, SlowStartParams};
 use super::window::{Window, within};
 use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
 
@@ -23,7 +23,7 @@ const REFRESH: TimeDelta = TimeDelta::from_micros(31_250);
 /// Parameters of [`Cubic`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CubicParams {
-    /// Slow start and byte counting. Default: bytes, no limit, HyStart++ on.
+    /// Slow start and byte counting. Default: bytes, no limit, Linux's HyStart.
     pub slow_start: SlowStartParams,
     /// C: aggressiveness in segments per second cubed. Default 0.4.
     pub c: f64,
@@ -46,7 +46,7 @@ const BLIND_PART: u64 = 20;
 impl Default for CubicParams {
     fn default() -> Self {
         CubicParams {
-            slow_start: SlowStartParams { hystart: true, ..SlowStartParams::default() },
+            slow_start: SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() },
             c: 0.4,
             beta: 0.7,
             beta_ecn: 0.7,

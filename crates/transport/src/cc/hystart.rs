@@ -3,8 +3,7 @@
 //! Source: RFC 9406, with its recommended constants. A rise of the round's smallest RTT begins conservative slow start
 //! (CSS), a quarter as fast; if the rise proves to be jitter slow start resumes, else after five rounds it ends.
 //!
-//! Departures: round trips are counted by delivered bytes, not by sequence number; Linux's HyStart (ACK trains) is not
-//! modelled.
+//! Departure: round trips are counted by delivered bytes, not by sequence number. Linux's HyStart is in `hystart_linux.rs`.
 
 use warpline_core::TimeDelta;
 
@@ -26,7 +25,7 @@ const CSS_ROUNDS: u32 = 5;
 pub(super) enum Step {
     /// As in plain slow start.
     Full,
-    /// By a [`Hystart::GROWTH_DIVISOR`]th of that.
+    /// By a [`PlusPlus::GROWTH_DIVISOR`]th of that.
     Conservative,
     /// Slow start is over.
     Leave,
@@ -34,7 +33,7 @@ pub(super) enum Step {
 
 /// The state of HyStart++.
 #[derive(Clone, Debug)]
-pub(super) struct Hystart {
+pub(super) struct PlusPlus {
     round: Round,
     /// Smallest RTT of the last round and of the present one; the longest span while unknown.
     last_min: TimeDelta,
@@ -45,9 +44,9 @@ pub(super) struct Hystart {
     css_rounds: u32,
 }
 
-impl Default for Hystart {
+impl Default for PlusPlus {
     fn default() -> Self {
-        Hystart {
+        PlusPlus {
             round: Round::default(),
             last_min: TimeDelta::MAX,
             current_min: TimeDelta::MAX,
@@ -58,7 +57,7 @@ impl Default for Hystart {
     }
 }
 
-impl Hystart {
+impl PlusPlus {
     /// CSS_GROWTH_DIVISOR: how much slower conservative slow start grows.
     pub(super) const GROWTH_DIVISOR: u64 = 4;
 
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     /// Feeds a round of `n` acknowledgements with the given RTT; returns the steps of the first and the last.
-    fn round(hystart: &mut Hystart, delivered: &mut u64, n: u64, millis: u64) -> (Step, Step) {
+    fn round(hystart: &mut PlusPlus, delivered: &mut u64, n: u64, millis: u64) -> (Step, Step) {
         let begin = *delivered;
         let mut steps = vec![];
         for _ in 0..n {
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_rise_of_an_eighth_slows_and_after_five_rounds_ends_slow_start() {
-        let (mut h, mut delivered) = (Hystart::default(), 0);
+        let (mut h, mut delivered) = (PlusPlus::default(), 0);
         assert_eq!(round(&mut h, &mut delivered, 10, 40), (Step::Full, Step::Full));
         // An eighth of 40 ms is 5 ms: 44 ms is not enough, 45 + 4 is.
         assert_eq!(round(&mut h, &mut delivered, 10, 44).1, Step::Full);
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn jitter_is_forgiven() {
-        let (mut h, mut delivered) = (Hystart::default(), 0);
+        let (mut h, mut delivered) = (PlusPlus::default(), 0);
         round(&mut h, &mut delivered, 10, 40);
         assert_eq!(round(&mut h, &mut delivered, 10, 60).1, Step::Conservative);
         assert_eq!(round(&mut h, &mut delivered, 10, 41), (Step::Conservative, Step::Full));
@@ -139,7 +138,7 @@ mod tests {
 
     #[test]
     fn fewer_than_eight_samples_judge_nothing() {
-        let (mut h, mut delivered) = (Hystart::default(), 0);
+        let (mut h, mut delivered) = (PlusPlus::default(), 0);
         round(&mut h, &mut delivered, 10, 40);
         assert_eq!(round(&mut h, &mut delivered, 7, 400).1, Step::Full);
     }

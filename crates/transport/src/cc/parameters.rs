@@ -10,7 +10,7 @@ use warpline_core::TimeDelta;
 use super::algorithm::{Algorithm, InvalidParameter, UnknownAlgorithm};
 use super::lp::LpVariant;
 use super::reno::ReduceFrom;
-use super::slow_start::{AckCounting, SlowStartParams};
+use super::slow_start::{AckCounting, Hystart, SlowStartParams};
 use super::vegas::VegasEstimate;
 
 /// Text that says no algorithm.
@@ -104,6 +104,9 @@ macro_rules! words {
 words!(bool, "yes or no", "yes" => true => true, "no" => false => false);
 words!(AckCounting, "bytes or acks",
     "bytes" => AckCounting::Bytes => AckCounting::Bytes, "acks" => AckCounting::Acks => AckCounting::Acks);
+words!(Hystart, "no, linux or rfc9406",
+    "no" => Hystart::No => Hystart::No, "linux" => Hystart::Linux => Hystart::Linux,
+    "rfc9406" => Hystart::Rfc9406 => Hystart::Rfc9406);
 words!(ReduceFrom, "window or flight",
     "window" => ReduceFrom::Window => ReduceFrom::Window, "flight" => ReduceFrom::Flight => ReduceFrom::Flight);
 words!(VegasEstimate, "linux or paper",
@@ -314,7 +317,7 @@ mod tests {
         );
         assert_eq!(
             told("cubic:hystart=maybe"),
-            "`hystart` of the congestion control `cubic` is maybe; it must be yes or no"
+            "`hystart` of the congestion control `cubic` is maybe; it must be no, linux or rfc9406"
         );
         assert_eq!(
             told("cubic:beta=2"),

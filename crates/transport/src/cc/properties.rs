@@ -49,7 +49,7 @@ fn call() -> impl Strategy<Value = Call> {
 fn algorithms() -> Vec<Algorithm> {
     let mut all: Vec<Algorithm> =
         Algorithm::names().iter().map(|name| Algorithm::from_name(name).unwrap()).collect();
-    let acks = SlowStartParams { counting: AckCounting::Acks, limit: 2, hystart: true };
+    let acks = SlowStartParams { counting: AckCounting::Acks, limit: 2, hystart: Hystart::Rfc9406 };
     all.push(Algorithm::Reno(RenoParams {
         slow_start: acks,
         reduce_from: ReduceFrom::Flight,

@@ -2,12 +2,13 @@
 //!
 //! Sources: RFC 5681 section 3.1 (at most SMSS per acknowledgement), RFC 3465 (appropriate byte counting, limit L), Linux
 //! tcp_slow_start (every byte counts), RFC 2581 (an acknowledgement counts for one segment), RFC 9406 (HyStart++, in
-//! `hystart.rs`).
+//! `hystart.rs`), Linux tcp_cubic.c (HyStart, in `hystart_linux.rs`).
 //!
 //! Departure: RFC 9406 limits a step to 8 segments where the sender does not pace; here the limit is the parameter's, and
 //! without one a stretch acknowledgement counts in full, as in Linux.
 
-use super::hystart::{Hystart, Step};
+use super::hystart::{PlusPlus, Step};
+use super::hystart_linux::LinuxHystart;
 use super::window::Window;
 use super::{AckSample, Phase};
 
@@ -21,6 +22,18 @@ pub enum AckCounting {
     Acks,
 }
 
+/// What ends slow start before a loss does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Hystart {
+    /// Nothing.
+    #[default]
+    No,
+    /// Trains of acknowledgements and a rise of the round-trip time, as in Linux (tcp_cubic.c, hystart_update; Ha and Rhee 2011).
+    Linux,
+    /// HyStart++ (RFC 9406): on a rise of the round-trip time slow start goes on more slowly, and ends if the rise lasts.
+    Rfc9406,
+}
+
 /// How slow start goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SlowStartParams {
@@ -29,8 +42,25 @@ pub struct SlowStartParams {
     /// Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0, the
     /// default, for no limit, as in Linux. After a time-out a limit is 1.
     pub limit: u32,
-    /// Whether the first slow start is left early when the round-trip time rises (HyStart++, RFC 9406).
-    pub hystart: bool,
+    /// What ends slow start before a loss does. Default: nothing, but in CUBIC what Linux has.
+    pub hystart: Hystart,
+}
+
+/// The state of what ends slow start early.
+#[derive(Clone, Debug)]
+enum Detector {
+    Linux(LinuxHystart),
+    PlusPlus(PlusPlus),
+}
+
+impl Detector {
+    fn new(kind: Hystart) -> Option<Box<Self>> {
+        match kind {
+            Hystart::No => None,
+            Hystart::Linux => Some(Box::new(Detector::Linux(LinuxHystart::default()))),
+            Hystart::Rfc9406 => Some(Box::new(Detector::PlusPlus(PlusPlus::default()))),
+        }
+    }
 }
 
 /// The state of slow start on one connection.
@@ -38,8 +68,9 @@ pub struct SlowStartParams {
 pub(super) struct SlowStart {
     limit: u32,
     counting: AckCounting,
-    /// Only until the first slow start ends; boxed so that it does not weigh on the rest of the connection's life.
-    hystart: Option<Box<Hystart>>,
+    hystart: Hystart,
+    /// Only until it has ended slow start; boxed so that it does not weigh on the rest of the connection's life.
+    detector: Option<Box<Detector>>,
     /// Highest cumulative acknowledgement (kept when acknowledgements are counted).
     ack: u64,
 }
@@ -49,7 +80,8 @@ impl SlowStart {
         SlowStart {
             limit: params.limit,
             counting: params.counting,
-            hystart: params.hystart.then(Box::default),
+            hystart: params.hystart,
+            detector: Detector::new(params.hystart),
             ack: 0,
         }
     }
@@ -78,13 +110,17 @@ impl SlowStart {
     fn step(&mut self, window: &mut Window, ack: &AckSample, counted: u64) -> u64 {
         let limit = if self.limit == 0 { u64::MAX } else { u64::from(self.limit) * window.mss };
         let mut counted = counted.min(limit);
-        if let Some(hystart) = &mut self.hystart {
-            match hystart.on_ack(ack) {
+        if let Some(detector) = &mut self.detector {
+            let step = match &mut **detector {
+                Detector::Linux(linux) => linux.on_ack(window, ack),
+                Detector::PlusPlus(plus_plus) => plus_plus.on_ack(ack),
+            };
+            match step {
                 Step::Full => {}
-                Step::Conservative => counted /= Hystart::GROWTH_DIVISOR,
+                Step::Conservative => counted /= PlusPlus::GROWTH_DIVISOR,
                 Step::Leave => {
                     window.ssthresh = window.cwnd.max(2 * window.mss);
-                    self.hystart = None;
+                    self.detector = None;
                     return counted;
                 }
             }
@@ -92,14 +128,15 @@ impl SlowStart {
         window.slow_start(counted)
     }
 
-    /// The window was reduced: HyStart++ is for the first slow start only (RFC 9406 section 4.3).
+    /// The window was reduced: HyStart++ is for the first slow start only (RFC 9406 section 4.3); and in Linux slow start is over, too.
     pub(super) fn on_reduction(&mut self) {
-        self.hystart = None;
+        self.detector = None;
     }
 
-    /// A time-out: the slow start after it is limited to one segment per acknowledgement (RFC 3465 section 2.3).
+    /// A time-out: the slow start after it is limited to one segment per acknowledgement (RFC 3465 section 2.3). Linux watches it as it
+    /// did the first (bictcp_reset).
     pub(super) fn on_rto(&mut self) {
-        self.hystart = None;
+        self.detector = if self.hystart == Hystart::Linux { Detector::new(Hystart::Linux) } else { None };
         self.limit = self.limit.min(1);
     }
 }

@@ -5,13 +5,15 @@
   const given = (value, text) => (value === undefined || value === null ? null : text ?? String(value));
 
   W.facts = (s) => {
-    const hash = given(s.scenario_hash);
+    const hash = given(s.scenario_hash || null);
+    // A capacity test between programs has no scenario: no seed, no warm-up, no events.
+    const measured = s.scenario_hash === "";
     const audit = s.live?.audit;
     const us = (v) => W.human("ms", (v ?? 0) / 1000);
     return W.el("dl", { class: "facts" },
-      fact("Seed", given(s.seed)),
+      measured ? null : fact("Seed", given(s.seed)),
       fact("Duration", given(s.duration_s, W.human("s", s.duration_s))),
-      fact("Warm-up", s.warmup_s > 0 ? W.human("s", s.warmup_s) : given(s.warmup_s, "none")),
+      measured ? null : fact("Warm-up", s.warmup_s > 0 ? W.human("s", s.warmup_s) : given(s.warmup_s, "none")),
       fact("Clock", given(s.clock)),
       ...(audit ? [
         fact("Lateness (median, 99 %, largest)", `${us(audit.lateness?.median_us)}, ${us(audit.lateness?.p99_us)}, ${us(audit.lateness?.max_us)}`),
@@ -20,7 +22,7 @@
         fact("Emulator’s CPU", `${((audit.cpu_share ?? 0) * 100).toFixed(0)} % of a core`),
       ] : []),
       fact("Packet hops", given(s.packet_hops, W.human("count", s.packet_hops))),
-      fact("Events", given(s.events, W.human("count", s.events))),
+      measured ? null : fact("Events", given(s.events, W.human("count", s.events))),
       fact("Scenario hash", hash === null ? null : W.el("code", { title: hash }, hash.length > 22 ? hash.slice(0, 19) + "…" : hash)),
       fact("Cores", given(s.calibration?.cores)),
       fact("Kernel", given(s.calibration?.kernel)),
@@ -31,7 +33,9 @@
   W.figures = (s) => {
     const t = s.totals ?? {};
     const figures = [["Goodput", "bps", t.goodput_bps], ["Throughput", "bps", t.throughput_bps], ["Drops", "count", t.drops],
-      ["Marks", "count", t.marks], ["Jain’s index", "number", t.jain]].filter(([, , v]) => v !== undefined && v !== null);
+      ["Marks", "count", t.marks], ["Jain’s index", "number", t.jain]].filter(([, , v]) => v !== undefined && v !== null)
+      // Nor has it links that would drop or mark, or flows to share among.
+      .filter(([label]) => s.scenario_hash !== "" || label === "Goodput" || label === "Throughput");
     if (!figures.length) return null;
     return W.el("div", { class: "figures" }, ...figures.map(([label, kind, v]) => W.el("div", { class: "figure" },
       W.el("span", null, label), W.el("b", { title: W.exact(kind, v) }, W.human(kind, v)))));

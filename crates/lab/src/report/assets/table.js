@@ -2,6 +2,8 @@
 (() => {
   "use strict";
   const PAGE = 200;
+  // Longer texts are wrapped: sentences, not names.
+  const LONG = 60;
   const TITLES = { flows: "Flows", links: "Links", transfers: "Transfers", groups: "Groups" };
 
   const csvCell = (value) => {
@@ -41,7 +43,7 @@
     function fill() {
       const found = rows();
       body.replaceChildren(...found.slice(0, limit).map((row) => W.el("tr", null, ...shownColumns.map((c) => W.el(
-        "td", { class: (kinds[c] === "text" ? "text" : "") + (c === key ? " key" : ""), title: W.exact(kinds[c], cells[c][row]) },
+        "td", { class: (kinds[c] === "text" ? "text" : "") + (c === key ? " key" : "") + (String(cells[c][row] ?? "").length > LONG ? " long" : ""), title: W.exact(kinds[c], cells[c][row]) },
         W.human(kinds[c], cells[c][row]))))));
       const all = table.total_rows > total ? `${W.human("count", total)} of ${W.human("count", table.total_rows)} rows` : `${W.human("count", total)} ${total === 1 ? "row" : "rows"}`;
       count.textContent = found.length < total ? `${W.human("count", found.length)} of ${all}` : all;

@@ -1,0 +1,150 @@
+//! Linux's HyStart: slow start ends at once where a train of closely spaced acknowledgements is half a round trip long, or where the
+//! round-trip time has risen by an eighth.
+//!
+//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (hystart_update, cubictcp_acked), after Ha and Rhee, "Taming the elephants: New TCP slow
+//! start", Computer Networks 2011. The constants are the kernel's defaults.
+//!
+//! Departures: sending is taken for not paced, as iperf3's is without the fq discipline (with pacing the kernel wants trains of a
+//! whole round trip); acknowledgements in fast recovery and those that find the window not in use are not looked at.
+
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::AckSample;
+use super::hystart::Step;
+use super::round::Round;
+use super::window::Window;
+
+/// hystart_low_window: segments below which it does nothing.
+const LOW_WINDOW: u64 = 16;
+/// hystart_ack_delta_us: acknowledgements farther apart are no train.
+const ACK_DELTA: TimeDelta = TimeDelta::from_millis(2);
+/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX: bounds of the rise that counts as one.
+const MIN_RISE: TimeDelta = TimeDelta::from_millis(4);
+const MAX_RISE: TimeDelta = TimeDelta::from_millis(16);
+/// HYSTART_MIN_SAMPLES: samples of a round before its smallest is judged.
+const SAMPLES: u32 = 8;
+/// hystart_ack_delay: four of the largest segmentation batches (gso_max_size) at the pacing rate, and no more than a millisecond.
+const BATCHES: u64 = 4 * 65_536;
+const MAX_ACK_DELAY: TimeDelta = TimeDelta::from_millis(1);
+
+/// The state of Linux's HyStart.
+#[derive(Clone, Debug)]
+pub(super) struct LinuxHystart {
+    round: Round,
+    round_start: Timestamp,
+    /// Last acknowledgement of the train.
+    last_ack: Timestamp,
+    /// Smallest round-trip time since the connection began, or since the last time-out; the longest span while unknown.
+    delay_min: TimeDelta,
+    /// That of the present round.
+    current: TimeDelta,
+    samples: u32,
+}
+
+impl Default for LinuxHystart {
+    fn default() -> Self {
+        LinuxHystart {
+            round: Round::default(),
+            round_start: Timestamp::ZERO,
+            last_ack: Timestamp::ZERO,
+            delay_min: TimeDelta::MAX,
+            current: TimeDelta::MAX,
+            samples: 0,
+        }
+    }
+}
+
+/// How long acknowledgements may have been held up by segmentation batches in slow start, where the kernel would pace at twice the
+/// window per round trip.
+fn ack_delay(window: &Window, ack: &AckSample) -> TimeDelta {
+    let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * window.cwnd);
+    span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos).min(MAX_ACK_DELAY)
+}
+
+impl LinuxHystart {
+    /// Takes an acknowledgement that came in slow start, before the window grows from it.
+    pub(super) fn on_ack(&mut self, window: &Window, ack: &AckSample) -> Step {
+        let Some(rtt) = ack.rtt else { return Step::Full };
+        self.delay_min = self.delay_min.min(rtt);
+        if window.cwnd < LOW_WINDOW * window.mss {
+            return Step::Full;
+        }
+        if self.round.ends(ack) {
+            self.round_start = ack.now;
+            self.last_ack = ack.now;
+            self.current = TimeDelta::MAX;
+            self.samples = 0;
+        }
+        if ack.now.saturating_since(self.last_ack) <= ACK_DELTA {
+            self.last_ack = ack.now;
+            let threshold = (self.delay_min + ack_delay(window, ack)) / 2;
+            if ack.now.saturating_since(self.round_start) > threshold {
+                return Step::Leave;
+            }
+        }
+        self.current = self.current.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+        } else if self.current > self.delay_min + (self.delay_min / 8).clamp(MIN_RISE, MAX_RISE) {
+            return Step::Leave;
+        }
+        Step::Full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{config, sample};
+    use super::*;
+
+    /// Acknowledgements of one round, `spacing_us` apart, from `start_us` on; which of them ends slow start.
+    fn round(
+        hystart: &mut LinuxHystart,
+        window: &Window,
+        (start_us, spacing_us): (u64, u64),
+        rtt_ms: u64,
+    ) -> Option<u64> {
+        let begin = window.cwnd * start_us;
+        (0..40).find(|n| {
+            let mut ack = sample(0, 1000);
+            ack.now = Timestamp::from_nanos((start_us + n * spacing_us) * 1000);
+            ack.rtt = Some(TimeDelta::from_millis(rtt_ms));
+            ack.srtt = TimeDelta::from_millis(rtt_ms);
+            ack.prior_delivered = begin;
+            ack.delivered = begin + (n + 1) * 1000;
+            hystart.on_ack(window, &ack) == Step::Leave
+        })
+    }
+
+    #[test]
+    fn a_train_of_half_a_round_trip_ends_slow_start() {
+        let window = Window::new(&config(20));
+        // 40 ms and the millisecond for batches: the train has to be longer than 20.5 ms.
+        let mut close = LinuxHystart::default();
+        assert_eq!(round(&mut close, &window, (1_000_000, 1000), 40), Some(21));
+        // Acknowledgements that are more than 2 ms apart are no train, however long it goes on.
+        let mut apart = LinuxHystart::default();
+        assert_eq!(round(&mut apart, &window, (1_000_000, 2100), 40), None);
+    }
+
+    #[test]
+    fn a_rise_by_an_eighth_ends_it_with_the_ninth_sample() {
+        let window = Window::new(&config(20));
+        let mut hystart = LinuxHystart::default();
+        assert_eq!(round(&mut hystart, &window, (1_000_000, 2100), 80), None);
+        assert_eq!(
+            round(&mut hystart, &window, (2_000_000, 2100), 90),
+            None,
+            "10 ms are no more than an eighth"
+        );
+        assert_eq!(round(&mut hystart, &window, (3_000_000, 2100), 91), Some(8));
+    }
+
+    #[test]
+    fn below_sixteen_segments_nothing_ends_it() {
+        let window = Window::new(&config(15));
+        let mut hystart = LinuxHystart::default();
+        assert_eq!(round(&mut hystart, &window, (1_000_000, 1000), 10), None);
+        assert_eq!(round(&mut hystart, &window, (2_000_000, 1000), 100), None);
+    }
+}
