@@ -6,10 +6,11 @@ use std::path::Path;
 use warpline_core::packet::{FlowId, LinkId};
 
 use crate::results::example;
+use crate::results::live::{DilationSummary, LiveSummary};
 use crate::results::pcapng::CaptureOptions;
 use crate::results::{
-    FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder, ResultError, Row, Run,
-    RunWriter, Table, TcpRow, TransferRow,
+    DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder, ResultError,
+    Row, Run, RunWriter, Table, TcpRow, TransferRow,
 };
 
 fn fill(recorder: &mut dyn Recorder) {
@@ -37,6 +38,29 @@ fn names(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+#[test]
+fn a_dilated_run_has_a_table_of_its_factors_and_others_have_not() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dilated");
+    let mut summary = example::summary(2, 1);
+    let steps: Vec<DilationStep> = [(0.0, 0.0, 1.0), (0.5, 0.5, 2.0)]
+        .map(|(time_s, wall_s, tdf)| DilationStep { time_s, wall_s, tdf })
+        .into();
+    let dilation = DilationSummary { auto: true, steps: steps.clone(), ..DilationSummary::default() };
+    summary.live = Some(LiveSummary { dilation: Some(dilation), ..LiveSummary::default() });
+    writer(&out, false).finish(&summary, &[]).unwrap();
+    let run = Run::open(&out).unwrap();
+    assert_eq!(run.rows::<DilationStep>().unwrap(), steps);
+    assert_eq!(run.tables().unwrap().dilation.rows::<DilationStep>().unwrap(), steps);
+    let tables = MemoryRecorder::new(example::book()).finish(&summary, &[]).unwrap();
+    assert_eq!(tables.dilation.rows::<DilationStep>().unwrap(), steps);
+
+    let plain = scratch.path().join("plain");
+    writer(&plain, false).finish(&example::summary(2, 1), &[]).unwrap();
+    assert!(!plain.join("dilation.parquet").exists());
+    assert_eq!(Run::open(&plain).unwrap().rows::<DilationStep>().unwrap(), []);
 }
 
 #[test]
