@@ -10,7 +10,7 @@ use crate::results::live::{DilationSummary, LiveSummary};
 use crate::results::pcapng::CaptureOptions;
 use crate::results::{
     DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder, ResultError,
-    Row, Run, RunWriter, Table, TcpRow, TransferRow,
+    Row, Run, RunWriter, Summary, Table, TcpRow, TransferRow,
 };
 
 fn fill(recorder: &mut dyn Recorder) {
@@ -40,16 +40,23 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// The summary of a run whose time was dilated, at first by one and then by two.
+fn dilated_summary(flows: u32) -> Summary {
+    let steps = [(0.0, 0.0, 1.0), (0.5, 0.5, 2.0)];
+    let steps = steps.map(|(time_s, wall_s, tdf)| DilationStep { time_s, wall_s, tdf }).into();
+    let dilation = DilationSummary { auto: true, steps, ..DilationSummary::default() };
+    let mut summary = example::summary(flows, 1);
+    summary.live = Some(LiveSummary { dilation: Some(dilation), ..LiveSummary::default() });
+    summary
+}
+
 #[test]
 fn a_dilated_run_has_a_table_of_its_factors_and_others_have_not() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("dilated");
-    let mut summary = example::summary(2, 1);
-    let steps: Vec<DilationStep> = [(0.0, 0.0, 1.0), (0.5, 0.5, 2.0)]
-        .map(|(time_s, wall_s, tdf)| DilationStep { time_s, wall_s, tdf })
-        .into();
-    let dilation = DilationSummary { auto: true, steps: steps.clone(), ..DilationSummary::default() };
-    summary.live = Some(LiveSummary { dilation: Some(dilation), ..LiveSummary::default() });
+    let summary = dilated_summary(2);
+    let steps = summary.dilation_steps().to_vec();
+    assert_eq!(steps.len(), 2);
     writer(&out, false).finish(&summary, &[]).unwrap();
     let run = Run::open(&out).unwrap();
     assert_eq!(run.rows::<DilationStep>().unwrap(), steps);
@@ -107,7 +114,7 @@ fn a_run_is_read_back_as_it_was_written() {
 fn memory_holds_what_files_hold() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    let summary = example::summary(3, 1);
+    let summary = dilated_summary(3);
     writer(&out, false).finish(&summary, &example::transfers()).unwrap();
     let mut memory = MemoryRecorder::new(example::book());
     memory.record_packets(LinkId(0));
