@@ -47,21 +47,14 @@ uint64_t nic_next(void)
     return first->time;
 }
 
-bool nic_waits(void)
-{
-    if (!ring_first(&page->receive) || page->receive.tail == told)
-        return false;
-    told = page->receive.tail;
-    return true;
-}
-
 /* Dilated: the Driver has something to read. */
 static void ring_bell(void)
 {
     static const char byte;
-    __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
     /* A full socket has bells enough in it. */
     syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+    /* Counted when it is there to be taken: one that was looked for in vain would ring on until the next. */
+    __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Dilated: takes the bells that the Driver has rung. */

@@ -81,7 +81,5 @@ void turn_flush(void);
 /* nic.c: notes that a frame has become visible, and when the next one will (NEVER if none is known). */
 bool nic_due(void);
 uint64_t nic_next(void);
-/* Dilated: whether there is a frame that the kernel has not been told of; to be asked before it sleeps. */
-bool nic_waits(void);
 
 #endif

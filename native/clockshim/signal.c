@@ -2,6 +2,10 @@
  *
  * Where the kernel is idle it has its interrupts off, so its handler only notes that there was one, to be served as soon as they
  * are on again: it is called like a function there, which saves two system calls each time. Elsewhere the signal is raised.
+ *
+ * In dilated time signals come by themselves, and one that comes after the kernel has its interrupts off and before it blocks signals
+ * for its idle wait would be noted, and then slept over: up to its next timer, which may be a long time of the machine's. So it is
+ * noted here too, and then there is no such wait.
  */
 #include "shim.h"
 
@@ -12,17 +16,37 @@
 typedef void handler(int, siginfo_t *, void *);
 
 static handler *handlers[NSIG];
+/* Dilated: an interrupt has come, and it is not certain that the kernel has served it. */
+static volatile sig_atomic_t noted;
+
+static void note(int signal, siginfo_t *info, void *context)
+{
+    noted = 1;
+    handlers[signal](signal, info, context);
+}
 
 INTERPOSE int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
     shim_init();
-    if (action && signal > 0 && signal < NSIG)
+    bool known = signal > 0 && signal < NSIG;
+    handler *before = known ? handlers[signal] : NULL;
+    struct sigaction noting;
+    if (action && known) {
         handlers[signal] = action->sa_flags & SA_SIGINFO ? action->sa_sigaction : NULL;
-    return libc.sigaction(signal, action, old);
+        if (dilated() && handlers[signal] && (signal == SIGIO || signal == SIGALRM)) {
+            noting = *action;
+            noting.sa_sigaction = note;
+            action = &noting;
+        }
+    }
+    int done = libc.sigaction(signal, action, old);
+    if (done == 0 && old && old->sa_flags & SA_SIGINFO && old->sa_sigaction == note)
+        old->sa_sigaction = before;
+    return done;
 }
 
 /* The kernel blocks SIGALRM alone around its idle wait. In lock-step no SIGALRM comes by itself. In dilated time SIGIO is blocked with
- * it: one that came just before the wait would be noted and then slept over. */
+ * it: nothing comes between the look at what was noted and the wait. */
 INTERPOSE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
     /* The kernel's signals are the first 64 of the set. */
@@ -55,13 +79,20 @@ static void call(int signal)
         raise(signal);
 }
 
+/* The kernel turns its interrupts on after this, and then serves what it has noted, however this ends. */
+static int suspend_dilated(const sigset_t *mask)
+{
+    if (!noted)
+        libc.sigsuspend(mask);
+    noted = 0;
+    errno = EINTR;
+    return -1;
+}
+
 INTERPOSE int sigsuspend(const sigset_t *mask)
 {
-    if (dilated() && nic_waits()) {
-        call(SIGIO);
-        errno = EINTR;
-        return -1;
-    }
+    if (dilated())
+        return suspend_dilated(mask);
     if (!lockstep())
         return libc.sigsuspend(mask);
     unsigned events = turn_idle();

@@ -88,6 +88,11 @@ class Run:
         """Packet events of links with record = ["packets"] or ["queue"]."""
         return self._native.table("packets")
 
+    @cached_property
+    def dilation(self) -> Table:
+        """A row for each time dilation factor that a dilated run had: from when on, by its own clock and by the machine's."""
+        return self._native.table("dilation")
+
     @property
     def recordings(self) -> list[Path]:
         """Captures (.pcapng) and qlog files (.sqlog) in the run directory."""

@@ -80,6 +80,10 @@ class Network:
 class Study:
     def __init__(self, warpline: str, out: Path, short: bool):
         self.warpline, self.out, self.short = str(Path(warpline).resolve()), out, short
+        # Of table 4: only these factors, losses, and (seconds, of them warm-up).
+        self.factors: list[float] = []
+        self.losses: list[str] = []
+        self.seconds: tuple[float, float] | None = None
         self.wrong: list[str] = []
         self.results: dict[str, object] = {}
 
@@ -163,6 +167,14 @@ class Study:
     def figure3(self) -> object:
         return self.traces('{ kind = "every", n = 100 }', "figure3")
 
+    def span(self, tdf: float, loss: str) -> tuple[float, float]:
+        """Seconds of a run of table 4, and of its warm-up."""
+        if self.seconds:
+            return self.seconds
+        if tdf >= 1000:
+            return (1.5, 0.3) if loss else (0.6, 0.3)
+        return (5.0, 1.0) if self.short or tdf >= 100 else (11.0, 1.0)
+
     def table4(self) -> object:
         """Inter-packet transmission times: mean, coefficient of variation, interquartile range over the median."""
         try:
@@ -172,32 +184,37 @@ class Study:
         paper = {("no loss", 1): (0.458, 0.242, 0.294), ("no loss", 10): (0.451, 0.218, 0.248), ("no loss", 100): (0.448, 0.206, 0.239),
                  ("1% loss", 1): (0.912, 0.298, 0.202), ("1% loss", 10): (1.002, 0.304, 0.238), ("1% loss", 100): (0.896, 0.301, 0.238)}
         found, curves = [], {}
-        factors = [1, 10] if self.short else [1, 10, 100, 1000]
+        factors = self.factors or ([1, 10] if self.short else [1, 10, 100, 1000])
         for label, loss in (("no loss", ""), ("1% loss", '{ kind = "every", n = 100 }')):
-            exact = spread = 0.0
-            for tdf in [None, *factors]:
-                long = 4.0 if self.short or (tdf or 0) >= 100 else 10.0
-                network = Network(100, [(1, 20)], long + 1, 1.0, loss=loss, record=["packets"])
-                row = self.flows(f"table4-{label[:2].strip()}-{tdf or 'exact'}", network, tdf)
+            if self.losses and label not in self.losses:
+                continue
+            # Each factor beside lock-step over the same seconds, which are the fewer the longer they take.
+            spans = {tdf: self.span(tdf, loss) for tdf in factors}
+            exacts: dict[tuple[float, float], tuple[float, float, float]] = {}
+            runs = [(None, span) for span in sorted(set(spans.values()), reverse=True)] + list(spans.items())
+            for tdf, (long, warmup) in runs:
+                network = Network(100, [(1, 20)], long, warmup, loss=loss, record=["packets"])
+                name = f"table4-{label[:2].strip()}-{tdf or f'exact-{long:g}'}"
+                row = self.flows(name, network, tdf)
                 table = parquet.read_table(Path(row["directory"]) / "packets.parquet", columns=["time_ns", "event", "size"]).to_pydict()
                 sent = [t for t, event, size in zip(table["time_ns"], table["event"], table["size"])
-                        if event == "enqueue" and size > 1000 and t > 1e9]
+                        if event == "enqueue" and size > 1000 and t > warmup * 1e9]
                 gaps = sorted((b - a) / 1e6 for a, b in zip(sent, sent[1:]))
                 mean, median = statistics.mean(gaps), statistics.median(gaps)
                 quarter = gaps[len(gaps) * 3 // 4] - gaps[len(gaps) // 4]
-                curves[f"{label}, {tdf or 'lock-step'}"] = (gaps, [n / len(gaps) for n in range(len(gaps))])
+                curves[f"{label}, {tdf or f'lock-step, {long:g} s'}"] = (gaps, [n / len(gaps) for n in range(len(gaps))])
                 row |= {"loss": label, "gap_ms": mean, "cov": statistics.pstdev(gaps) / mean, "iqr": quarter / median}
                 found.append(row)
                 off = ""
                 if tdf is None:
                     # A few seconds hold some tens of losses: lock-step differs from itself, from seed to seed.
-                    seeds = [row["sum"]] + [self.flows(f"table4-{label[:2].strip()}-seed{seed}", network, None, seed)["sum"] for seed in range(2, 7)]
+                    seeds = [row["sum"]] + [self.flows(f"{name}-seed{seed}", network, None, seed)["sum"] for seed in range(2, 7)]
                     exact, spread = statistics.mean(seeds), statistics.stdev(seeds) / statistics.mean(seeds)
-                    off = f"; over six seeds {exact:.2f} (stdev {spread:.1%})"
+                    exacts[long, warmup] = exact, spread, mean
+                    off = f", {long - warmup:g} s; over six seeds {exact:.2f} (stdev {spread:.1%})"
                 else:
+                    exact, spread, gap = exacts[long, warmup]
                     bound = BOUND + 2 * spread
-                    # One packet of 1448 bytes a gap.
-                    gap = 1448 * 8 / exact / 1e3
                     off = (self.judge(f"table4, {label}, TDF {tdf}, goodput", row["sum"], exact, row["kept_pace"], bound)
                            + self.judge(f"table4, {label}, TDF {tdf}, gap", mean, gap, row["kept_pace"], bound))
                 told = paper.get((label, tdf))
@@ -351,12 +368,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="directory for scenarios, runs, numbers and plots")
     parser.add_argument("--short", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--tdf", nargs="+", type=float, default=[], help="of table 4: only these factors")
+    parser.add_argument("--losses", nargs="+", choices=["no loss", "1% loss"], default=[], help="of table 4: only with these losses")
+    parser.add_argument("--seconds", nargs=2, type=float, metavar=("ALL", "WARMUP"), help="of table 4: how long each run is")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as scratch:
         out = args.out or Path(scratch)
         out.mkdir(parents=True, exist_ok=True)
         study = Study(args.warpline, out, args.short)
+        study.factors, study.losses = [int(tdf) if tdf == int(tdf) else tdf for tdf in args.tdf], args.losses
+        study.seconds = tuple(args.seconds) if args.seconds else None
         for part in args.only:
             print(f"{part}: {(getattr(Study, part).__doc__ or '').strip()}", flush=True)
             try:

@@ -1,4 +1,5 @@
-//! How fast guests go in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]`.
+//! How fast guests go in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]
+//! [FLOWS]`: pairs of hosts on each guest, and how many of these have a flow (all).
 //!
 //! Prints packets per second of the machine's time, entries into user mode and turns per packet, time to boot and memory.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it measures, for whoever runs it")]
@@ -19,12 +20,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     let number = |index: usize, default: u64| numbers.get(index).copied().unwrap_or(default);
     let (pairs, seconds, rate, guests) = (number(0, 1) as u32, number(1, 10), number(2, 100), number(3, 1));
+    let flows = number(4, u64::from(pairs)) as u32;
     let configs: Vec<_> = (0..guests as u32)
         .map(|index| {
             let first = index * 2 * pairs;
             let mut config = guest(&format!("g{index}"), first, 2 * pairs, seconds as f64);
             config.memory = 1 << 30;
-            let flows = (0..pairs).flat_map(|n| bulk(n, 2 * n, 2 * n + 1, first + 2 * n + 1, None));
+            let flows =
+                (0..flows.min(pairs)).flat_map(|n| bulk(n, 2 * n, 2 * n + 1, first + 2 * n + 1, None));
             config.order.flows = flows.collect();
             config
         })

@@ -142,6 +142,8 @@ impl MachineConfig {
             Console::File => "con0=null,fd:1",
             Console::Terminal | Console::Keys => "con0=fd:0,fd:1",
         };
+        // What the kernel says is for the console's tail; a panic speaks up anyhow.
+        let voice = if self.console == Console::Terminal { "loglevel=0" } else { "quiet" };
         let words = [
             &format!("mem={}M", self.memory >> 20),
             "rootfstype=hostfs",
@@ -152,7 +154,7 @@ impl MachineConfig {
             "devtmpfs.mount=0",
             "con=null",
             console,
-            "quiet",
+            voice,
             // Waits for a clock that stands still, or looks at the machine.
             "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init",
             "lpj=50000000",

@@ -74,9 +74,125 @@ impl Nic {
     /// Tells the guest of what has been put before it, if it may not know.
     pub fn flush(&mut self) {
         if std::mem::take(&mut self.tell) {
-            self.page.bells_in.fetch_add(1, Ordering::SeqCst);
             // A full socket has bells enough in it; a guest that has ended needs none.
             let _ = rustix::net::send(&self.bell, &[0], rustix::net::SendFlags::NOSIGNAL);
+            // Counted when it is there to be taken.
+            self.page.bells_in.fetch_add(1, Ordering::SeqCst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::path::Path;
+    use std::process::{Child, Command};
+
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use warpline_core::Streams;
+    use warpline_core::dilation::{Pace, Tdf};
+
+    use super::*;
+    use crate::dilation;
+    use crate::page::MODE_DILATED;
+
+    const FRAME: usize = 1500;
+
+    /// Starts the kernel in small of `native/clockshim/tests/wake.c`, and gives its network device.
+    fn start(directory: &Path) -> (Nic, Child) {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/clockshim");
+        let program = directory.join("wake");
+        let compiled = Command::new("cc")
+            .args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o"])
+            .arg(&program)
+            .args(
+                ["tests/wake.c", "clock.c", "nic.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"]
+                    .map(|name| sources.join(name)),
+            )
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let page = Arc::new(Page::create().unwrap());
+        page.mode.store(MODE_DILATED, Ordering::Relaxed);
+        dilation::write_pace(&page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
+        let (bell, far) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        )
+        .unwrap();
+        let shared = page.fd().try_clone_to_owned().unwrap();
+        for fd in [&far, &shared] {
+            fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        }
+        page.nic.store(far.as_raw_fd(), Ordering::Relaxed);
+        let child = Command::new(&program)
+            .env("WARPLINE_CLOCKSHIM", shared.as_raw_fd().to_string())
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .spawn()
+            .unwrap();
+        (Nic::new(page, bell, 0), child)
+    }
+
+    /// Sleeps until the guest rings, which it must.
+    fn sleep(nic: &Nic, about: &str) {
+        let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+        let fd = nic.fd();
+        let rang = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&patience)).unwrap();
+        assert!(rang > 0, "{about}: the guest sleeps, or has not rung");
+    }
+
+    /// Both sides sleep as often as they can, rings run full, and there is no timer: a wake-up that one of them misses is the end.
+    #[test]
+    fn no_wake_up_is_missed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut nic, mut child) = start(directory.path());
+        let mut random = Streams::new(1).stream("bursts");
+        let mut frame = [0u8; FRAME];
+        let (mut sent, mut back, mut full) = (0u32, 0u32, 0);
+        for round in 0..30_000 {
+            let burst = if random.uniform() < 0.002 { 8000 } else { 1 + (random.uniform() * 4.0) as u32 };
+            let end = sent + burst;
+            while back < end {
+                let held = (random.uniform() * 4000.0) as u32;
+                while sent < end {
+                    frame[..4].copy_from_slice(&sent.to_ne_bytes());
+                    let length = 60 + (sent as usize * 7919) % (FRAME - 60);
+                    if !nic.transmit(&[&frame[..30], &frame[30..length]]) {
+                        full += 1;
+                        break;
+                    }
+                    sent += 1;
+                }
+                // What is in the ring is told of a little later.
+                for spin in 0..held {
+                    if spin % 512 == 0 {
+                        std::thread::yield_now();
+                    }
+                    std::hint::spin_loop();
+                }
+                nic.flush();
+                if !nic.pending() {
+                    sleep(&nic, &format!("round {round}, {sent} sent, {back} back"));
+                }
+                nic.receive(256, |_, bytes| {
+                    let number = bytes.first_chunk::<4>().map(|number| u32::from_ne_bytes(*number));
+                    assert_eq!(
+                        (number, bytes.len()),
+                        (Some(back), 60 + (back as usize * 7919) % (FRAME - 60))
+                    );
+                    back += 1;
+                })
+                .unwrap();
+            }
+        }
+        assert!(full > 0, "the ring has never been full");
+        assert!(nic.transmit(&[&[0]]));
+        nic.flush();
+        assert!(child.wait().unwrap().success());
     }
 }

@@ -32,7 +32,8 @@ fn quota(share: f64) -> (u64, u64) {
     ((period as f64 * share).round().max(LEAST_QUOTA as f64) as u64, period)
 }
 
-/// Where a control group of this process may have children with a limit: lines of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5)).
+/// Where there may be groups with a limit that this process can go to: lines of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5)).
+/// In version 2 a group with processes has no children with limits, so that it is the groups above, too.
 fn places(mountinfo: &str, cgroup: &str) -> Vec<(PathBuf, Version)> {
     let own = |wanted: fn(&str) -> bool| {
         cgroup.lines().find_map(|line| {
@@ -55,14 +56,12 @@ fn places(mountinfo: &str, cgroup: &str) -> Vec<(PathBuf, Version)> {
             _ => return None,
         };
         // What is mounted may begin below the root.
-        let path = path
-            .strip_prefix(root.trim_start_matches('/'))
-            .unwrap_or(&path)
-            .trim_start_matches('/')
-            .to_owned();
-        Some((Path::new(point).join(path), version))
+        let path = path.strip_prefix(root.trim_start_matches('/')).unwrap_or(&path).trim_start_matches('/');
+        let levels = if version == Version::Two { usize::MAX } else { 1 };
+        let levels = Path::new(path).ancestors().take(levels);
+        Some(levels.map(|path| (Path::new(point).join(path), version)).collect::<Vec<_>>())
     };
-    let mut places: Vec<_> = mountinfo.lines().filter_map(mount).collect();
+    let mut places: Vec<_> = mountinfo.lines().filter_map(mount).flatten().collect();
     places.sort_by_key(|(_, version)| *version == Version::One);
     places
 }
@@ -87,18 +86,20 @@ impl CpuShare {
     /// # Errors
     /// If no hierarchy has the controller, or this user may not use it.
     pub(crate) fn create(name: &str, share: f64) -> io::Result<Self> {
-        let none = "no control group with the cpu controller is mounted";
-        let mut problem = io::Error::new(io::ErrorKind::Unsupported, none);
+        let mut problems: Vec<(Version, io::ErrorKind, String)> = Vec::new();
         for (above, version) in own_places() {
             let directory = above.join(name);
             match prepare(&above, &directory, version) {
                 Ok(()) => return Ok(CpuShare { directory, version, share }),
-                Err(error) => {
-                    problem = io::Error::new(error.kind(), format!("{}: {error}", above.display()));
-                }
+                // Of a hierarchy the place nearest to this process tells most.
+                Err(_) if problems.iter().any(|problem| problem.0 == version) => {}
+                Err(error) => problems.push((version, error.kind(), format!("{}: {error}", above.display()))),
             }
         }
-        Err(problem)
+        let none = "no control group with the cpu controller is mounted";
+        let kind = problems.last().map_or(io::ErrorKind::Unsupported, |problem| problem.1);
+        let told: Vec<&str> = problems.iter().map(|problem| problem.2.as_str()).collect();
+        Err(io::Error::new(kind, if told.is_empty() { none.to_owned() } else { told.join("; ") }))
     }
 
     /// What a process writes `0` to, to come in with all that it starts.
@@ -189,9 +190,52 @@ mod tests {
             found,
             [
                 (PathBuf::from("/sys/fs/cgroup/unified/user.slice"), Version::Two),
+                (PathBuf::from("/sys/fs/cgroup/unified"), Version::Two),
                 (PathBuf::from("/sys/fs/cgroup/cpu/a/b"), Version::One)
             ]
         );
         assert!(places("", cgroup).is_empty());
+    }
+
+    /// Where this machine has the controller and lets us: in either version.
+    #[test]
+    fn a_process_in_a_share_is_held_back_and_let_go() {
+        let share = match CpuShare::create(&format!("warpline-share-test-{}", std::process::id()), 0.1) {
+            Ok(share) => share,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        eprintln!("{:?} at {}", share.version, share.directory.display());
+        let throttled = || {
+            let stat = fs::read_to_string(share.directory.join("cpu.stat")).unwrap();
+            let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+            count.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let door = share.door().unwrap();
+        let mut busy = std::process::Command::new("sh");
+        busy.args(["-c", "echo 0 >&0; while :; do :; done"]).stdin(door);
+        let mut busy = busy.spawn().unwrap();
+        let wait = |what: &str, done: &dyn Fn() -> bool| {
+            let begun = crate::dilation::host_now();
+            while !done() {
+                assert!(crate::dilation::host_now() - begun < 30_000_000_000, "{what}");
+                crate::dilation::pause();
+            }
+        };
+        let inside = || {
+            let processes = fs::read_to_string(share.directory.join("cgroup.procs")).unwrap();
+            processes.lines().any(|line| line == busy.id().to_string())
+        };
+        wait("it has not come in", &inside);
+        assert_eq!(throttled(), 0);
+        share.limit(true).unwrap();
+        wait("it is not held back", &|| throttled() > 0);
+        share.limit(false).unwrap();
+        let limit = fs::read_to_string(share.directory.join(share.version.file())).unwrap();
+        assert!(["max", "-1"].iter().any(|free| limit.starts_with(free)), "{limit}");
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        let directory = share.directory.clone();
+        drop(share);
+        assert!(!directory.exists());
     }
 }

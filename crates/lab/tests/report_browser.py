@@ -227,6 +227,8 @@ def check(browser, path, shots):
     browser.run("W.drawAll()")
     drawing = time.monotonic() - started
     plots = check_drawn(browser)
+    dilated = browser.run("W.runs.some((run) => run.tables.some((t) => t.id === 'dilation' && t.cells[0].length > 1))")
+    assert any(title == "Time dilation factor" for title, _ in plots) == dilated, "the factors of a dilated run have a plot, and only those"
     assert int(browser.run("document.documentElement.dataset.plots")) == len(plots)
     if shots:
         browser.shot(shots / f"{path.stem}-1280-light.png")

@@ -487,7 +487,9 @@ impl Emulator {
         let look = deadline == Timestamp::ZERO;
         let due = self.clock.monotonic(deadline);
         // What is late by some time of the machine's is late by less of the run's.
-        let most = TimeDelta::from_nanos(self.clock.tdf().to_run(most.as_nanos())).min(most);
+        let dilated =
+            |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
+        let (most, linger) = (dilated(most), dilated(linger));
         loop {
             let now = host_now();
             let lead = if slept { self.handover.lead().as_nanos() } else { 0 };

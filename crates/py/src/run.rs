@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
 use warpline_lab::results::{
-    self, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, ResultError, Row as _, Summary, Tables,
-    TcpRow, TransferRow,
+    self, DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, ResultError, Row as _, Summary,
+    Tables, TcpRow, TransferRow,
 };
 use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     store: Store,
 }
 
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     FlowRow::TABLE,
     LinkRow::TABLE,
     TransferRow::TABLE,
@@ -77,6 +77,7 @@ const TABLES: [&str; 7] = [
     LinkSample::TABLE,
     TcpRow::TABLE,
     PacketRow::TABLE,
+    DilationStep::TABLE,
 ];
 
 /// Reads one table of a run directory; `None` if there is none of that name.
@@ -89,6 +90,7 @@ fn read_table(run: &results::Run, name: &str) -> Option<Result<results::Table, R
         LinkSample::TABLE => run.table::<LinkSample>(),
         TcpRow::TABLE => run.table::<TcpRow>(),
         PacketRow::TABLE => run.table::<PacketRow>(),
+        DilationStep::TABLE => run.table::<DilationStep>(),
         _ => return None,
     })
 }

@@ -19,11 +19,12 @@ use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, Service
 use crate::clock::Clock;
 use crate::failure::{Doing, Failure};
 use crate::hosts::{Hosts, enter};
+use crate::stacks::Stacks;
 use crate::tcp_info;
 
 /// Bytes that one write hands to the kernel.
 const CHUNK: usize = 256 << 10;
-/// Memory of a thread's stack; what is not used is not taken.
+/// Memory of the stack of a thread for one connection; what is not used is not taken.
 const STACK: usize = 128 << 10;
 /// What a request says of itself: its own length and that of the answer, 8 bytes each.
 const HEAD: u64 = 16;
@@ -100,6 +101,8 @@ impl Flows {
     pub(crate) fn prepare(orders: &[FlowOrder], hosts: &Hosts, clock: Clock) -> Result<Self, Failure> {
         let home = File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())?;
         let mut flows = Flows { ends: Vec::new(), stops: Vec::new() };
+        let mut stacks =
+            Stacks::new(orders.len()).doing(|| "find memory for the flows' threads".to_owned())?;
         for order in orders {
             let id = order.id;
             let namespace = hosts.namespace(order.host)?;
@@ -120,10 +123,7 @@ impl Flows {
             let order = order.clone();
             // A thread is born into the namespace that this one is in.
             let life = move || end.ended(live(&order, listener, &end));
-            std::thread::Builder::new()
-                .stack_size(STACK)
-                .spawn(life)
-                .doing(|| format!("start a thread for flow {id}"))?;
+            stacks.spawn(life).doing(|| format!("start a thread for flow {id}"))?;
         }
         flows.stops.sort_unstable();
         enter(&home)?;

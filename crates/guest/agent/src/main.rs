@@ -24,6 +24,8 @@ mod programs;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
+mod stacks;
+#[cfg(target_os = "linux")]
 mod tcp_info;
 
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use nix::mount::umount;
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
-use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sync};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sethostname, sync};
 use warpline_agent::{Ending, FAILURE, FROZEN, Order, READY, REPORT, Report, SAMPLES, SHOWN};
 
 use crate::clock::{self, Clock};
@@ -81,6 +81,10 @@ fn live() -> Result<(), Failure> {
     let overlay = order.modules.iter().find(|path| path.ends_with("/overlay.ko"));
     mounts::set_up(&order, overlay.map(String::as_str))?;
     without_helpers();
+    if let [host] = &order.hosts[..] {
+        // For people: prompts and logs. A machine with many hosts has no name for all of them, and a kernel none of more than 64 bytes.
+        let _ = sethostname(&host.name);
+    }
     if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
         let _ = dup2_stdout(&terminal);
         let _ = dup2_stderr(&terminal);

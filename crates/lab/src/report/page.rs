@@ -24,7 +24,7 @@ const STYLES: [&str; 6] = [
 ];
 
 /// In order: each may use those before it.
-const SCRIPTS: [&str; 17] = [
+const SCRIPTS: [&str; 18] = [
     include_str!("../../../../third_party/uplot/uPlot.iife.min.js"),
     include_str!("assets/base.js"),
     include_str!("assets/format.js"),
@@ -38,6 +38,7 @@ const SCRIPTS: [&str; 17] = [
     include_str!("assets/links.js"),
     include_str!("assets/sequence.js"),
     include_str!("assets/distribution.js"),
+    include_str!("assets/dilation.js"),
     include_str!("assets/table.js"),
     include_str!("assets/summary.js"),
     include_str!("assets/compare.js"),

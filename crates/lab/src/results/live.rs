@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::column::table;
 use crate::results::units::TextTable;
 
 /// The live part of a summary.
@@ -39,16 +40,18 @@ pub struct DilationSummary {
     pub steps: Vec<DilationStep>,
 }
 
-/// From when on a dilated run had a factor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DilationStep {
-    /// On the run's clock, in seconds.
-    pub time_s: f64,
-    /// On the machine's, in seconds since the run's start.
-    pub wall_s: f64,
-    /// The time dilation factor.
-    pub tdf: f64,
+table! {
+    /// From when on a dilated run had a factor (`dilation.parquet`, which only such a run has).
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct DilationStep: "dilation" {
+        /// On the run's clock.
+        time_s: f64 ["s"],
+        /// On the machine's, since the run's start.
+        wall_s: f64 ["s"],
+        /// The time dilation factor from then on.
+        tdf: f64 [""],
+    }
 }
 
 impl DilationSummary {

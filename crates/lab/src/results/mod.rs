@@ -32,7 +32,7 @@ pub use directory::discard_unfinished;
 pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
 pub use guests::{GuestMachine, GuestSummary};
-pub use live::{LiveHost, LiveSummary, ProgramRow};
+pub use live::{DilationStep, LiveHost, LiveSummary, ProgramRow};
 pub use measures::{Measure, Subject, measures};
 pub use metrics::{Estimate, SpanStats};
 pub use pcapng::{CaptureOptions, CaptureWriter};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::results::column::Row;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
+use crate::results::live::DilationStep;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::results::summary::{FORMAT, SUMMARY_FILE, Summary};
 use crate::results::tables::{Table, Tables};
@@ -107,6 +108,7 @@ impl Run {
             series_links: self.table::<LinkSample>()?,
             tcp: self.table::<TcpRow>()?,
             packets: self.table::<PacketRow>()?,
+            dilation: self.table::<DilationStep>()?,
         })
     }
 

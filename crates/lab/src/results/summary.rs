@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::column::Row;
 use crate::results::guests::GuestSummary;
-use crate::results::live::LiveSummary;
+use crate::results::live::{DilationStep, LiveSummary};
 use crate::results::metrics::{jain, mean, weighted_mean};
 use crate::results::rows::{FlowRow, LinkRow};
 
@@ -135,6 +135,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The factors of a dilated run, from the first on; none where time was not dilated.
+    pub fn dilation_steps(&self) -> &[DilationStep] {
+        let dilation = self.live.as_ref().and_then(|live| live.dilation.as_ref());
+        dilation.map_or(&[], |dilation| &dilation.steps)
+    }
+
     /// Computes totals and groups from the rows. Floats that are not finite are replaced: zero, or absent where allowed.
     pub fn new(mut info: RunInfo, mut flows: Vec<FlowRow>, mut links: Vec<LinkRow>) -> Summary {
         flows.iter_mut().for_each(Row::make_finite);

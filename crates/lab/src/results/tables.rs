@@ -18,6 +18,7 @@ use parquet::file::properties::WriterProperties;
 use crate::results::column::Row;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
+use crate::results::live::DilationStep;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 
 /// Rows in a Parquet row group: what a reader decodes at once, and what a writer holds (encoded) at most.
@@ -139,6 +140,8 @@ pub struct Tables {
     pub tcp: Table,
     /// Packet events of the recorded links ([`PacketRow`]).
     pub packets: Table,
+    /// How a dilated run's time went ([`DilationStep`]).
+    pub dilation: Table,
 }
 
 impl Tables {
@@ -152,6 +155,7 @@ impl Tables {
             (LinkSample::TABLE, &self.series_links),
             (TcpRow::TABLE, &self.tcp),
             (PacketRow::TABLE, &self.packets),
+            (DilationStep::TABLE, &self.dilation),
         ]
         .into_iter()
     }

@@ -6,10 +6,11 @@ use std::path::Path;
 use warpline_core::packet::{FlowId, LinkId};
 
 use crate::results::example;
+use crate::results::live::{DilationSummary, LiveSummary};
 use crate::results::pcapng::CaptureOptions;
 use crate::results::{
-    FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder, ResultError, Row, Run,
-    RunWriter, Table, TcpRow, TransferRow,
+    DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder, ResultError,
+    Row, Run, RunWriter, Summary, Table, TcpRow, TransferRow,
 };
 
 fn fill(recorder: &mut dyn Recorder) {
@@ -37,6 +38,36 @@ fn names(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// The summary of a run whose time was dilated, at first by one and then by two.
+fn dilated_summary(flows: u32) -> Summary {
+    let steps = [(0.0, 0.0, 1.0), (0.5, 0.5, 2.0)];
+    let steps = steps.map(|(time_s, wall_s, tdf)| DilationStep { time_s, wall_s, tdf }).into();
+    let dilation = DilationSummary { auto: true, steps, ..DilationSummary::default() };
+    let mut summary = example::summary(flows, 1);
+    summary.live = Some(LiveSummary { dilation: Some(dilation), ..LiveSummary::default() });
+    summary
+}
+
+#[test]
+fn a_dilated_run_has_a_table_of_its_factors_and_others_have_not() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dilated");
+    let summary = dilated_summary(2);
+    let steps = summary.dilation_steps().to_vec();
+    assert_eq!(steps.len(), 2);
+    writer(&out, false).finish(&summary, &[]).unwrap();
+    let run = Run::open(&out).unwrap();
+    assert_eq!(run.rows::<DilationStep>().unwrap(), steps);
+    assert_eq!(run.tables().unwrap().dilation.rows::<DilationStep>().unwrap(), steps);
+    let tables = MemoryRecorder::new(example::book()).finish(&summary, &[]).unwrap();
+    assert_eq!(tables.dilation.rows::<DilationStep>().unwrap(), steps);
+
+    let plain = scratch.path().join("plain");
+    writer(&plain, false).finish(&example::summary(2, 1), &[]).unwrap();
+    assert!(!plain.join("dilation.parquet").exists());
+    assert_eq!(Run::open(&plain).unwrap().rows::<DilationStep>().unwrap(), []);
 }
 
 #[test]
@@ -83,7 +114,7 @@ fn a_run_is_read_back_as_it_was_written() {
 fn memory_holds_what_files_hold() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    let summary = example::summary(3, 1);
+    let summary = dilated_summary(3);
     writer(&out, false).finish(&summary, &example::transfers()).unwrap();
     let mut memory = MemoryRecorder::new(example::book());
     memory.record_packets(LinkId(0));

@@ -13,6 +13,7 @@ use crate::results::column::Row;
 use crate::results::directory::PartialDirectory;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
+use crate::results::live::DilationStep;
 use crate::results::pcapng::{CaptureOptions, CaptureWriter};
 use crate::results::qlog::QlogWriter;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
@@ -124,6 +125,7 @@ impl MemoryRecorder {
             series_links: self.streams.links.close()?,
             tcp: self.streams.tcp.close()?,
             packets: self.streams.packets.close()?,
+            dilation: Table::of(summary.dilation_steps())?,
         })
     }
 }
@@ -183,7 +185,7 @@ struct Qlog {
 }
 
 /// The tables of a run; nothing else may take their names.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     FlowRow::TABLE,
     TransferRow::TABLE,
     LinkRow::TABLE,
@@ -191,6 +193,7 @@ const TABLES: [&str; 7] = [
     LinkSample::TABLE,
     TcpRow::TABLE,
     PacketRow::TABLE,
+    DilationStep::TABLE,
 ];
 
 /// A file name from the name of a link or flow: "r1>r2" becomes "r1-r2".
@@ -308,6 +311,9 @@ impl RunWriter {
         write_table(&path, &summary.flows)?;
         write_table(&path, transfers)?;
         write_table(&path, &summary.links)?;
+        if !summary.dilation_steps().is_empty() {
+            write_table(&path, summary.dilation_steps())?;
+        }
         self.add_file(SUMMARY_FILE, summary.to_json().as_bytes())?;
         self.streams.flows.close()?;
         self.streams.links.close()?;

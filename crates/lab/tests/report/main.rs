@@ -77,6 +77,19 @@ fn a_run_is_read_whole() {
 }
 
 #[test]
+fn the_factors_of_a_dilated_run_are_a_table() {
+    let dir = directory("dilated");
+    synthetic::run(&dir, &Spec { dilation: vec![(0.0, 1.0), (0.75, 2.0), (1.5, 4.0)], ..short(3) });
+    let data = ReportData::read(&[&dir]).unwrap();
+    let table = data.runs[0].tables.iter().find(|table| table.id == "dilation").unwrap();
+    let column = |name: &str| -> Vec<f64> {
+        table.column(name).unwrap().iter().map(|cell| cell.as_f64().unwrap()).collect()
+    };
+    assert_eq!((column("time_s"), column("tdf")), (vec![0.0, 0.75, 1.5], vec![1.0, 2.0, 4.0]));
+    assert!(data.runs[0].notes.iter().any(|note| note.text.contains("mean time dilation factor of 3.000")));
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let dir = directory("missing");
     synthetic::run(&dir, &Spec { stopped_at: Some(7.5), ..short(1) });
@@ -161,7 +174,8 @@ fn reports_work_in_a_browser() {
         page("interrupted", &[Spec { stopped_at: Some(8.0), recorded: false, transfers: 0, ..short(2) }]);
     let several =
         page("several", &[spec(), Spec { seed: 2, ..spec() }, Spec { seed: 3, flows: 4, ..spec() }]);
-    browse(&[single, hostile, many, cut, several]);
+    let dilated = page("dilated", &[Spec { dilation: vec![(0.0, 1.0), (2.0, 2.0), (3.5, 4.0)], ..short(1) }]);
+    browse(&[single, hostile, many, cut, several, dilated]);
 }
 
 /// Opens pages in headless Chromium with `tests/report_browser.py`; says so when there is no Chromium.

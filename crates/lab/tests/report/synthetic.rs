@@ -26,6 +26,8 @@ pub(crate) struct Spec {
     pub(crate) recorded: bool,
     pub(crate) transfers: u32,
     pub(crate) stopped_at: Option<f64>,
+    /// Time dilation factors, and from when on.
+    pub(crate) dilation: Vec<(f64, f64)>,
 }
 
 impl Default for Spec {
@@ -40,6 +42,7 @@ impl Default for Spec {
             recorded: true,
             transfers: 120,
             stopped_at: None,
+            dilation: Vec::new(),
         }
     }
 }
@@ -472,7 +475,7 @@ fn transfers(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
 
 fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
     let goodput: f64 = shares.iter().sum();
-    let text = json!({
+    let mut text = json!({
         "warpline": "0.1.0",
         "scenario": spec.scenario,
         "scenario_hash": "sha256:5f0c8b0f6a2d6a1fb35d9a2c7f5ac1d1b0a1e7d64b0c1b7d6f3a9e8c5d2b4a10",
@@ -491,5 +494,11 @@ fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
         "groups": [{ "group": group(spec, spec.flows - 1), "flows": spec.flows, "goodput_bps": goodput,
             "goodput_mean_bps": goodput / f64::from(spec.flows), "jain": 0.987_654_321, "retransmit_ratio": 0.001_5 }],
     });
+    if let Some((_, last)) = spec.dilation.last() {
+        let step = |(time, tdf): &(f64, f64)| json!({ "time_s": time, "wall_s": time * 1.5, "tdf": tdf });
+        let steps: Vec<_> = spec.dilation.iter().map(step).collect();
+        text["live"] = json!({ "kept_pace": true, "dilation": {
+            "auto": true, "perceived_s": end, "wall_s": end * 3.0, "tdf_mean": 3.0, "tdf": last, "steps": steps } });
+    }
     std::fs::write(dir.join("summary.json"), format!("{text:#}\n")).unwrap();
 }

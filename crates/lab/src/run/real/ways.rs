@@ -87,12 +87,19 @@ impl Ways {
                 }
                 _ => NONE,
             };
-        for &host in ends {
-            let there = (0..nodes as u32).map(|to| number(host, to, &mut ways.all)).collect();
-            ways.there.push(there);
+        // Destination by destination: what is known of the way to one is good for all that go there.
+        ways.there = vec![vec![NONE; nodes]; ends.len()];
+        for to in 0..nodes as u32 {
+            for (end, &host) in ends.iter().enumerate() {
+                ways.there[end][to as usize] = number(host, to, &mut ways.all);
+            }
+        }
+        let mut end_at = vec![None; nodes];
+        for (end, &host) in ends.iter().enumerate().rev() {
+            end_at[host as usize] = Some(end);
         }
         for &host in ends {
-            let back = (0..nodes as u32).map(|from| match ends.iter().position(|&other| other == from) {
+            let back = (0..nodes as u32).map(|from| match end_at[from as usize] {
                 Some(other) => ways.there[other][host as usize],
                 None => number(from, host, &mut ways.all),
             });
