@@ -81,6 +81,10 @@ impl Refusal {
 
 /// A message, but for segments.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on the stack, between its bytes and who handles it"
+)]
 pub(super) enum Message {
     Hello { nonce: [u8; 16] },
     Cookie { nonce: [u8; 16], time: u64, cookie: [u8; 16] },
