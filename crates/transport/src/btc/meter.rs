@@ -185,7 +185,7 @@ impl Meter {
     ) {
         self.accrue(now);
         // What a receiver took back after a selective acknowledgement (RFC 2018, section 8) is acknowledged again: it counts once.
-        let bytes = u64::from(newly_acked).min(self.nxt.saturating_sub(self.delivered));
+        let bytes = u64::from(newly_acked).min((self.nxt - 1).saturating_sub(self.delivered));
         *match self.doing {
             Doing::SlowStart => &mut self.results.slow_start_bytes,
             Doing::Avoidance => &mut self.results.avoidance_bytes,
@@ -355,8 +355,16 @@ mod tests {
                 (100, sent(1001)),
                 (200, acked(2001, 2000)),
                 (200, metrics(4000, u64::MAX)),
+                (200, sent(2001)),
+                (200, sent(3001)),
+                (200, sent(4001)),
+                (200, sent(5001)),
                 (300, acked(6001, 4000)),
                 (300, metrics(4000, 4000)),
+                (300, sent(6001)),
+                (300, sent(7001)),
+                (300, sent(8001)),
+                (300, sent(9001)),
                 (450, acked(10_001, 4000)),
                 (450, metrics(5000, 4000)),
             ],
@@ -366,6 +374,22 @@ mod tests {
         assert_eq!((r.slow_start_bytes, r.avoidance_bytes), (6000, 4000));
         assert_eq!((r.max_cwnd_slow_start, r.max_cwnd_avoidance), (4000, 5000));
         assert_eq!((r.rtt_count, r.rtt_min_ns), (3, 100_000_000));
+    }
+
+    #[test]
+    fn what_a_receiver_took_back_counts_once() {
+        let r = measured(
+            &[
+                (100, sent(1)),
+                (100, sent(1001)),
+                (100, sent(2001)),
+                (200, acked(1, 2000)),
+                (300, again(1)),
+                (400, acked(3001, 3000)),
+            ],
+            500,
+        );
+        assert_eq!(r.slow_start_bytes + r.avoidance_bytes, 3000);
     }
 
     #[test]
