@@ -2,7 +2,7 @@
 //!
 //! Frames are stamped by the kernel when the interface gives them to it (`SO_TIMESTAMPNS` switches that on), before the
 //! emulator wakes. Sending goes around the queueing discipline (`PACKET_QDISC_BYPASS`) in batches of `sendmmsg`. What this socket
-//! sends it does not receive (`PACKET_IGNORE_OUTGOING`). Segments of a TCP stream that leave together are sent as one ([`run`]), by a
+//! sends it does not receive (`PACKET_IGNORE_OUTGOING`). Segments of a TCP stream that leave together are sent as one (`run`), by a
 //! second socket that takes such (`PACKET_VNET_HDR`).
 //!
 //! The interface is expected to be one that the emulator has to itself, the far end of a veth pair: whatever the host behind
