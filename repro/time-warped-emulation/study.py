@@ -84,6 +84,8 @@ class Study:
         self.factors: list[float] = []
         self.losses: list[str] = []
         self.seconds: tuple[float, float] | None = None
+        # Of figures 5 to 9 and 11: only these bottlenecks, in Mbit/s.
+        self.rates: list[int] = []
         self.wrong: list[str] = []
         self.results: dict[str, object] = {}
 
@@ -223,8 +225,11 @@ class Study:
         self.plot("figure4", "time between packets in ms", "share", curves, xmax=1.0)
         return found
 
+    def bottlenecks(self, short: list[int], all: list[int]) -> list[int]:
+        return [rate for rate in (short if self.short else all) if not self.rates or rate in self.rates]
+
     def figure5(self) -> object:
-        rates = [50, 300] if self.short else [10, 50, 100, 200, 300, 400, 500, 600]
+        rates = self.bottlenecks([50, 300], [10, 50, 100, 200, 300, 400, 500, 600])
         count = 5 if self.short else 20
         found, curves = [], {}
         for rate in rates:
@@ -243,7 +248,7 @@ class Study:
 
     def figure6(self) -> object:
         found, curves = [], {}
-        for rate in [200] if self.short else [500, 1000, 2000, 4000]:
+        for rate in self.bottlenecks([200], [500, 1000, 2000, 4000]):
             for machines in [1, 2] if self.short else [1, 2, 5, 10]:
                 span = (4.0, 1.0) if self.short else (10.0, 3.0)
                 row = self.flows(f"figure6-{rate}-{machines}", Network(rate, [(50, 80)], *span, machines=machines), 10 if not self.short else 5)
@@ -262,7 +267,7 @@ class Study:
         """A share of a core at one factor, and a tenth of it at ten times the factor."""
         found, curves = [], {}
         flows = 10 if self.short else 50
-        for rate in [200] if self.short else [50, 100, 200, 400, 800]:
+        for rate in self.bottlenecks([200], [50, 100, 200, 400, 800]):
             for tdf, share in [(1, 0.5), (10, 0.05)]:
                 shares = tuple(share if side == who else None for side in (0, 1))
                 span = (3.0, 1.0) if self.short else (10.0, 3.0)
@@ -284,8 +289,9 @@ class Study:
     def figure9(self) -> object:
         """Reno, which was the paper's TCP, against BIC. The factor is what this machine needs."""
         found, curves = [], {}
-        points = [(500, 5)] if self.short else [(100, 5), (500, 10), (1000, 20), (4000, 50), (10_000, 100), (40_000, 400), (100_000, 1000)]
-        for rate, tdf in points:
+        factors = {100: 5, 500: 5 if self.short else 10, 1000: 20, 4000: 50, 10_000: 100, 40_000: 400, 100_000: 1000}
+        for rate in self.bottlenecks([500], list(factors)):
+            tdf = factors[rate]
             span = (4.0, 1.0) if self.short else (8.0, 3.0)
             for cc in ("reno", "bic"):
                 row = self.flows(f"figure9-{rate}-{cc}", Network(rate, [(50, 80)], *span, cc=cc), tdf)
@@ -317,7 +323,7 @@ class Study:
     def figure11(self) -> object:
         """How much CPU at a factor of 10 carries how much."""
         found, curves = [], {}
-        for rate in [1000] if self.short else [500, 1000, 2000, 4000]:
+        for rate in self.bottlenecks([1000], [500, 1000, 2000, 4000]):
             for share in [0.1, 0.4] if self.short else [0.1, 0.2, 0.4, 0.6, 0.8]:
                 span = (3.0, 1.0) if self.short else (8.0, 3.0)
                 network = Network(rate, [(10 if self.short else 50, 80)], *span, shares=(share, None))
@@ -371,6 +377,7 @@ def main() -> int:
     parser.add_argument("--tdf", nargs="+", type=float, default=[], help="of table 4: only these factors")
     parser.add_argument("--losses", nargs="+", choices=["no loss", "1% loss"], default=[], help="of table 4: only with these losses")
     parser.add_argument("--seconds", nargs=2, type=float, metavar=("ALL", "WARMUP"), help="of table 4: how long each run is")
+    parser.add_argument("--rates", nargs="+", type=int, default=[], metavar="MBIT", help="of figures 5 to 9 and 11: only these bottlenecks")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as scratch:
@@ -378,6 +385,7 @@ def main() -> int:
         out.mkdir(parents=True, exist_ok=True)
         study = Study(args.warpline, out, args.short)
         study.factors, study.losses = [int(tdf) if tdf == int(tdf) else tdf for tdf in args.tdf], args.losses
+        study.rates = args.rates
         study.seconds = tuple(args.seconds) if args.seconds else None
         for part in args.only:
             print(f"{part}: {(getattr(Study, part).__doc__ or '').strip()}", flush=True)
