@@ -2,6 +2,11 @@
  *
  * Dilated: the host's clock, scaled; a timer is set on the host for the instant at which the guest's has come. Lock-step: a number,
  * which only turn.c moves; a timer is a note of when to wake.
+ *
+ * The kernel loses an alarm that comes while it serves one and has its interrupts off for a moment (arch/um/os-Linux/signal.c,
+ * unblock_signals: "do not reenter the handler"), which happens where the host is busy. It would wait for it until something else
+ * wakes it: for good, where all is quiet. So on the host a timer that has gone off does so again and again, until it is set anew; an
+ * alarm with nothing to do is harmless.
  */
 #include "shim.h"
 
@@ -11,6 +16,8 @@
 #include "ratio.h"
 
 #define SECOND 1000000000ull
+/* How soon an alarm comes again, in the host's time: rarely for one that is served late, soon for one that was lost. */
+#define AGAIN 10000000ull
 
 uint64_t now;
 uint64_t timer = NEVER;
@@ -130,7 +137,8 @@ INTERPOSE int timer_settime(timer_t id, int flags, const struct itimerspec *valu
         at = at > present ? at - present : 1;
     }
     set(&host.it_value, at);
-    set(&host.it_interval, ratio_to_host(nanos(&value->it_interval), current.current.tdf));
+    uint64_t again = ratio_to_host(nanos(&value->it_interval), current.current.tdf);
+    set(&host.it_interval, again ? again : AGAIN);
     int done = libc.timer_settime(id, flags, &host, old);
     if (done == 0 && old)
         to_guest(&current, present, old);
@@ -149,6 +157,9 @@ INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
     if (done == 0 && page) {
         struct pace current = pace();
         to_guest(&current, host_now(), left);
+        /* One that is off ends no wait, and the kernel would spin. That an alarm came before its wait is known to signal.c. */
+        if (nanos(&left->it_value) == 0)
+            set(&left->it_value, 1);
     }
     return done;
 }

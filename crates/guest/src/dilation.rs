@@ -64,7 +64,7 @@ impl Machine {
     /// # Errors
     /// If it ends before, or takes longer.
     pub fn wait_ready(&mut self, patience: u64) -> Result<(), GuestError> {
-        self.wait_for(warpline_agent::READY, patience)?;
+        self.wait_for(warpline_agent::READY, patience, "boot")?;
         // A kernel's clock starts some time into its boot. While it stands still it can be compared with ours.
         let host = host_now();
         let booted = self.page.pace[0].load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Machine {
         write_pace(&self.page, &still, |shown| shown);
         let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
         freeze.doing(|| "tell a guest that its time stands still".to_owned())?;
-        self.wait_for(warpline_agent::SHOWN, patience)?;
+        self.wait_for(warpline_agent::SHOWN, patience, "tell what its clock shows")?;
         let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();
         let Ok(shown) = shown.trim().parse::<u64>() else { return Err(self.post_mortem()) };
         self.offset = shown as i64 - frozen as i64;
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Waits for a file in the share.
-    fn wait_for(&mut self, file: &str, patience: u64) -> Result<(), GuestError> {
+    fn wait_for(&mut self, file: &str, patience: u64, task: &'static str) -> Result<(), GuestError> {
         let begun = host_now();
         while !self.shared(file).exists() {
             if !self.is_alive() {
@@ -90,7 +90,7 @@ impl Machine {
             let seconds = (host_now() - begun) / 1_000_000_000;
             if seconds >= patience {
                 let (name, console) = (self.name().to_owned(), self.console_tail());
-                return Err(GuestError::Hung { name, seconds, console });
+                return Err(GuestError::Hung { name, task, seconds, console });
             }
             pause();
         }

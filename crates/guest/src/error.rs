@@ -65,10 +65,15 @@ pub enum GuestError {
         console: String,
     },
     /// The guest has not handed over for a long time.
-    #[error("guest {name}: its kernel has done nothing that can be seen for {seconds} s{}", tail(console))]
+    #[error(
+        "guest {name}: its kernel, which was to {task}, has done nothing that can be seen for {seconds} s{}",
+        tail(console)
+    )]
     Hung {
         /// The guest.
         name: String,
+        /// What it was to do.
+        task: &'static str,
         /// For how long.
         seconds: u64,
         /// The last that it said.

@@ -260,7 +260,7 @@ impl LockStep {
                 if guest.wake >= limit {
                     let console = guest.machine.console_tail();
                     let name = guest.machine.name().to_owned();
-                    return Err(GuestError::Hung { name, seconds: LIMIT / SECOND, console });
+                    return Err(GuestError::Hung { name, task: "end", seconds: LIMIT / SECOND, console });
                 }
                 self.guests[index].machine.page.lookahead.store(NEVER, Ordering::Relaxed);
                 self.give_turn(index, self.guests[index].wake, limit);
@@ -457,7 +457,12 @@ impl LockStep {
             } else if still >= self.patience.silence * SECOND {
                 let machine = &guest.machine;
                 let (name, console) = (machine.name().to_owned(), machine.console_tail());
-                return Err(GuestError::Hung { name, seconds: self.patience.silence, console });
+                return Err(GuestError::Hung {
+                    name,
+                    task: "take its turn",
+                    seconds: self.patience.silence,
+                    console,
+                });
             }
         }
     }

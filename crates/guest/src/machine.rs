@@ -300,6 +300,11 @@ impl Machine {
         self.shared(REPORT).exists()
     }
 
+    /// Whether it has come to its end by itself, with a report.
+    pub fn has_finished(&mut self) -> bool {
+        !self.is_alive() && self.ended.is_some_and(|status| status.success()) && self.has_reported()
+    }
+
     /// What it reported at its end.
     ///
     /// # Errors

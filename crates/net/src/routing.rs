@@ -171,6 +171,17 @@ impl Router {
         &self.graph
     }
 
+    /// The node through which everything that `node` sends and receives goes: its neighbour, if it has but one and that has more; otherwise
+    /// itself.
+    pub fn gateway(&self, node: NodeId) -> NodeId {
+        if !self.leaf.get(node.index()).is_some_and(|&leaf| leaf) {
+            return node;
+        }
+        let mut neighbours = self.graph.graph.neighbors_undirected(index(node));
+        let neighbour = neighbours.find(|&other| other != index(node) && !self.leaf[other.index()]);
+        neighbour.map_or(node, |other| NodeId(other.index() as u32))
+    }
+
     /// The links from `from` to `to`, in order; none if they are the same node.
     ///
     /// # Errors

@@ -104,7 +104,9 @@ fn a_kernel_that_stands_still_is_reported() {
         true
     });
     let text = error.unwrap_err().to_string();
-    assert!(text.starts_with("guest g: its kernel has done nothing that can be seen for 2 s"), "{text}");
+    let expected =
+        "guest g: its kernel, which was to take its turn, has done nothing that can be seen for 2 s";
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
 use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::topology;
 
+use super::base_rtt;
 use super::document::Step;
 use super::flow::{Application, FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
@@ -379,23 +380,16 @@ impl Builder<'_> {
                 });
             }
         }
-        let live: Vec<usize> = self
+        let live: Vec<NodeId> = self
             .scenario
             .host
             .iter()
             .filter(|host| host.runs_programs())
-            .filter_map(|host| self.index.get(&host.name).copied())
+            .filter_map(|host| self.index.get(&host.name).map(|&node| NodeId(node as u32)))
             .collect();
-        let mut ways = Vec::new();
-        for (at, &a) in live.iter().enumerate() {
-            for &b in &live[at + 1..] {
-                if let (Some(mut there), Some(back)) = (between(a, b), between(b, a)) {
-                    there.extend(back);
-                    ways.push(there);
-                }
-            }
-        }
-        self.base_rtts(&ways);
+        let delays: Vec<TimeDelta> = self.expanded.links.iter().map(|link| link.delay).collect();
+        let ways = base_rtt::of_all_pairs(&mut router, &delays, &live);
+        self.base_rtts(&delays, &ways);
     }
 
     fn unknown_node(&self, path: Vec<Step>, name: &str) -> Problem {
@@ -409,18 +403,22 @@ impl Builder<'_> {
         }
     }
 
-    /// Sets the links' round-trip times from those of the flows and of `ways`, each there and back.
-    fn base_rtts(&mut self, ways: &[Vec<usize>]) {
+    /// Sets the links' round-trip times from those of the flows and of `ways`.
+    fn base_rtts(&mut self, delays: &[TimeDelta], ways: &[base_rtt::Way]) {
         let Expanded { links, flows, .. } = &mut self.expanded;
         let mut largest = TimeDelta::ZERO;
-        let flows = flows.iter().map(|flow| flow.forward.iter().chain(&flow.reverse).copied().collect());
-        for route in flows.chain(ways.iter().cloned()) {
-            let route: Vec<usize> = route;
-            let rtt = route.iter().fold(TimeDelta::ZERO, |sum, &l| sum + links[l].delay);
+        let mut cross = |route: &mut dyn Iterator<Item = usize>, rtt: TimeDelta| {
             largest = largest.max(rtt);
-            for l in route {
-                links[l].base_rtt = links[l].base_rtt.max(rtt);
+            for link in route {
+                links[link].base_rtt = links[link].base_rtt.max(rtt);
             }
+        };
+        for flow in flows.iter() {
+            let route = || flow.forward.iter().chain(&flow.reverse).copied();
+            cross(&mut route(), route().fold(TimeDelta::ZERO, |sum, link| sum + delays[link]));
+        }
+        for (route, rtt) in ways {
+            cross(&mut route.iter().copied(), *rtt);
         }
         for link in links.iter_mut().filter(|l| l.base_rtt.is_zero()) {
             link.base_rtt = largest;

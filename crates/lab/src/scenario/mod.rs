@@ -4,6 +4,7 @@
 //! [`Diagnostics`] with file, line and column. [`Scenario::expand`](expand) turns topologies and counts into single
 //! links and flows with every default filled in, which is what the runner builds from.
 
+mod base_rtt;
 pub mod cc;
 mod check;
 pub mod diagnostics;

@@ -163,7 +163,7 @@ pub(in crate::run) fn run(
             programs.look(network.now());
         }
         let paused = matches!(ran, Ok(Ended::Stopped));
-        // A port of a guest fails because its kernel has ended, which can say why.
+        // A guest whose kernel has ended can say why.
         let dead = fleet.as_mut().and_then(Fleet::look);
         match ran {
             _ if dead.is_some() => (stopped, broken) = (Some("a guest"), dead.map(Broken::Guest)),

@@ -117,8 +117,8 @@ impl Fleet {
     /// What has become of a machine that should run and does not.
     pub(super) fn look(&mut self) -> Option<String> {
         let dead = self.machines.iter_mut().find_map(|machine| {
-            // Its end takes a moment to be seen.
-            (!machine.is_alive()).then(|| machine.post_mortem())
+            // One that has done all that it was to do is ahead of an emulator that is late.
+            (!machine.is_alive() && !machine.has_finished()).then(|| machine.post_mortem())
         });
         dead.map(|error| error.to_string())
     }
@@ -130,7 +130,7 @@ impl Fleet {
         for machine in &mut self.machines {
             if !machine.wait_end(PATIENCE, || devices.iter().for_each(discard)) {
                 let (name, console) = (machine.name().to_owned(), machine.console_tail());
-                return Err(guest_error(GuestError::Hung { name, seconds: PATIENCE, console }));
+                return Err(guest_error(GuestError::Hung { name, task: "end", seconds: PATIENCE, console }));
             }
             reports.push(machine.report().map_err(guest_error)?);
         }

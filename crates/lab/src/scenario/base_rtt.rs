@@ -1,0 +1,124 @@
+//! Round-trip times that programs of live hosts may come to see, by link, found without a look at every pair of hosts.
+//!
+//! Which of its hosts talk is for programs to decide, so that every pair counts. Most hosts hang on one router: what lies between two of
+//! them is the way between their routers, and the ends are the same whoever is at the other one. So pairs of routers are enough.
+
+use std::collections::BTreeMap;
+
+use warpline_core::{NodeId, TimeDelta};
+use warpline_net::routing::Router;
+
+/// Links there and back, and the largest round-trip time without queues and transmission times of what crosses them.
+pub(super) type Way = (Vec<usize>, TimeDelta);
+
+/// A host and its way to its router and back; nothing where it is one itself.
+struct Leaf {
+    links: Vec<usize>,
+    rtt: TimeDelta,
+}
+
+/// Links from one node to another and back, and how long that takes; `None` where no links lead there, or none back.
+fn there_and_back(router: &mut Router, delays: &[TimeDelta], a: NodeId, b: NodeId) -> Option<Way> {
+    let mut links = router.route(a, b).ok()?;
+    links.extend(router.route(b, a).ok()?);
+    let links: Vec<usize> = links.into_iter().map(|link| link.index()).collect();
+    let rtt = links.iter().fold(TimeDelta::ZERO, |sum, &link| sum + delays[link]);
+    Some((links, rtt))
+}
+
+/// The largest of the leaves' round-trip times, without one of them.
+fn largest_without(leaves: &[Leaf], without: Option<usize>) -> Option<TimeDelta> {
+    let others = leaves.iter().enumerate().filter(|(number, _)| Some(*number) != without);
+    others.map(|(_, leaf)| leaf.rtt).max()
+}
+
+/// What the links between all pairs of `hosts` are crossed by: every pair's round-trip time is among a link's, or less than one that is.
+pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<Way> {
+    let mut groups: BTreeMap<NodeId, Vec<Leaf>> = BTreeMap::new();
+    for &host in hosts {
+        let root = router.gateway(host);
+        if let Some((links, rtt)) = there_and_back(router, delays, host, root) {
+            groups.entry(root).or_default().push(Leaf { links, rtt });
+        }
+    }
+    let roots: Vec<NodeId> = groups.keys().copied().collect();
+    let mut ways = Vec::new();
+    // By root, the longest way from there to a host of another one and back.
+    let mut beyond: Vec<Option<TimeDelta>> = vec![None; roots.len()];
+    for (i, &p) in roots.iter().enumerate() {
+        for (j, &q) in roots.iter().enumerate().skip(i + 1) {
+            let Some((links, middle)) = there_and_back(router, delays, p, q) else { continue };
+            let (Some(here), Some(there)) =
+                (largest_without(&groups[&p], None), largest_without(&groups[&q], None))
+            else {
+                continue;
+            };
+            ways.push((links, here + middle + there));
+            beyond[i] = beyond[i].max(Some(middle + there));
+            beyond[j] = beyond[j].max(Some(middle + here));
+        }
+    }
+    for (leaves, beyond) in groups.values().zip(beyond) {
+        // The longest and the one after it: to itself a host sends nothing.
+        let longest = (0..leaves.len()).max_by_key(|&number| leaves[number].rtt);
+        let first = largest_without(leaves, None);
+        let second = largest_without(leaves, longest);
+        for (number, leaf) in leaves.iter().enumerate() {
+            let neighbour = if Some(number) == longest { second } else { first };
+            if let Some(other) = neighbour.max(beyond) {
+                ways.push((leaf.links.clone(), leaf.rtt + other));
+            }
+        }
+    }
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warpline_net::routing::{Graph, Metric};
+
+    use super::*;
+
+    /// The same by looking at every pair.
+    fn pair_by_pair(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<TimeDelta> {
+        let mut found = vec![TimeDelta::ZERO; delays.len()];
+        for (at, &a) in hosts.iter().enumerate() {
+            for &b in &hosts[at + 1..] {
+                let Some((links, rtt)) = there_and_back(router, delays, a, b) else { continue };
+                for link in links {
+                    found[link] = found[link].max(rtt);
+                }
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_a_look_at_every_pair_finds(
+            links in prop::collection::vec((0u32..9, 0u32..9, 0u64..5, any::<bool>()), 1..20),
+            chosen in prop::collection::btree_set(0usize..9, 0..9),
+        ) {
+            let mut graph = Graph::new();
+            let mut delays = Vec::new();
+            for (a, b, delay, duplex) in links.into_iter().filter(|(a, b, ..)| a != b) {
+                let (a, b) = (format!("n{a}"), format!("n{b}"));
+                for (from, to) in [(&a, &b), (&b, &a)].into_iter().take(if duplex { 2 } else { 1 }) {
+                    graph.link(from, to, TimeDelta::from_millis(delay));
+                    delays.push(TimeDelta::from_millis(delay));
+                }
+            }
+            let nodes = graph.nodes();
+            let hosts: Vec<NodeId> = chosen.into_iter().filter(|&node| node < nodes).map(|node| NodeId(node as u32)).collect();
+            let mut router = Router::new(graph, Metric::Delay);
+            let mut found = vec![TimeDelta::ZERO; delays.len()];
+            for (links, rtt) in of_all_pairs(&mut router, &delays, &hosts) {
+                for link in links {
+                    found[link] = found[link].max(rtt);
+                }
+            }
+            prop_assert_eq!(found, pair_by_pair(&mut router, &delays, &hosts));
+        }
+    }
+}
