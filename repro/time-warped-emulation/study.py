@@ -29,6 +29,14 @@ from pathlib import Path
 BOUND = 0.02
 
 
+UNPACED = "  (did not keep pace)"
+
+
+def pace(row: dict) -> str:
+    """What is said of a run that the machine did not carry in its time."""
+    return "" if row["kept_pace"] else UNPACED
+
+
 @dataclass
 class Network:
     """Flows over one bottleneck: groups of (flows, round trip in ms), senders and receivers on `machines` kernels each."""
@@ -118,7 +126,7 @@ class Study:
         off = seen / exact - 1 if exact else math.nan
         if abs(off) > bound and pace:
             self.wrong.append(f"{what}: {off:+.1%} from lock-step")
-        return f"{off:+7.2%}" + ("" if pace else "  (did not keep pace)")
+        return f"{off:+7.2%}" + ("" if pace else UNPACED)
 
     def compare(self, name: str, network: Network, factors: list[float], bound: float = BOUND) -> list[dict]:
         """The sum of all goodputs at each factor beside lock-step's."""
@@ -238,7 +246,7 @@ class Study:
                 row = self.flows(f"figure5-{rate}-{tdf or 'exact'}", network, tdf)
                 found.append(row | {"rate": rate})
                 means = ", ".join(f"{mean:.2f}" for mean in row["mean"])
-                print(f"  {rate:4} Mbit/s, {f'TDF {tdf}' if tdf else 'lock-step':>10}: per flow at 20, 40, 60 ms: {means} Mbit/s")
+                print(f"  {rate:4} Mbit/s, {f'TDF {tdf}' if tdf else 'lock-step':>10}: per flow at 20, 40, 60 ms: {means} Mbit/s{pace(row)}")
                 for group, rtt in enumerate((20, 40, 60)):
                     xs, ys = curves.setdefault(f"{rtt} ms, {tdf or 'lock-step'}", ([], []))
                     xs.append(rate)
@@ -253,7 +261,7 @@ class Study:
                 span = (4.0, 1.0) if self.short else (10.0, 3.0)
                 row = self.flows(f"figure6-{rate}-{machines}", Network(rate, [(50, 80)], *span, machines=machines), 10 if not self.short else 5)
                 found.append(row | {"rate": rate, "machines": machines})
-                print(f"  {rate:5} Mbit/s over {machines:2} machines: {row['mean'][0]:7.3f} Mbit/s per flow (stdev {row['stdev'][0]:.3f})")
+                print(f"  {rate:5} Mbit/s over {machines:2} machines: {row['mean'][0]:7.3f} Mbit/s per flow (stdev {row['stdev'][0]:.3f}){pace(row)}")
                 xs, ys = curves.setdefault(f"{machines} machines", ([], []))
                 xs.append(rate)
                 ys.append(row["mean"][0])
@@ -273,7 +281,7 @@ class Study:
                 span = (3.0, 1.0) if self.short else (10.0, 3.0)
                 row = self.flows(f"{name}-{rate}-{tdf}", Network(rate, [(flows, 80)], *span, shares=shares), tdf)
                 found.append(row | {"rate": rate, "share": share})
-                print(f"  {rate:5} Mbit/s, TDF {tdf:2} with {share:.0%} of a core: {row['sum']:8.2f} Mbit/s")
+                print(f"  {rate:5} Mbit/s, TDF {tdf:2} with {share:.0%} of a core: {row['sum']:8.2f} Mbit/s{pace(row)}")
                 xs, ys = curves.setdefault(f"TDF {tdf}, {share:.0%}", ([], []))
                 xs.append(rate)
                 ys.append(row["mean"][0])
@@ -297,7 +305,7 @@ class Study:
                 row = self.flows(f"figure9-{rate}-{cc}", Network(rate, [(50, 80)], *span, cc=cc), tdf)
                 found.append(row | {"rate": rate, "cc": cc})
                 print(f"  {rate:6} Mbit/s, TDF {tdf:4}, {cc:>4}: {row['mean'][0]:9.3f} Mbit/s per flow (stdev {row['stdev'][0]:.3f}), "
-                      f"{row['sum'] / rate:.1%} of the link{'' if row['kept_pace'] else '  (did not keep pace)'}")
+                      f"{row['sum'] / rate:.1%} of the link{pace(row)}")
                 xs, ys = curves.setdefault(cc, ([], []))
                 xs.append(rate)
                 ys.append(row["mean"][0])
@@ -329,7 +337,7 @@ class Study:
                 network = Network(rate, [(10 if self.short else 50, 80)], *span, shares=(share, None))
                 row = self.flows(f"figure11-{rate}-{share}", network, 10)
                 found.append(row | {"rate": rate, "share": share})
-                print(f"  {rate:5} Mbit/s with {share:.0%} of a core at the sender: {row['sum'] / rate:.1%} of the link")
+                print(f"  {rate:5} Mbit/s with {share:.0%} of a core at the sender: {row['sum'] / rate:.1%} of the link{pace(row)}")
                 xs, ys = curves.setdefault(f"{share:.0%}", ([], []))
                 xs.append(rate)
                 ys.append(row["mean"][0])
@@ -354,7 +362,7 @@ class Study:
             return
         figure, axes = plot.subplots(figsize=(7, 4.5))
         for label, (xs, ys) in curves.items():
-            axes.plot(xs, ys, "." if points else "-" if len(xs) > 50 else "o-", markersize=2 if points else 5, label=label)
+            axes.plot(xs, ys, "." if points else "-" if len(xs) > 50 else "o-", markersize=2 if points else 5, label=label, rasterized=points)
         axes.set(xlabel=x, ylabel=y, title=name)
         if log:
             axes.set(xscale="log", yscale="log")
