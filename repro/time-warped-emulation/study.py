@@ -233,8 +233,8 @@ class Study:
         self.plot("figure4", "time between packets in ms", "share", curves, xmax=1.0)
         return found
 
-    def bottlenecks(self, short: list[int], all: list[int]) -> list[int]:
-        return [rate for rate in (short if self.short else all) if not self.rates or rate in self.rates]
+    def bottlenecks(self, few: list[int], every: list[int]) -> list[int]:
+        return [rate for rate in (few if self.short else every) if not self.rates or rate in self.rates]
 
     def figure5(self) -> object:
         rates = self.bottlenecks([50, 300], [10, 50, 100, 200, 300, 400, 500, 600])

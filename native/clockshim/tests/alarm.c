@@ -4,22 +4,14 @@
  */
 #include "../shim.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 static volatile sig_atomic_t alarms;
 static timer_t timer_id;
-
-#define CHECK(holds)                                                         \
-    do {                                                                     \
-        if (!(holds)) {                                                      \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);      \
-            exit(1);                                                         \
-        }                                                                    \
-    } while (0)
 
 static void begin(char **arguments)
 {

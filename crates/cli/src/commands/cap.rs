@@ -133,7 +133,7 @@ pub(crate) struct Args {
     granularity: Option<Time>,
 
     /// Let time-outs wait for a heartbeat of that granularity, or not [default: no; yes with --preset classic]
-    #[arg(long, value_name = "YES|NO", num_args = 0..=1, default_missing_value = "yes", value_parser = yes_or_no, help_heading = "Emulated TCP")]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no, help_heading = "Emulated TCP")]
     heartbeat: Option<bool>,
 
     /// Leave out timestamps: 12 bytes more of data in each segment, fewer RTT samples after losses

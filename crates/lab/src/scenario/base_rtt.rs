@@ -3,6 +3,7 @@
 //! Which of its hosts talk is for programs to decide, so that every pair counts. Most hosts hang on one router: what lies between two of
 //! them is the way between their routers, and the ends are the same whoever is at the other one. So pairs of routers are enough.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use warpline_core::{NodeId, TimeDelta};
@@ -26,13 +27,8 @@ fn there_and_back(router: &mut Router, delays: &[TimeDelta], a: NodeId, b: NodeI
     Some((links, rtt))
 }
 
-/// The largest of the leaves' round-trip times, without one of them.
-fn largest_without(leaves: &[Leaf], without: Option<usize>) -> Option<TimeDelta> {
-    let others = leaves.iter().enumerate().filter(|(number, _)| Some(*number) != without);
-    others.map(|(_, leaf)| leaf.rtt).max()
-}
-
-/// What the links between all pairs of `hosts` are crossed by: every pair's round-trip time is among a link's, or less than one that is.
+/// Ways that the links between `hosts` are part of: for each link the largest round-trip time of all pairs of hosts that use it is there,
+/// and none that is larger.
 pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<Way> {
     let mut groups: BTreeMap<NodeId, Vec<Leaf>> = BTreeMap::new();
     for &host in hosts {
@@ -41,32 +37,30 @@ pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[N
             groups.entry(root).or_default().push(Leaf { links, rtt });
         }
     }
-    let roots: Vec<NodeId> = groups.keys().copied().collect();
+    for leaves in groups.values_mut() {
+        leaves.sort_by_key(|leaf| Reverse(leaf.rtt));
+    }
+    // No group is empty. The longest way of each to its root and back:
+    let roots: Vec<(NodeId, TimeDelta)> =
+        groups.iter().map(|(&root, leaves)| (root, leaves[0].rtt)).collect();
     let mut ways = Vec::new();
-    // By root, the longest way from there to a host of another one and back.
+    // And from there to a host of another one and back.
     let mut beyond: Vec<Option<TimeDelta>> = vec![None; roots.len()];
-    for (i, &p) in roots.iter().enumerate() {
-        for (j, &q) in roots.iter().enumerate().skip(i + 1) {
+    for (i, &(p, here)) in roots.iter().enumerate() {
+        for (j, &(q, there)) in roots.iter().enumerate().skip(i + 1) {
             let Some((links, middle)) = there_and_back(router, delays, p, q) else { continue };
-            let (Some(here), Some(there)) =
-                (largest_without(&groups[&p], None), largest_without(&groups[&q], None))
-            else {
-                continue;
-            };
             ways.push((links, here + middle + there));
             beyond[i] = beyond[i].max(Some(middle + there));
             beyond[j] = beyond[j].max(Some(middle + here));
         }
     }
-    for (leaves, beyond) in groups.values().zip(beyond) {
-        // The longest and the one after it: to itself a host sends nothing.
-        let longest = (0..leaves.len()).max_by_key(|&number| leaves[number].rtt);
-        let first = largest_without(leaves, None);
-        let second = largest_without(leaves, longest);
-        for (number, leaf) in leaves.iter().enumerate() {
-            let neighbour = if Some(number) == longest { second } else { first };
+    for (leaves, beyond) in groups.into_values().zip(beyond) {
+        let (first, second) = (leaves[0].rtt, leaves.get(1).map(|leaf| leaf.rtt));
+        for (number, leaf) in leaves.into_iter().enumerate() {
+            // To itself a host sends nothing.
+            let neighbour = if number == 0 { second } else { Some(first) };
             if let Some(other) = neighbour.max(beyond) {
-                ways.push((leaf.links.clone(), leaf.rtt + other));
+                ways.push((leaf.links, leaf.rtt + other));
             }
         }
     }
