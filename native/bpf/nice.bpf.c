@@ -5,7 +5,7 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs; what the kernel calls when, and what a program may write, are
  * from net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A round trip's packets are late when their RTT exceeds base + threshold * (max - base), or 12.5 ms. If more than `fraction` of the round's
+ * A round trip's packets are late when their RTT exceeds base + threshold * (max - base), or 10 ms. If more than `fraction` of the round's
  * packets were, the window halves, down to 1/48 of a segment; otherwise Vegas(1, 3); Reno's rules after a loss.
  *
  * A window below two segments is sent as the paper's prototype does: two segments, then a wait of 2/W smoothed round trips. The
@@ -176,7 +176,8 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	}
 	if (ends)
 		begin_round(tp, nice);
-	if (rtt >= 0)
+	/* Not in recovery: there an RTT is often that of an echoed timestamp, in whole milliseconds, and may be short by one. */
+	if (rtt >= 0 && normal && nice->enabled)
 		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
 	if (normal && nice->enabled) {
 		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))

@@ -34,6 +34,10 @@ struct nice_parameters {
 	u32 flags;
 	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
 	u32 own_packets;
+	/* How much the window grows in a round trip where the queue is empty, in 1/4096 of a segment. */
+	u32 growth;
+	/* Delay at which it stays as it is, as a part of that at which a packet is late, in 1/65536; zero for growth at any delay. */
+	u32 target;
 };
 
 /* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
@@ -42,7 +46,7 @@ struct nice_parameters {
 #define NICE_PROMPT 2u
 
 /* Changes whenever a structure in this file does. */
-#define NICE_LAYOUT 3u
+#define NICE_LAYOUT 4u
 
 /* What the rules go by. */
 struct nice_rules {

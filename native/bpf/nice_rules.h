@@ -145,6 +145,22 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 	return at_most(at_least(lower, floor), rules->window);
 }
 
+/* By how much the window changes after a round without congestion where Vegas would have it grow: the less the longer the queue. */
+static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf)
+{
+	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
+
+	if (!conf->target || rules->late_above == NICE_INFINITE)
+		return conf->growth;
+	/* Below one segment, little of the queue is its own. */
+	if (rules->window < NICE_ONE)
+		return NICE_ONE;
+	stays = late * conf->target >> 16;
+	/* Never more than twice the growth, so that it fits. */
+	step = queue >= 2 * stays ? 2 * (u64)conf->growth : conf->growth * queue / at_least(stays, 1);
+	return (s32)(conf->growth - step);
+}
+
 /* Vegas's rule at the end of a round that was not congested. Linear decrease stops at one segment: only the detector leads below. */
 static __always_inline void vegas(struct nice_rules *rules, const struct nice_parameters *conf, bool may_grow)
 {
@@ -168,8 +184,16 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 
 		rules->window = at_least(lower, at_most(floor, rules->window));
 		rules->ssthresh = at_most(rules->ssthresh, at_least(rules->window, floor));
-	} else if (diff < conf->alpha && may_grow && rules->window < NICE_INFINITE - NICE_ONE) {
-		rules->window += NICE_ONE;
+	} else if (diff < conf->alpha && may_grow && rules->window < NICE_INFINITE / 2) {
+		s32 growth = growth_of_round(rules, conf);
+		u32 least = at_most(floor, rules->window);
+
+		if (growth >= 0) {
+			rules->window += growth;
+		} else {
+			rules->window = at_least(rules->window - at_most(-growth, rules->window), least);
+			rules->ssthresh = at_most(rules->ssthresh, at_least(rules->window, floor));
+		}
 	}
 }
 

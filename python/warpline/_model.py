@@ -642,12 +642,19 @@ class Nice(Part):
         beta: Segments in the queue above which it shrinks. Default 3.
         threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
             0.2.
-        fraction: Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
-        decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        fraction: Part of a window's ACKs that must be congested for the window to be reduced. Default 0.4; 0.5 in the
+            paper.
+        decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.7; 0.5 in the
+            paper.
+        growth: Segments by which the window grows in a round trip where the queue is empty, above 0. Default 1.5; 1 in
+            the paper.
+        target: Delay above the smallest RTT at which the window stays as it is, as a part of that at which an RTT
+            counts as congested: it grows the less the nearer a round is to it, and shrinks beyond. Default 0.5; 0, as
+            in the paper, for growth at any delay.
         min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
         start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
         most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
-            Default 12.5ms; in the paper there is none.
+            Default 10ms; in the paper there is none.
         own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any RTT
             counts as congested, 0 or more. Default 4; 0 in the paper.
         max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
@@ -665,6 +672,8 @@ class Nice(Part):
     threshold: float | None = None
     fraction: float | None = None
     decrease: float | None = None
+    growth: float | None = None
+    target: float | None = None
     min_window: float | None = None
     start: float | None = None
     most_delay: Time | None = None

@@ -90,13 +90,13 @@ struct ParameterArgs {
     /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
     #[arg(long, value_name = "PART")]
     threshold: Option<f64>,
-    /// Part of a round's packets that must be late for the window to halve [default: 0.5]
+    /// Part of a round's packets that must be late for the window to be reduced [default: 0.4]
     #[arg(long, value_name = "PART")]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
     #[arg(long, value_name = "SEGMENTS")]
     floor: Option<f64>,
-    /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 12.5]
+    /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 10]
     #[arg(long, value_name = "MS")]
     most_delay: Option<f64>,
     /// The paper's own form, without what was added since (docs: nice)

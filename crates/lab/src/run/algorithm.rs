@@ -94,6 +94,8 @@ pub(super) fn algorithm(cc: &Cc) -> Algorithm {
             threshold,
             fraction,
             decrease,
+            growth,
+            target,
             min_window,
             start,
             most_delay,
@@ -111,6 +113,8 @@ pub(super) fn algorithm(cc: &Cc) -> Algorithm {
             params.threshold = threshold.unwrap_or(params.threshold);
             params.fraction = fraction.unwrap_or(params.fraction);
             params.decrease = decrease.unwrap_or(params.decrease);
+            params.growth = growth.unwrap_or(params.growth);
+            params.target = target.unwrap_or(params.target);
             params.floor = min_window.unwrap_or(params.floor);
             params.start = start.unwrap_or(params.start);
             params.most_delay = most_delay.map_or(params.most_delay, |time| time.0);

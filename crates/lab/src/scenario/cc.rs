@@ -118,15 +118,20 @@ pub enum CcKind {
         beta: Option<f64>,
         /// Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default 0.2.
         threshold: Option<f64>,
-        /// Part of a window's ACKs that must be congested for the window to be halved. Default 0.5.
+        /// Part of a window's ACKs that must be congested for the window to be reduced. Default 0.4; 0.5 in the paper.
         fraction: Option<f64>,
-        /// What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.5.
+        /// What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.7; 0.5 in the paper.
         decrease: Option<f64>,
+        /// Segments by which the window grows in a round trip where the queue is empty, above 0. Default 1.5; 1 in the paper.
+        growth: Option<f64>,
+        /// Delay above the smallest RTT at which the window stays as it is, as a part of that at which an RTT counts as congested: it grows
+        /// the less the nearer a round is to it, and shrinks beyond. Default 0.5; 0, as in the paper, for growth at any delay.
+        target: Option<f64>,
         /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
         min_window: Option<f64>,
         /// Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
         start: Option<f64>,
-        /// Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says. Default 12.5ms; in the paper
+        /// Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says. Default 10ms; in the paper
         /// there is none.
         most_delay: Option<Time>,
         /// Packets of full size that may wait at the narrowest link, by what they take there, before any RTT counts as congested, 0
@@ -251,6 +256,8 @@ impl Cc {
                 threshold: None,
                 fraction: None,
                 decrease: None,
+                growth: None,
+                target: None,
                 min_window: None,
                 start: None,
                 most_delay: None,

@@ -348,6 +348,8 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
             threshold,
             fraction,
             decrease,
+            growth,
+            target,
             min_window,
             start,
             most_delay,
@@ -360,6 +362,8 @@ fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
             wrong("threshold", *threshold, share.0, share.1);
             wrong("fraction", *fraction, share.0, share.1);
             wrong("decrease", *decrease, part.0, part.1);
+            wrong("growth", *growth, positive.0, positive.1);
+            wrong("target", *target, share.0, share.1);
             wrong("min_window", *min_window, positive.0, positive.1);
             wrong("alpha", *alpha, segments.0, segments.1);
             wrong("beta", *beta, segments.0, segments.1);

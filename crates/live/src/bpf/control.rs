@@ -71,11 +71,23 @@ fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
 
 /// Parameters as people say them.
 fn describe(parameters: &Parameters) -> String {
-    let Parameters { threshold, fraction, decrease, floor, alpha, beta, gamma, start, own_packets, .. } =
-        parameters;
+    let Parameters {
+        threshold,
+        fraction,
+        decrease,
+        floor,
+        alpha,
+        beta,
+        gamma,
+        growth,
+        target,
+        start,
+        own_packets,
+        ..
+    } = parameters;
     let delay = parameters.most_delay_ms.map_or("none".to_owned(), |delay| format!("{delay} ms"));
     format!(
-        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}, \
+        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}, growth {growth:.2} up to {target:.2}, \
          start {start:.2}, largest delay {delay} or {own_packets} packets, base window {:.0} s, {} maximum, {}",
         parameters.base_window_s,
         if parameters.max_of_rounds { "rounds'" } else { "samples'" },

@@ -9,7 +9,7 @@ use super::BpfError;
 pub struct Parameters {
     /// Where between the smallest RTT (0) and the largest (1) a packet counts as late.
     pub threshold: f64,
-    /// Part of a round's packets that must be late for the window to halve.
+    /// Part of a round's packets that must be late for the window to be reduced.
     pub fraction: f64,
     /// What remains of the window when it is reduced for delay.
     pub decrease: f64,
@@ -21,6 +21,10 @@ pub struct Parameters {
     pub beta: f64,
     /// Vegas's gamma in segments.
     pub gamma: f64,
+    /// Segments by which the window grows in a round trip where the queue is empty.
+    pub growth: f64,
+    /// Delay at which the window stays as it is, as a part of that at which a packet is late; 0 for growth at any delay.
+    pub target: f64,
     /// The largest RTT after the first sample, in smallest ones.
     pub start: f64,
     /// Milliseconds above the smallest RTT at which a packet is late in any case; none for no such limit.
@@ -39,14 +43,16 @@ impl Default for Parameters {
     fn default() -> Self {
         Parameters {
             threshold: 0.2,
-            fraction: 0.5,
-            decrease: 0.5,
+            fraction: 0.4,
+            decrease: 0.7,
             floor: 1.0 / 48.0,
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
+            growth: 1.5,
+            target: 0.5,
             start: 2.0,
-            most_delay_ms: Some(12.5),
+            most_delay_ms: Some(10.0),
             own_packets: 4.0,
             base_window_s: 600.0,
             max_of_rounds: true,
@@ -56,13 +62,13 @@ impl Default for Parameters {
 }
 
 /// As `struct nice_parameters` in `native/bpf/nice.h`, word by word: threshold, fraction, decrease, floor, alpha, beta, gamma, layout, start,
-/// most_delay, span, flags, own_packets.
+/// most_delay, span, flags, own_packets, growth, target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(bpf_object), allow(dead_code))]
-pub(super) struct RawParameters([u32; 13]);
+pub(super) struct RawParameters([u32; 15]);
 
 /// `NICE_LAYOUT` in `native/bpf/nice.h`.
-pub(super) const LAYOUT: u32 = 3;
+pub(super) const LAYOUT: u32 = 4;
 /// `NICE_ONE`: a segment.
 pub(super) const SEGMENT: f64 = 4096.0;
 const PART: f64 = 65536.0;
@@ -76,6 +82,10 @@ impl Parameters {
     /// As the paper has them.
     pub fn paper() -> Self {
         Parameters {
+            fraction: 0.5,
+            decrease: 0.5,
+            growth: 1.0,
+            target: 0.0,
             most_delay_ms: None,
             own_packets: 0.0,
             base_window_s: 0.0,
@@ -104,6 +114,8 @@ impl Parameters {
         check("alpha", self.alpha, 0.0, 1000.0, "0 to 1000 segments")?;
         check("beta", self.beta, self.alpha, 1000.0, "alpha to 1000 segments")?;
         check("gamma", self.gamma, 0.0, 1000.0, "0 to 1000 segments")?;
+        check("growth", self.growth, 0.01, 1000.0, "0.01 to 1000 segments")?;
+        check("target", self.target, 0.0, 1.0, "0 to 1")?;
         check("start", self.start, 1.0, 1000.0, "1 to 1000")?;
         if let Some(delay) = self.most_delay_ms {
             check("largest delay", delay, 0.01, 1e6, "0.01 to 1000000 milliseconds")?;
@@ -130,13 +142,15 @@ impl Parameters {
             (self.base_window_s / SPAN).ceil() as u32,
             if self.max_of_rounds { MAX_OF_ROUNDS } else { 0 } | if self.prompt { PROMPT } else { 0 },
             segments(self.own_packets),
+            segments(self.growth),
+            part(self.target),
         ])
     }
 }
 
 #[cfg_attr(not(bpf_object), allow(dead_code))]
 impl RawParameters {
-    pub(super) const SIZE: usize = 52;
+    pub(super) const SIZE: usize = 60;
 
     pub(super) fn bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -148,7 +162,7 @@ impl RawParameters {
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<RawParameters> {
         let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
-        let mut words = [0; 13];
+        let mut words = [0; 15];
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(4)) {
             *word = u32::from_ne_bytes(from.try_into().ok()?);
         }
@@ -174,6 +188,8 @@ impl RawParameters {
             span,
             flags,
             own,
+            growth,
+            target,
         ] = self.0;
         Parameters {
             threshold: f64::from(threshold) / PART,
@@ -183,6 +199,8 @@ impl RawParameters {
             alpha: f64::from(alpha) / SEGMENT,
             beta: f64::from(beta) / SEGMENT,
             gamma: f64::from(gamma) / SEGMENT,
+            growth: f64::from(growth) / SEGMENT,
+            target: f64::from(target) / PART,
             start: f64::from(start) / PART,
             most_delay_ms: (most_delay != u32::MAX).then(|| f64::from(most_delay) / 1e3),
             own_packets: f64::from(own) / SEGMENT,
@@ -202,12 +220,15 @@ mod tests {
         let raw = Parameters::default().raw();
         assert_eq!(
             raw.0,
-            [13107, 32768, 32768, 86, 4096, 12288, 4096, LAYOUT, 131_072, 12_500, 585_938, 3, 16_384]
+            [
+                13107, 26214, 45875, 86, 4096, 12288, 4096, LAYOUT, 131_072, 10_000, 585_938, 3, 16_384,
+                6144, 32768
+            ]
         );
         assert_eq!(RawParameters::from_bytes(&raw.bytes()), Some(raw));
         assert!((raw.parameters().threshold - 0.2).abs() < 1e-4);
         let paper = Parameters::paper().raw();
-        assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0, 0]);
+        assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0, 0, 4096, 0]);
         assert_eq!(paper.parameters().most_delay_ms, None);
     }
 
@@ -221,6 +242,8 @@ mod tests {
             Parameters { decrease: 1.0, ..Parameters::default() },
             Parameters { floor: 0.0, ..Parameters::default() },
             Parameters { beta: 0.5, ..Parameters::default() },
+            Parameters { growth: 0.0, ..Parameters::default() },
+            Parameters { target: 1.5, ..Parameters::default() },
             Parameters { start: 0.9, ..Parameters::default() },
             Parameters { most_delay_ms: Some(0.0), ..Parameters::default() },
             Parameters { base_window_s: -1.0, ..Parameters::default() },

@@ -203,6 +203,8 @@ impl Algorithm {
                 check.part("threshold", p.threshold);
                 check.part("fraction", p.fraction);
                 check.share("decrease", p.decrease);
+                check.positive("growth", p.growth);
+                check.part("target", p.target);
                 check.positive("floor", p.floor);
                 check.at_least_one("burst", p.burst);
                 check.require(p.start >= 1.0 && p.start.is_finite(), "start", p.start, "1 or more");

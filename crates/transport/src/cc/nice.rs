@@ -8,12 +8,15 @@
 //! Where the paper's own form is not enough, and what is done by default ([`NiceParams::paper`] is the paper's):
 //! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
 //!   would raise it for good, and the threshold with it.
-//! * A queue above 12.5 ms is late however long it may become (`most_delay`): a fifth of a long queue is long, and at the start a fifth of a long
+//! * A queue above 10 ms is late however long it may become (`most_delay`): a fifth of a long queue is long, and at the start a fifth of a long
 //!   RTT is. (With a smaller start value instead, the one to three packets that a flow keeps in the queue when it is alone make it yield
 //!   to itself where they are a tenth of the RTT: 78 % of 10 Mbit/s at 40 ms.)
 //! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
-//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a SYN, which is short.
+//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a single packet.
 //!   Before that time is known, from a train of at least three segments, nothing is late.
+//! * The window grows by 1.5 segments per round trip where the queue is empty, and the less the longer the queue: at half of what is late it stays, and
+//!   beyond it shrinks (`growth`, `target`). Sixteen flows that add a segment each until the queue is late overshoot it together and halve together.
+//! * The window shrinks to 0.7, and more than 0.4 of its packets have to be late for it, where the paper has a half for both: it reacts earlier and less.
 //! * The window halves as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so that a route that became longer
 //!   is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that others keep up for as long passes for the path.
@@ -42,9 +45,9 @@ pub struct NiceParams {
     pub slow_start: SlowStartParams,
     /// Where between minRTT (0) and maxRTT (1) a packet counts as late. Default 0.2.
     pub threshold: f64,
-    /// Part of a round's packets that must be late for the window to halve. Default 0.5.
+    /// Part of a round's packets that must be late for the window to be reduced. Default 0.4; 0.5 in the paper.
     pub fraction: f64,
-    /// What remains of the window when it is reduced for delay. Default 0.5.
+    /// What remains of the window when it is reduced for delay. Default 0.7; 0.5 in the paper.
     pub decrease: f64,
     /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
     pub floor: f64,
@@ -56,9 +59,14 @@ pub struct NiceParams {
     pub beta: f64,
     /// Vegas's gamma in segments. Default 1.
     pub gamma: f64,
+    /// Segments by which the window grows in a round trip where the queue is empty. Default 1.5; 1, Vegas's, in the paper.
+    pub growth: f64,
+    /// Delay above minRTT at which the window stays as it is, as a part of that at which a packet is late: the window grows the less the nearer
+    /// a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. Default 0.5; 0, as in the paper, for growth at any delay.
+    pub target: f64,
     /// maxRTT after the first sample, in minRTTs. Default 2.
     pub start: f64,
-    /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 12.5 ms; in the paper there is none
+    /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 10 ms; in the paper there is none
     /// ([`TimeDelta::MAX`]).
     pub most_delay: TimeDelta,
     /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late. Default 4; 0, as in the paper, for none.
@@ -75,6 +83,10 @@ impl NiceParams {
     /// As the paper has it.
     pub fn paper() -> Self {
         NiceParams {
+            fraction: 0.5,
+            decrease: 0.5,
+            growth: 1.0,
+            target: 0.0,
             most_delay: TimeDelta::MAX,
             own_packets: 0.0,
             max_of_rounds: false,
@@ -90,15 +102,17 @@ impl Default for NiceParams {
         NiceParams {
             slow_start: SlowStartParams::default(),
             threshold: 0.2,
-            fraction: 0.5,
-            decrease: 0.5,
+            fraction: 0.4,
+            decrease: 0.7,
             floor: 1.0 / 48.0,
             burst: 2,
             alpha: 1.0,
             beta: 3.0,
             gamma: 1.0,
+            growth: 1.5,
+            target: 0.5,
             start: 2.0,
-            most_delay: TimeDelta::from_micros(12_500),
+            most_delay: TimeDelta::from_millis(10),
             own_packets: 4.0,
             max_of_rounds: true,
             prompt: true,
@@ -117,6 +131,8 @@ pub struct Nice {
     threshold: f64,
     fraction: f64,
     decrease: f64,
+    growth: f64,
+    target: f64,
     /// Smallest window in bytes.
     floor: u64,
     /// minRTT and maxRTT.
@@ -160,6 +176,8 @@ impl Nice {
             threshold: within(params.threshold, 0.0, 1e6),
             fraction: within(params.fraction, 0.0, 1.0),
             decrease: within(params.decrease, 0.0, 1.0),
+            growth: within(params.growth, 0.0, 1000.0),
+            target: within(params.target, 0.0, 1.0),
             floor,
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
@@ -221,9 +239,26 @@ impl Nice {
         } else {
             // Linear decrease stops at one segment: only the detector leads below.
             let floor = self.window.mss.max(self.floor);
-            self.rule.end_round(&mut self.window, floor, ack.cwnd_limited);
+            let growth = if ack.cwnd_limited { self.growth_of_round() } else { 0 };
+            self.rule.end_round(&mut self.window, floor, growth);
         }
         self.forget_round();
+    }
+
+    /// By how much the window changes after a round without congestion, in bytes, where Vegas would have it grow.
+    fn growth_of_round(&self) -> i64 {
+        let mss = self.window.mss as f64;
+        if self.target == 0.0 {
+            return (self.growth * mss) as i64;
+        }
+        if self.window.cwnd < self.window.mss {
+            // Little of the queue is its own.
+            return mss as i64;
+        }
+        let (base, _) = self.range.get();
+        let late = self.late_above.saturating_sub(base).as_secs_f64();
+        let queue = self.rule.round_rtt().saturating_sub(base).as_secs_f64();
+        (self.growth * (1.0 - queue / (self.target * late)).max(-1.0) * mss) as i64
     }
 
     fn halve(&mut self) {
@@ -263,7 +298,8 @@ impl CongestionControl for Nice {
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
         let counted = self.slow_start.counted(ack);
         if !normal || !self.enabled {
-            self.detect(ack);
+            // No samples meanwhile: in recovery they are often those of echoed timestamps, in whole milliseconds, and a minRTT that is short
+            // by one would have the window too small for ten minutes.
             if normal && ends {
                 self.enabled = true;
                 self.before_halving = false;
@@ -431,7 +467,11 @@ mod tests {
     #[test]
     fn the_largest_rtt_is_that_of_a_round_and_a_long_queue_is_late_in_any_case() {
         // 100 + 0.2 * 100 at the start, but for `most_delay`.
-        let plain = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        let plain = NiceParams {
+            own_packets: 0.0,
+            most_delay: TimeDelta::from_micros(12_500),
+            ..NiceParams::default()
+        };
         let (nice, _) = avoiding(&plain);
         assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
         let params = NiceParams { start: 1.5, ..plain };
@@ -453,7 +493,7 @@ mod tests {
 
     #[test]
     fn it_halves_as_soon_as_enough_packets_were_late_and_once_per_round_trip() {
-        let (mut nice, mut feeder) = avoiding(&NiceParams { own_packets: 0.0, ..NiceParams::default() });
+        let (mut nice, mut feeder) = avoiding(&NiceParams { prompt: true, ..NiceParams::paper() });
         feeder.round(&mut nice, 100);
         // The first of these ends the round before, which was quick: a segment more.
         nice.window.cwnd = 15_000;
@@ -471,6 +511,37 @@ mod tests {
         assert_eq!(nice.cwnd(), 8000);
         feeder.mixed_round_since(&mut nice, &[(1, 150)], begin);
         assert_eq!(nice.cwnd(), 4000);
+    }
+
+    #[test]
+    fn the_longer_the_queue_the_less_it_grows_and_beyond_half_of_what_is_late_it_shrinks() {
+        // Late above 110 ms: the window stays at 105.
+        let params = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        for (rtt, growth) in [(100, 1500), (102, 900), (104, 300), (105, 0), (107, -600), (109, -1200)] {
+            let (mut nice, mut feeder) = avoiding(&params);
+            feeder.round(&mut nice, 100);
+            (nice.window.cwnd, nice.window.ssthresh) = (8_000, 8_000);
+            feeder.round(&mut nice, rtt);
+            // The first acknowledgement of the next round ends it; Vegas's alpha of one segment is not reached.
+            nice.window.cwnd = 8_000;
+            let before = nice.cwnd();
+            feeder.mixed_round(&mut nice, &[(1, 100)]);
+            assert!(
+                (nice.cwnd() as i64 - before as i64 - growth).abs() <= 1,
+                "{rtt} ms: {before} to {}",
+                nice.cwnd()
+            );
+        }
+        // A window below one segment grows by one, whoever's the queue is, and none shrinks below one for it.
+        let (mut nice, mut feeder) = avoiding(&params);
+        (nice.window.cwnd, nice.window.ssthresh) = (500, 500);
+        feeder.round(&mut nice, 104);
+        nice.window.cwnd = 500;
+        feeder.round(&mut nice, 109);
+        assert_eq!(nice.cwnd(), 1500);
+        nice.window.ssthresh = 500;
+        feeder.round(&mut nice, 109);
+        assert_eq!(nice.cwnd(), 1000);
     }
 
     #[test]

@@ -209,6 +209,8 @@ impl Algorithm {
                     ("alpha", &mut p.alpha),
                     ("beta", &mut p.beta),
                     ("gamma", &mut p.gamma),
+                    ("growth", &mut p.growth),
+                    ("target", &mut p.target),
                     ("start", &mut p.start),
                     ("most_delay", &mut p.most_delay),
                     ("own_packets", &mut p.own_packets),

@@ -13,7 +13,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::slow_start::{SlowStart, SlowStartParams};
-use super::window::{Window, within};
+use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
 
 /// How Diff, the segments that the connection itself holds in the queue, is reckoned.
@@ -134,9 +134,9 @@ impl VegasRule {
         !self.resting
     }
 
-    /// The end of a round: moves the window, never below `floor` bytes nor up unless `may_grow`, and begins the next. Returns
+    /// The end of a round: moves the window, never below `floor` bytes, and begins the next; where Vegas grows, by `growth` bytes. Returns
     /// false where the round gave too few samples to judge.
-    pub(super) fn end_round(&mut self, window: &mut Window, floor: u64, may_grow: bool) -> bool {
+    pub(super) fn end_round(&mut self, window: &mut Window, floor: u64, growth: i64) -> bool {
         let judged = self.samples >= self.min_samples;
         if judged {
             let base = u128::from(self.base_rtt.as_nanos());
@@ -158,8 +158,12 @@ impl VegasRule {
                 let lower = window.cwnd.saturating_sub(window.mss);
                 window.cwnd = lower.max(floor.min(window.cwnd));
                 window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
-            } else if diff < f64::from(self.alpha) * mss && may_grow {
-                window.raise(window.mss);
+            } else if diff < f64::from(self.alpha) * mss {
+                let moved = window.cwnd.saturating_add_signed(growth).min(MAX_WINDOW);
+                window.cwnd = moved.max(floor.min(window.cwnd));
+                if growth < 0 {
+                    window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
+                }
             }
         }
         self.begin_round();
@@ -217,8 +221,8 @@ impl CongestionControl for Vegas {
         let judged = ends && {
             let floor = 2 * self.window.mss;
             let slow = self.window.in_slow_start();
-            self.rule.end_round(&mut self.window, floor, ack.cwnd_limited)
-                && !(slow && self.window.in_slow_start())
+            let growth = if ack.cwnd_limited { self.window.mss as i64 } else { 0 };
+            self.rule.end_round(&mut self.window, floor, growth) && !(slow && self.window.in_slow_start())
         };
         if judged || counted == 0 {
             return;
