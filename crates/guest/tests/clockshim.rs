@@ -49,3 +49,21 @@ fn an_alarm_that_the_kernel_loses_comes_again() {
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
 }
+
+#[test]
+fn registers_are_written_when_a_process_goes_on() {
+    let parts = [
+        "clock.c",
+        "nic.c",
+        "ratio.c",
+        "registers.c",
+        "ring.c",
+        "shim.c",
+        "signal.c",
+        "turn.c",
+        "user.c",
+        "xstate.c",
+    ];
+    let told = check("tests/registers.c", &parts, "address,undefined");
+    assert_eq!(told.lines().count(), 4);
+}
