@@ -32,6 +32,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "clock",
         "entropy",
         "nic",
+        "process",
         "random",
         "ratio",
         "registers",

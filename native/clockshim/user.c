@@ -185,6 +185,7 @@ struct start {
 static int run(void *data)
 {
     struct start start = *(struct start *)data;
+    process_unsettled();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* It may have ended before that was set. */
     if (getppid() != start.parent)

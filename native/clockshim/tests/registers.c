@@ -1,9 +1,11 @@
-/* Registers that are kept until a process goes on: what it has then, and what is said of it before. */
+/* What the shim knows of processes: registers that are kept until one goes on, and the kernel's own number. */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,9 +112,35 @@ static void one_that_has_ended_leaves_nothing(void)
     CHECK(ptrace(PTRACE_GETREGS, child, NULL, &values) == -1 && errno == ESRCH);
 }
 
+/* For a process that was made: whether it is told its own number. */
+static int knows_itself(void *unused)
+{
+    (void)unused;
+    return syscall(SYS_getpid) == libc.syscall(SYS_getpid) ? 0 : 1;
+}
+
+static void the_kernel_s_number_is_nobody_else_s(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    static struct page any;
+    process_settled();
+    CHECK(syscall(SYS_getpid) == getpid());
+    page = &any;
+    pid_t child = clone(knows_itself, stack + sizeof stack, SIGCHLD, NULL);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(syscall(SYS_getpid) == getpid());
+    /* One that shares this memory. */
+    child = clone(knows_itself, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    page = NULL;
+    CHECK(syscall(SYS_getpid) == getpid());
+}
+
 int main(void)
 {
     shim_init();
+    RUN(the_kernel_s_number_is_nobody_else_s);
     RUN(it_goes_on_with_what_was_written);
     RUN(whoever_looks_otherwise_sees_it_too);
     RUN(what_the_host_refuses_is_an_error_still);
