@@ -28,8 +28,21 @@ fn build_shim(sources: &Path, library: &Path) {
     let mut build = cc::Build::new();
     build.pic(true).opt_level(2).std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
     build.flag("-fvisibility=hidden").cargo_metadata(false);
-    let names =
-        ["clock", "entropy", "nic", "random", "ratio", "ring", "shim", "signal", "turn", "user", "xstate"];
+    let names = [
+        "clock",
+        "entropy",
+        "nic",
+        "process",
+        "random",
+        "ratio",
+        "registers",
+        "ring",
+        "shim",
+        "signal",
+        "turn",
+        "user",
+        "xstate",
+    ];
     let mut command = build.get_compiler().to_command();
     command.args(["-shared", "-o"]).arg(library);
     command.args(names.map(|name| sources.join(format!("{name}.c"))));

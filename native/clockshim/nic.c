@@ -52,7 +52,7 @@ static void ring_bell(void)
 {
     static const char byte;
     /* A full socket has bells enough in it. */
-    syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+    libc.syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
     /* Counted when it is there to be taken: one that was looked for in vain would ring on until the next. */
     __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
 }
@@ -66,7 +66,7 @@ static void hear_bells(void)
     if (rung == heard)
         return;
     heard = rung;
-    while (syscall(SYS_recvfrom, page->nic, bytes, sizeof bytes, MSG_DONTWAIT, NULL, NULL) == sizeof bytes)
+    while (libc.syscall(SYS_recvfrom, page->nic, bytes, sizeof bytes, MSG_DONTWAIT, NULL, NULL) == sizeof bytes)
         ;
 }
 
@@ -79,7 +79,7 @@ static void wait_for_room(void)
     }
     const struct timespec moment = {0, 20000};
     ring_bell();
-    syscall(SYS_nanosleep, &moment, NULL);
+    libc.syscall(SYS_nanosleep, &moment, NULL);
 }
 
 /* Returns whether the Driver is to be told. */
@@ -101,7 +101,7 @@ static bool transmit(const struct iovec *parts, size_t count)
         memcpy(record->frame + at, parts[i].iov_base, parts[i].iov_len);
         at += parts[i].iov_len;
     }
-    bool first = ring_commit(&page->transmit, record);
+    bool first = ring_commit(&page->transmit, record, lockstep());
     page->sent++;
     if (!lockstep())
         return first;
@@ -133,7 +133,7 @@ static ssize_t receive(const struct iovec *parts, size_t count)
             memcpy(parts[i].iov_base, record->frame + at, part);
         at += part;
     }
-    ring_release(&page->receive, record);
+    ring_release(&page->receive, record, lockstep());
     page->received++;
     return (ssize_t)at;
 }
@@ -222,7 +222,7 @@ static int set_flags(int fd, int command, long argument)
 {
     if (command == F_SETFL && lockstep())
         argument &= ~(long)O_ASYNC;
-    return (int)syscall(SYS_fcntl, fd, command, argument);
+    return (int)libc.syscall(SYS_fcntl, fd, command, argument);
 }
 
 INTERPOSE int fcntl(int fd, int command, ...)

@@ -41,9 +41,13 @@ struct record *ring_reserve(struct ring *ring, uint32_t length)
     return record;
 }
 
-bool ring_commit(struct ring *ring, const struct record *record)
+bool ring_commit(struct ring *ring, const struct record *record, bool alone)
 {
     uint32_t start = ring->head, need = room(record->length);
+    if (alone) {
+        __atomic_store_n(&ring->head, start + need, __ATOMIC_RELEASE);
+        return false;
+    }
     move(&ring->head, start + need);
     uint32_t left = start + need - other(&ring->tail);
     /* At the start of the ring it may stand behind one that only says so. */
@@ -66,7 +70,11 @@ struct record *ring_first(struct ring *ring)
     return record;
 }
 
-void ring_release(struct ring *ring, const struct record *record)
+void ring_release(struct ring *ring, const struct record *record, bool alone)
 {
-    move(&ring->tail, ring->tail + room(record->length));
+    uint32_t to = ring->tail + room(record->length);
+    if (alone)
+        __atomic_store_n(&ring->tail, to, __ATOMIC_RELEASE);
+    else
+        move(&ring->tail, to);
 }

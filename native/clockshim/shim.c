@@ -53,6 +53,7 @@ static void find_libc(void)
     FIND(ptrace);
     FIND(waitpid);
     FIND(clone);
+    FIND(syscall);
 #undef FIND
 }
 

@@ -39,6 +39,7 @@ struct libc {
     long (*ptrace)(int, ...);
     pid_t (*waitpid)(pid_t, int *, int);
     int (*clone)(int (*)(void *), void *, int, void *, ...);
+    long (*syscall)(long, ...);
 };
 
 extern struct libc libc;
@@ -77,6 +78,11 @@ unsigned turn_idle(void);
 unsigned turn_step(void);
 /* The transmit ring is full: has it emptied. */
 void turn_flush(void);
+
+/* process.c: this process is the kernel's. */
+void process_settled(void);
+/* This one has just been made by it. */
+void process_unsettled(void);
 
 /* nic.c: notes that a frame has become visible, and when the next one will (NEVER if none is known). */
 bool nic_due(void);

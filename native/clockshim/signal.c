@@ -95,6 +95,7 @@ INTERPOSE int sigsuspend(const sigset_t *mask)
         return suspend_dilated(mask);
     if (!lockstep())
         return libc.sigsuspend(mask);
+    process_settled();
     unsigned events = turn_idle();
     if (events & EVENT_FRAME)
         call(SIGIO);

@@ -15,7 +15,7 @@ static uint64_t pushed;
 
 static void futex(int operation, uint32_t value)
 {
-    syscall(SYS_futex, &page->turn, operation, value, NULL, NULL, 0);
+    libc.syscall(SYS_futex, &page->turn, operation, value, NULL, NULL, 0);
 }
 
 static bool mine(uint32_t turn)

@@ -1,10 +1,11 @@
 /* Entries into user mode: the kernel runs its processes as host processes that it traces (ptrace).
  *
- * In every mode the vector registers go through xstate.c, and all that the kernel starts ends with it, however it ends. In lock-step
- * each entry is charged, and is where a program can be interrupted.
+ * In every mode the vector registers go through xstate.c and the others through registers.c, and all that the kernel starts ends with
+ * it, however it ends. In lock-step each entry is charged, and is where a program can be interrupted.
  */
 #include "shim.h"
 
+#include <asm/prctl.h>
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
@@ -14,9 +15,11 @@
 #include <sys/ptrace.h>
 #include <unistd.h>
 
+#include "registers.h"
 #include "xstate.h"
 
 /* Requests that <sys/ptrace.h> has no names for. */
+#define REQUEST_ARCH_PRCTL 30
 #define REQUEST_OLDSETOPTIONS 21
 #define REQUEST_SYSEMU 31
 #define REQUEST_SYSEMU_SINGLESTEP 32
@@ -65,6 +68,49 @@ static long set_state(pid_t process, const struct iovec *given)
     return libc.ptrace(PTRACE_SETREGSET, process, (void *)NT_X86_XSTATE, &whole);
 }
 
+/* What was written goes to the process, which has others as soon as it goes on. */
+static long flush(pid_t process)
+{
+    struct registers *registers = registers_of(process);
+    if (!registers)
+        return 0;
+    bool written = registers->written;
+    registers->known = registers->written = false;
+    return written ? libc.ptrace(PTRACE_SETREGS, process, NULL, &registers->values) : 0;
+}
+
+/* Requests that are about the general registers, as far as they can be answered from what is known. */
+static bool answered(int request, pid_t process, void *address, void *data)
+{
+    struct registers *registers;
+    switch (request) {
+    case PTRACE_SETREGS:
+        registers = registers_of(process);
+        if (registers)
+            registers_write(registers, process, data);
+        return registers;
+    case PTRACE_GETREGS:
+        registers = registers_of(process);
+        if (!registers || !registers->known)
+            return false;
+        memcpy(data, &registers->values, sizeof registers->values);
+        return true;
+    case REQUEST_ARCH_PRCTL:
+        registers = registers_of(process);
+        return registers && (long)data == ARCH_SET_FS && registers_set_fs(registers, (unsigned long)address);
+    default:
+        return false;
+    }
+}
+
+/* Requests that neither look at general registers nor change them. */
+static bool keeps_registers(int request, long set)
+{
+    if (request == PTRACE_GETREGSET || request == PTRACE_SETREGSET)
+        return set == NT_X86_XSTATE;
+    return request == PTRACE_GETSIGINFO || request == PTRACE_SETOPTIONS || request == REQUEST_OLDSETOPTIONS;
+}
+
 static bool resumes(int request)
 {
     return request == PTRACE_CONT || request == PTRACE_SYSCALL || request == PTRACE_SINGLESTEP ||
@@ -104,8 +150,14 @@ INTERPOSE long ptrace(enum __ptrace_request request, ...)
         return set_state(process, data);
     if (number == PTRACE_SETOPTIONS || number == REQUEST_OLDSETOPTIONS)
         data = (void *)((long)data | PTRACE_O_EXITKILL);
+    if (answered(number, process, address, data))
+        return 0;
     if (resumes(number))
         resume(number, process);
+    long done = keeps_registers(number, (long)address) ? 0 : flush(process);
+    /* One that is being killed may have none to write any more. */
+    if (done != 0 && resumes(number))
+        return done;
     return libc.ptrace(number, process, address, data);
 }
 
@@ -113,6 +165,12 @@ INTERPOSE pid_t waitpid(pid_t process, int *status, int options)
 {
     shim_init();
     pid_t done = libc.waitpid(process, status, options);
+    if (done > 0) {
+        /* It has gone on since, or it has ended and its number may be another's soon. */
+        struct registers *registers = registers_of(done);
+        if (registers)
+            registers->known = registers->written = false;
+    }
     if (page)
         __atomic_store_n(&page->user, 0, __ATOMIC_RELAXED);
     return done;
@@ -127,6 +185,7 @@ struct start {
 static int run(void *data)
 {
     struct start start = *(struct start *)data;
+    process_unsettled();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* It may have ended before that was set. */
     if (getppid() != start.parent)

@@ -424,7 +424,8 @@ impl LockStep {
     /// The same where it takes longer: asleep, with a look now and then at whether the guest still lives and moves.
     #[cold]
     fn wait_long(&mut self, index: usize) -> Result<(), GuestError> {
-        let look = futex::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        // Its end is seen by looking only. One that takes long is looked at rarely.
+        let mut look = 2_000_000;
         let mut seen = (host_now(), u64::MAX);
         let mut pushed = u64::MAX;
         loop {
@@ -433,7 +434,9 @@ impl LockStep {
             // Asleep, unless it has handed over in the meantime.
             let asleep = TURN_GUEST | TURN_ASLEEP;
             let _ = page.turn.compare_exchange(TURN_GUEST, asleep, Ordering::AcqRel, Ordering::Relaxed);
-            let _ = futex::wait(&page.turn, futex::Flags::empty(), asleep, Some(&look));
+            let span = futex::Timespec { tv_sec: 0, tv_nsec: look };
+            let _ = futex::wait(&page.turn, futex::Flags::empty(), asleep, Some(&span));
+            look = (look * 2).min(100_000_000);
             if has_handed_over(&guest.machine) {
                 return Ok(());
             }

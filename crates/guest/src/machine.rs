@@ -4,17 +4,18 @@
 //! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
 
 use std::fs::{self, File};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, pipe2};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
 use warpline_core::dilation::{Pace, Tdf};
@@ -38,6 +39,7 @@ pub(crate) const COST: u64 = 1000;
 /// Descriptors in the kernel's process. Always the same: they are in its boot line, from which it seeds its random numbers.
 const NIC: i32 = 200;
 const PAGE: i32 = 201;
+const SIZES: i32 = 202;
 /// Looks at the turn before sleeping, of some 40 ns each.
 pub(crate) const SPIN: u32 = 1000;
 /// Least memory of a guest that boots.
@@ -49,7 +51,7 @@ pub enum Console {
     /// In a file, of which the last lines are shown when something goes wrong.
     #[default]
     File,
-    /// At this process's terminal, which is as it was when the guest has ended.
+    /// At this process's terminal, which is as it was when the guest has ended. Changes of its size by [`Machine::resize`].
     Terminal,
     /// As [`Console::File`], with keys by [`Machine::press`].
     Keys,
@@ -98,6 +100,8 @@ pub struct Machine {
     pub(crate) offset: i64,
     /// How the terminal was that it has for its console.
     terminal: Option<Termios>,
+    /// Where changes of that terminal's size go.
+    sizes: Option<File>,
 }
 
 impl MachineConfig {
@@ -155,13 +159,23 @@ impl MachineConfig {
             "con=null",
             console,
             voice,
-            // Waits for a clock that stands still, or looks at the machine.
-            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init",
+            // Waits for a clock that stands still, or looks at the machine. And JFS, which nobody mounts: User-Mode Linux maps the
+            // kernel's own memory anew, page by page, with every module that is loaded, and JFS's tables are 1,400 of 1,600 pages.
+            "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init,init_jfs_fs",
+            // Six hundred terminals that nobody uses. For each the kernel would try to start /sbin/hotplug: a process of the machine.
+            "pty.legacy_count=0",
+            "ssl=none",
             "lpj=50000000",
+            // No security modules: without policies all that they do is to be asked, for every packet and every file.
+            "lsm=capability",
             "umid=guest",
             &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
         ];
-        words.map(str::to_owned).to_vec()
+        let mut words = words.map(str::to_owned).to_vec();
+        if self.console == Console::Terminal {
+            words.push(format!("con1=fd:{SIZES},null"));
+        }
+        words
     }
 }
 
@@ -195,7 +209,10 @@ impl Machine {
             Console::Terminal => tcgetattr(std::io::stdin()).ok(),
             Console::File | Console::Keys => None,
         };
-        let child = spawn(kernel, config, &directory, (&far, share.as_ref()), &page)?;
+        let (read, write) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
+            .doing(|| "make a pipe for the size of a guest's terminal".to_owned())?;
+        let ends = Ends { nic: &far, page: page.fd(), sizes: &read, share: share.as_ref() };
+        let child = spawn(kernel, config, &directory, &ends)?;
         Ok(Machine {
             name: config.name.clone(),
             child,
@@ -205,6 +222,7 @@ impl Machine {
             share,
             directory,
             offset: 0,
+            sizes: terminal.is_some().then(|| write.into()),
             terminal,
         })
     }
@@ -265,6 +283,14 @@ impl Machine {
         if let Some(stdin) = &mut self.child.stdin {
             // A guest that has ended reads no more.
             let _ = std::io::Write::write_all(stdin, keys);
+        }
+    }
+
+    /// Tells it that its terminal has another size now, if it has one: see [`Console::Terminal`].
+    pub fn resize(&mut self, rows: u16, columns: u16) {
+        if let Some(sizes) = &mut self.sizes {
+            // One that reads no more is ending.
+            let _ = std::io::Write::write_all(sizes, format!("{rows} {columns}\n").as_bytes());
         }
     }
 
@@ -372,12 +398,19 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
     }
 }
 
+/// What the kernel's process gets.
+struct Ends<'a> {
+    nic: &'a OwnedFd,
+    page: BorrowedFd<'a>,
+    sizes: &'a OwnedFd,
+    share: Option<&'a CpuShare>,
+}
+
 fn spawn(
     kernel: &Kernel,
     config: &MachineConfig,
     directory: &Directory,
-    (nic, share): (&OwnedFd, Option<&CpuShare>),
-    page: &Page,
+    ends: &Ends<'_>,
 ) -> Result<Child, GuestError> {
     let doing = || format!("start {}", kernel.path.display());
     let path = directory.path();
@@ -397,14 +430,14 @@ fn spawn(
             command.env("TERM", term);
         }
     }
-    let (nic, page) = (nic.as_raw_fd(), page.fd().as_raw_fd());
+    let own = [(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
     let parent = std::process::id();
-    let door = share.map(CpuShare::door).transpose().doing(doing)?;
+    let door = ends.share.map(CpuShare::door).transpose().doing(doing)?;
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
-            // SAFETY: both descriptors are open here, and numbers that high belong to nobody.
-            for (from, to) in [(nic, NIC), (page, PAGE)] {
+            // SAFETY: the descriptors are open here, and numbers that high belong to nobody.
+            for (from, to) in own {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
             }
             if let Some(door) = &door {

@@ -109,8 +109,18 @@ mod tests {
             .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o"])
             .arg(&program)
             .args(
-                ["tests/wake.c", "clock.c", "nic.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"]
-                    .map(|name| sources.join(name)),
+                [
+                    "tests/wake.c",
+                    "clock.c",
+                    "nic.c",
+                    "process.c",
+                    "ratio.c",
+                    "ring.c",
+                    "shim.c",
+                    "signal.c",
+                    "turn.c",
+                ]
+                .map(|name| sources.join(name)),
             )
             .output()
             .unwrap();

@@ -45,7 +45,26 @@ fn a_ring_has_a_writer_and_a_reader_at_once() {
 
 #[test]
 fn an_alarm_that_the_kernel_loses_comes_again() {
-    let parts = ["clock.c", "nic.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"];
+    let parts = ["clock.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"];
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
+}
+
+#[test]
+fn registers_are_written_when_a_process_goes_on() {
+    let parts = [
+        "clock.c",
+        "nic.c",
+        "process.c",
+        "ratio.c",
+        "registers.c",
+        "ring.c",
+        "shim.c",
+        "signal.c",
+        "turn.c",
+        "user.c",
+        "xstate.c",
+    ];
+    let told = check("tests/registers.c", &parts, "address,undefined");
+    assert_eq!(told.lines().count(), 5);
 }

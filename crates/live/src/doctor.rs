@@ -163,7 +163,25 @@ pub fn examine() -> Vec<Finding> {
             "on a virtual machine, a better clock source: /sys/devices/system/clocksource/clocksource0",
             clock(),
         ),
+        finding(
+            "priorities",
+            "real and dilated clocks, guests among them, beside other work",
+            "",
+            Ok(priorities(fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok().as_deref())),
+        ),
     ]
+}
+
+/// What nice(1) does here, from the sysctl of automatic task groups (sched(7), "The autogroup feature"); none where the kernel has no such
+/// thing. A remark, as either is well.
+fn priorities(autogroup: Option<&str>) -> String {
+    match autogroup.map(str::trim) {
+        Some("0") | None => "nice holds between all processes".to_owned(),
+        Some("1") => "each session (setsid, a terminal) is a group of its own (sched_autogroup_enabled is 1): nice has no effect between \
+                      them; a nice value written to /proc/PID/autogroup has"
+            .to_owned(),
+        Some(other) => format!("unknown: sched_autogroup_enabled is \"{other}\""),
+    }
 }
 
 fn present(paths: &[&str]) -> Option<String> {
@@ -268,6 +286,19 @@ fn clock() -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_sessions_are_groups_it_is_said_what_replaces_nice() {
+        let told = priorities(Some("1\n"));
+        assert!(told.contains("no effect between") && told.contains("/proc/PID/autogroup"), "{told}");
+        for without in [Some("0\n"), None] {
+            assert_eq!(priorities(without), "nice holds between all processes");
+        }
+        assert!(priorities(Some("2")).contains("\"2\""));
+        let findings = examine();
+        let remark = findings.iter().find(|finding| finding.name == "priorities").unwrap();
+        assert!(remark.ok, "{remark:?}");
+    }
 
     #[test]
     fn what_is_missing_comes_with_a_remedy() {

@@ -39,7 +39,7 @@ static void *write_all(void *unused)
             __builtin_ia32_pause();
         record->time = number;
         memset(record->frame, (int)(number % 251), length);
-        if (ring_commit(&ring, record))
+        if (ring_commit(&ring, record, false))
             sem_post(&bell);
         /* The reader comes to its end now and then. */
         for (uint32_t i = number % 64 == 0 ? 2000 : 0; i > 0; i--)
@@ -77,7 +77,7 @@ int main(void)
         for (uint32_t i = 0; i < record->length; i += record->length / 7 + 1)
             if (record->frame[i] != number % 251)
                 fail("has other bytes", number);
-        ring_release(&ring, record);
+        ring_release(&ring, record, false);
     }
     pthread_join(writer, NULL);
     if (slept < 100)

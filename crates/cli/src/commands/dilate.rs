@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use warpline_lab::run::dilate::{Asked, DilateConfig, DilateOutcome, Ending, dilate};
 use warpline_lab::run::links::duplex;
 use warpline_lab::scenario::{Size, Tdf, Time};
@@ -172,10 +172,15 @@ fn signals() -> std::io::Result<impl FnMut() -> Option<Asked>> {
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
         flags.push((flag, asked));
     }
+    let resized = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGWINCH, Arc::clone(&resized))?;
     Ok(move || {
         // All of them count: the last is the strongest.
         let come = flags.iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
-        come.fold(None, |_, (_, asked)| Some(*asked))
+        let asked = come.fold(None, |_, (_, asked)| Some(*asked));
+        // A new size can wait for the next look.
+        let resized = asked.is_none() && resized.swap(false, Ordering::Relaxed);
+        if resized { terminal().map(|(rows, columns)| Asked::Resize(rows, columns)) } else { asked }
     })
 }
 
@@ -200,6 +205,8 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         .map_err(|error| Failure::run(format!("cannot tell the current directory: {error}")))?;
     let in_flight = in_flight([&up, &down]);
     let (least, times, most) = MEMORY;
+    // Before the terminal's size is taken: what changes after that is a signal.
+    let mut asked = signals().map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))?;
     let config = DilateConfig {
         seed: args.link.seed,
         emulator: EmulatorConfig {
@@ -223,7 +230,6 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         terminal: terminal(),
         verbose: args.verbose,
     };
-    let mut asked = signals().map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))?;
     let outcome = dilate(&config, &mut asked).map_err(Failure::run)?;
     report(&outcome, args.verbose);
     match outcome.ending {

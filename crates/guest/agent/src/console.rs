@@ -1,7 +1,9 @@
 //! A program on the guest's console: a shell, or one command, at the terminal of whoever started the guest.
 
 use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
@@ -16,6 +18,33 @@ use crate::programs;
 
 /// The console as a terminal: `con0` of the boot line.
 const TERMINAL: &str = "/dev/tty0";
+/// Where changes of the terminal's size come from: `con1` of the boot line. Each is a line with rows and columns.
+const SIZES: &str = "/dev/tty1";
+/// Memory of the stack of the thread that waits for them.
+const STACK: usize = 128 << 10;
+
+/// Gives the terminal a size, of which the kernel tells what runs in its foreground. A terminal without a size does no harm.
+fn set_size(terminal: &File, rows: u16, columns: u16) {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the pointer is to a winsize that lives through the call.
+    let _ = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+}
+
+/// Has the terminal follow the one of whoever started the guest.
+fn follow_size(terminal: File) -> Result<(), Failure> {
+    let sizes = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(SIZES);
+    let sizes = sizes.doing(|| format!("open {SIZES}"))?;
+    let follow = move || {
+        for line in BufReader::new(sizes).lines().map_while(Result::ok) {
+            let size = line.split_once(' ').map(|(rows, columns)| (rows.parse(), columns.parse()));
+            if let Some((Ok(rows), Ok(columns))) = size {
+                set_size(&terminal, rows, columns);
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(follow);
+    thread.map(drop).doing(|| "start a thread for the terminal's size".to_owned())
+}
 
 /// Starts it.
 pub(crate) fn start(order: &ConsoleOrder, hosts: &Hosts) -> Result<Pid, Failure> {
@@ -24,9 +53,8 @@ pub(crate) fn start(order: &ConsoleOrder, hosts: &Hosts) -> Result<Pid, Failure>
     };
     let terminal = open()?;
     if let Some((rows, columns)) = order.size {
-        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: the pointer is to a winsize that lives through the call. A terminal without a size does no harm.
-        let _ = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        set_size(&terminal, rows, columns);
+        follow_size(open()?)?;
     }
     let mut command =
         programs::command(&order.words, &order.environment, &order.directory, hosts, order.host)?;

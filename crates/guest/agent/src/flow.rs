@@ -54,6 +54,8 @@ pub(crate) struct Flows {
     ends: Vec<End>,
     /// When each is to stop, if before the run's end.
     stops: Vec<(u64, usize)>,
+    /// Their threads' stacks, in the order of the ends.
+    stacks: Stacks,
 }
 
 impl End {
@@ -100,9 +102,8 @@ impl Flows {
     /// Makes all ends: those that listen do so at once, the others wait for their time.
     pub(crate) fn prepare(orders: &[FlowOrder], hosts: &Hosts, clock: Clock) -> Result<Self, Failure> {
         let home = File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())?;
-        let mut flows = Flows { ends: Vec::new(), stops: Vec::new() };
-        let mut stacks =
-            Stacks::new(orders.len()).doing(|| "find memory for the flows' threads".to_owned())?;
+        let stacks = Stacks::new(orders.len()).doing(|| "find memory for the flows' threads".to_owned())?;
+        let mut flows = Flows { ends: Vec::new(), stops: Vec::new(), stacks };
         for order in orders {
             let id = order.id;
             let namespace = hosts.namespace(order.host)?;
@@ -123,7 +124,7 @@ impl Flows {
             let order = order.clone();
             // A thread is born into the namespace that this one is in.
             let life = move || end.ended(live(&order, listener, &end));
-            stacks.spawn(life).doing(|| format!("start a thread for flow {id}"))?;
+            flows.stacks.spawn(life).doing(|| format!("start a thread for flow {id}"))?;
         }
         flows.stops.sort_unstable();
         enter(&home)?;
@@ -165,6 +166,20 @@ impl Flows {
             let info = end.look();
             let mut state = end.lock();
             state.report.warm = info.unwrap_or(state.report.last);
+        }
+    }
+
+    /// Fails if a thread has used more of its stack than it may: then nothing in this process can be trusted.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.stacks.overflowed() {
+            None => Ok(()),
+            Some(number) => {
+                let id = self.ends[number].lock().report.id;
+                Err(Failure::new(format!(
+                    "the thread of flow {id} has used more than its stack, so that nothing that this guest reports can be trusted; \
+                     that is a fault of Warpline's agent"
+                )))
+            }
         }
     }
 

@@ -192,6 +192,7 @@ fn perform(
         wait(clock, next.into_iter().flatten().min().unwrap_or(order.end), children);
     }
     report.flows = flows.report();
+    flows.check()?;
     programs.stop();
     report.programs = programs.report();
     if order.interval > 0 {

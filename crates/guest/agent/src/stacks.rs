@@ -4,6 +4,9 @@
 //! arch/um/kernel/tlb.c, `force_flush_all`): a system call of the machine for each stretch of pages that are neighbours in the guest's
 //! memory too. With stacks of their own, each with a guard beside it, a thousand threads take half a minute to start. Stacks that are
 //! made at once, and filled at once, are a few stretches altogether.
+//!
+//! So none but the first has a guard. Instead the last page of each is marked: what runs there must not come so far, and if it does the
+//! marks tell, before it can have reached its neighbour. (Code of Rust touches every page that it goes over, however large its frames are.)
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,15 +15,21 @@ use nix::libc;
 
 /// Bytes of a stack. What runs there is not deep and keeps no large values; all of it is taken at once.
 const STACK: usize = 32 << 10;
+/// The lowest bytes of each, which are not to be used.
+const MARGIN: usize = 4096;
+/// What is in them. Neither an address nor a length, of which stacks are full.
+const MARK: u64 = 0x5afe_57ac_0b5e_55ed;
 /// What lies below the first stack and may not be touched. The others have their neighbours below.
 const GUARD: usize = 4096;
 
 /// Stacks for so many threads. They stay for good, as the guest does not outlive its threads.
 #[derive(Debug)]
 pub(crate) struct Stacks {
-    /// Where the next stack begins.
-    next: usize,
-    left: usize,
+    /// Where the first stack begins.
+    base: usize,
+    count: usize,
+    /// How many have a thread.
+    taken: usize,
 }
 
 /// What a thread does.
@@ -33,7 +42,7 @@ impl Stacks {
     /// If there is not so much.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
         if count == 0 {
-            return Ok(Stacks { next: 0, left: 0 });
+            return Ok(Stacks { base: 0, count, taken: 0 });
         }
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -49,7 +58,25 @@ impl Stacks {
         if unsafe { libc::mprotect(base, GUARD, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Stacks { next: base as usize + GUARD, left: count })
+        let stacks = Stacks { base: base as usize + GUARD, count, taken: 0 };
+        for word in (0..count).flat_map(|number| stacks.margin(number)) {
+            // SAFETY: within that mapping, aligned, and nobody else's yet.
+            unsafe { std::ptr::write_volatile(word as *mut u64, MARK) };
+        }
+        Ok(stacks)
+    }
+
+    /// Addresses of the words that the stack with this number must not use.
+    fn margin(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
+        let lowest = self.base + number * STACK;
+        (lowest..lowest + MARGIN).step_by(size_of::<u64>())
+    }
+
+    /// The first thread, by the order in which they were started, that has used more of its stack than it may.
+    pub(crate) fn overflowed(&self) -> Option<usize> {
+        // SAFETY: memory of `new`, which stays mapped. A thread may be writing there just now: then either word will do.
+        let spoilt = |word: usize| unsafe { std::ptr::read_volatile(word as *const u64) } != MARK;
+        (0..self.taken).find(|number| self.margin(*number).any(spoilt))
     }
 
     /// Starts a thread on the next stack. Nobody waits for its end.
@@ -57,9 +84,10 @@ impl Stacks {
     /// # Errors
     /// If no stack is left, or the kernel has no room for another thread.
     pub(crate) fn spawn(&mut self, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        if self.left == 0 {
+        if self.taken == self.count {
             return Err(io::Error::other("there is no stack left"));
         }
+        let lowest = self.base + self.taken * STACK;
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
         let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
         let life: Box<Life> = Box::new(Box::new(life));
@@ -68,7 +96,7 @@ impl Stacks {
         // has, and stays mapped; the argument is a box that `run` takes over, if the thread is there.
         let failed = unsafe {
             libc::pthread_attr_init(attributes.as_mut_ptr());
-            let mut failed = libc::pthread_attr_setstack(attributes.as_mut_ptr(), self.next as *mut _, STACK);
+            let mut failed = libc::pthread_attr_setstack(attributes.as_mut_ptr(), lowest as *mut _, STACK);
             if failed == 0 {
                 libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
                 failed = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, argument);
@@ -82,7 +110,7 @@ impl Stacks {
         if failed != 0 {
             return Err(io::Error::from_raw_os_error(failed));
         }
-        (self.next, self.left) = (self.next + STACK, self.left - 1);
+        self.taken += 1;
         Ok(())
     }
 }
@@ -93,4 +121,47 @@ extern "C" fn run(argument: *mut libc::c_void) -> *mut libc::c_void {
     let life = unsafe { Box::from_raw(argument.cast::<Life>()) };
     life();
     std::ptr::null_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Uses the stack down to an address, and some frames' overhead more.
+    fn dig<const FRAME: usize>(down_to: usize) -> u8 {
+        let frame = black_box([1u8; FRAME]);
+        if frame.as_ptr() as usize <= down_to {
+            return frame[FRAME / 2];
+        }
+        black_box(dig::<FRAME>(down_to)) ^ frame[FRAME / 3]
+    }
+
+    /// Starts three threads one after the other, of which the second leaves so much of its stack; whose stack was not enough.
+    fn overflowed(dig: fn(usize) -> u8, leave: usize) -> Option<usize> {
+        let mut stacks = Stacks::new(3).unwrap();
+        for number in 0..3 {
+            let (done, wait) = channel();
+            let down_to = stacks.base + number * STACK + if number == 1 { leave } else { STACK / 2 };
+            stacks
+                .spawn(move || {
+                    black_box(dig(down_to));
+                    done.send(()).unwrap();
+                })
+                .unwrap();
+            wait.recv().unwrap();
+        }
+        assert!(stacks.spawn(|| ()).is_err());
+        stacks.overflowed()
+    }
+
+    #[test]
+    fn a_thread_that_needs_more_than_its_stack_is_told_of() {
+        for dig in [dig::<200>, dig::<600>] {
+            assert_eq!(overflowed(dig, MARGIN + 2000), None);
+            assert_eq!(overflowed(dig, MARGIN), Some(1));
+        }
+    }
 }

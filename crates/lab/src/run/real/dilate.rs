@@ -44,6 +44,8 @@ pub enum Asked {
     Quit,
     /// All of it ends.
     End,
+    /// The terminal has so many rows and columns now.
+    Resize(u16, u16),
 }
 
 /// Two guests around a link.
@@ -266,6 +268,7 @@ pub fn dilate(
             Some(Asked::Interrupt) => fleet.machine(0).press(b"\x03"),
             Some(Asked::Quit) => fleet.machine(0).press(b"\x1c"),
             Some(Asked::End) => break None,
+            Some(Asked::Resize(rows, columns)) => fleet.machine(0).resize(rows, columns),
             None => {}
         }
         if let Some(report) = reported(&mut fleet) {

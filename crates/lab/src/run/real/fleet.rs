@@ -180,3 +180,116 @@ impl Fleet {
         (self.kernel.version.clone(), self.guests.machine_rows(&self.machines, reports))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use warpline_core::{NodeId, Rate};
+    use warpline_guest::Console;
+    use warpline_guest::frame::mac;
+    use warpline_guest::machine::Timing;
+    use warpline_guest::order::{FlowOrder, HostOrder, Order, REPORT, Role};
+    use warpline_live::crossing::Crossing;
+    use warpline_live::emulator::{Emulator, EmulatorConfig};
+    use warpline_net::{Control, LinkConfig, RateConfig};
+
+    use super::super::pacer::Pacer;
+    use super::*;
+    use crate::run::addresses::ipv4_of;
+    use crate::scenario::{Clock, ClockMode};
+
+    /// When the guest ends, on its own clock.
+    const END: TimeDelta = TimeDelta::from_millis(100);
+
+    /// One machine with two hosts, of which the first tries to reach the second; none where there is no guest kernel.
+    fn fleet() -> Option<Fleet> {
+        if let Err(error) = Kernel::find() {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        let host = |node: u32| {
+            let vlan = 1 + node as u16;
+            let (v4, v6) = (ipv4_of(node), None);
+            HostOrder {
+                name: format!("h{node}"),
+                vlan,
+                mac: mac(vlan),
+                v4,
+                v6,
+                mtu: 1500,
+                cc: None,
+                sysctl: vec![],
+            }
+        };
+        let role = Role::Send { to: ipv4_of(1).into(), port: 5001, bytes: None };
+        let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None };
+        let order = Order {
+            end: END.as_nanos(),
+            hosts: vec![host(0), host(1)],
+            flows: vec![flow],
+            ..Order::default()
+        };
+        let machine = MachineConfig {
+            name: "g".to_owned(),
+            memory: 256 << 20,
+            seed: 1,
+            timing: Timing::Dilated,
+            cpu_share: None,
+            console: Console::File,
+            order,
+        };
+        let hosts = vec![("h0".to_owned(), 0), ("h1".to_owned(), 1)];
+        let mut fleet = Fleet::of(hosts, vec![machine]).unwrap();
+        fleet.boot().unwrap();
+        Some(fleet)
+    }
+
+    /// Lets the guests' time go, with nobody to carry what they send, until the machine has ended.
+    fn let_end(fleet: &mut Fleet, emulator: &mut Emulator) {
+        let mut pacer = Pacer::new(&Clock { mode: ClockMode::Real, tdf: None, max_lag: None });
+        pacer.begin(emulator, Some(fleet), TimeDelta::ZERO);
+        let machine = fleet.machine(0);
+        assert!(machine.wait_end(PATIENCE, || {}), "{}", machine.console_tail());
+    }
+
+    #[test]
+    fn a_guest_that_ends_before_a_late_emulator_has_not_died() {
+        let Some(mut fleet) = fleet() else { return };
+        let link = || LinkConfig {
+            rate: RateConfig::Constant(Rate::from_bps(10_000_000)),
+            ..LinkConfig::new("link", NodeId(0), NodeId(1))
+        };
+        let (mut network, mut crossing) = Crossing::network([&link(), &link()], 1);
+        let mut emulator = Emulator::new(EmulatorConfig::default());
+        for port in fleet.ports().unwrap() {
+            emulator.add_port(port);
+        }
+        assert_eq!(fleet.look(), None);
+        let_end(&mut fleet, &mut emulator);
+        // What it has sent is carried still, though its kernel has gone from the other end of its device.
+        let until = emulator.clock().now() + TimeDelta::from_millis(50);
+        emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue).unwrap();
+        assert!(emulator.audit().ports[0].counters.received_packets > 0);
+        assert_eq!(fleet.look(), None);
+        assert_eq!(fleet.finish().unwrap()[0].flows.len(), 1);
+    }
+
+    #[test]
+    fn a_guest_that_ends_without_a_report_or_is_killed_has_died() {
+        let Some(mut fleet) = fleet() else { return };
+        let_end(&mut fleet, &mut Emulator::new(EmulatorConfig::default()));
+        std::fs::remove_file(fleet.machine(0).shared(REPORT)).unwrap();
+        let told = fleet.look().unwrap();
+        assert!(told.starts_with("guest g: its kernel ended with exit code 0"), "{told}");
+
+        let Some(mut fleet) = self::fleet() else { return };
+        assert_eq!(fleet.look(), None);
+        let kernel = fleet.processes()[0].to_string();
+        assert!(Command::new("kill").args(["-KILL", &kernel]).status().unwrap().success());
+        assert!(fleet.machine(0).wait_end(PATIENCE, || {}));
+        let told = fleet.look().unwrap();
+        assert!(told.starts_with("guest g: its kernel was killed by signal 9"), "{told}");
+    }
+}

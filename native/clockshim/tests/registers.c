@@ -1,0 +1,149 @@
+/* What the shim knows of processes: registers that are kept until one goes on, and the kernel's own number. */
+#define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <errno.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../shim.h"
+#include "check.h"
+
+#define RUN(test) (test(), puts("ok " #test))
+#define REQUEST_ARCH_PRCTL 30
+#define MARK 0x1234567890abcdefull
+#define BASE 0x10000ul
+
+/* A process that has stopped. It never goes on by itself. */
+static pid_t start(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        libc.ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+/* What the process has, past the shim. */
+static struct user_regs_struct really(pid_t child)
+{
+    struct user_regs_struct values;
+    CHECK(libc.ptrace(PTRACE_GETREGS, child, NULL, &values) == 0);
+    return values;
+}
+
+static struct user_regs_struct told(pid_t child)
+{
+    struct user_regs_struct values;
+    CHECK(ptrace(PTRACE_GETREGS, child, NULL, &values) == 0);
+    return values;
+}
+
+static void it_goes_on_with_what_was_written(void)
+{
+    pid_t child = start();
+    struct user_regs_struct values = told(child);
+    unsigned long long before = values.r15, place = values.rip;
+    values.r15 = MARK;
+    CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+    CHECK(ptrace(REQUEST_ARCH_PRCTL, child, (void *)BASE, (void *)ARCH_SET_FS) == 0);
+    CHECK(told(child).r15 == MARK && told(child).fs_base == BASE);
+    CHECK(really(child).r15 == before && really(child).fs_base != BASE);
+    CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+    CHECK(really(child).r15 == MARK && really(child).fs_base == BASE);
+    CHECK(told(child).r15 == MARK && told(child).rip != place && told(child).rip == really(child).rip);
+    end(child);
+}
+
+static void whoever_looks_otherwise_sees_it_too(void)
+{
+    pid_t child = start();
+    struct user_regs_struct values = told(child);
+    values.r15 = MARK;
+    CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+    CHECK((unsigned long)ptrace(PTRACE_PEEKUSER, child, (void *)offsetof(struct user, regs.r15), NULL) == MARK);
+    CHECK(really(child).r15 == MARK);
+    /* Where nothing was written, the host does it. */
+    CHECK(ptrace(REQUEST_ARCH_PRCTL, child, (void *)BASE, (void *)ARCH_SET_FS) == 0);
+    CHECK(really(child).fs_base == BASE);
+    end(child);
+}
+
+static void what_the_host_refuses_is_an_error_still(void)
+{
+    pid_t child = start();
+    struct user_regs_struct values = told(child);
+    values.fs_base = ~0ull;
+    CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+    errno = 0;
+    CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == -1 && errno == EIO);
+    values.fs_base = 0;
+    CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+    errno = 0;
+    CHECK(ptrace(REQUEST_ARCH_PRCTL, child, (void *)~0ul, (void *)ARCH_SET_FS) == -1 && errno == EPERM);
+    end(child);
+}
+
+static void one_that_has_ended_leaves_nothing(void)
+{
+    pid_t child = start();
+    struct user_regs_struct values = told(child);
+    CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+    end(child);
+    errno = 0;
+    CHECK(ptrace(PTRACE_GETREGS, child, NULL, &values) == -1 && errno == ESRCH);
+}
+
+/* For a process that was made: whether it is told its own number. */
+static int knows_itself(void *unused)
+{
+    (void)unused;
+    return syscall(SYS_getpid) == libc.syscall(SYS_getpid) ? 0 : 1;
+}
+
+static void the_kernel_s_number_is_nobody_else_s(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    static struct page any;
+    process_settled();
+    CHECK(syscall(SYS_getpid) == getpid());
+    page = &any;
+    pid_t child = clone(knows_itself, stack + sizeof stack, SIGCHLD, NULL);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(syscall(SYS_getpid) == getpid());
+    /* One that shares this memory. */
+    child = clone(knows_itself, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    page = NULL;
+    CHECK(syscall(SYS_getpid) == getpid());
+}
+
+int main(void)
+{
+    shim_init();
+    RUN(the_kernel_s_number_is_nobody_else_s);
+    RUN(it_goes_on_with_what_was_written);
+    RUN(whoever_looks_otherwise_sees_it_too);
+    RUN(what_the_host_refuses_is_an_error_still);
+    RUN(one_that_has_ended_leaves_nothing);
+    return 0;
+}
