@@ -137,14 +137,18 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             scope.spawn(move || {
                 let client = Client::default();
                 thread::scope(|scope| {
+                    let ahead = Connection::new(options.prefetch.clone());
+                    let breaker = ahead.breaker();
                     if options.policy.is_some() {
-                        scope.spawn(|| fetch_ahead(&client, options, trace, count, stop));
+                        scope.spawn(|| fetch_ahead(&client, ahead, trace, count, stop));
                     }
                     let mut replay =
                         Replay { client: &client, options, trace, predictor, count, stop, start };
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
+                    // Nobody waits for what is fetched ahead now; with Nice it may take minutes.
+                    breaker.cut();
                 });
                 lock(count).report.useful += lock(&client.mind).unused.len() as f64;
             });
@@ -261,8 +265,13 @@ impl Replay<'_> {
 }
 
 /// Fetches what a client's list names, one after the other, until the client is done.
-fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<Count>, stop: &AtomicBool) {
-    let mut connection = Connection::new(options.prefetch.clone());
+fn fetch_ahead(
+    client: &Client,
+    mut connection: Connection,
+    trace: &Trace,
+    count: &Mutex<Count>,
+    stop: &AtomicBool,
+) {
     loop {
         let mut mind = lock(&client.mind);
         let url = loop {
@@ -295,6 +304,7 @@ fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<
                 count.report.prefetched += 1;
                 count.report.prefetch_bytes += bytes;
             }
+            Err(_) if lock(&client.mind).over => return,
             Err(_) => lock(count).report.failures += 1,
         }
     }
