@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -92,6 +93,19 @@ def gather(jobs: dict[object, Callable[[], subprocess.Popen[str]]], at_once: int
                 process.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def read(file: Path) -> list[dict]:
+    """The rows of a table that `write` of kernel.py wrote; numbers as numbers."""
+
+    def value(text: str) -> str | float:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    with file.open(newline="") as text:
+        return [{key: value(cell) for key, cell in row.items()} for row in csv.DictReader(text)]
 
 
 def axes(title: str, xlabel: str, ylabel: str):

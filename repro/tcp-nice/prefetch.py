@@ -51,33 +51,38 @@ def job(warpline: str, path: str, case: str, seed: int, seconds: int, port: int)
     return lambda: live.behind(warpline, PATHS[path], server, script)
 
 
-def figure(warpline: str, path: str, cases: list[str], seeds: int, seconds: int, out: Path) -> None:
+def measure(warpline: str, path: str, cases: list[str], seeds: int, seconds: int) -> list[dict]:
     keys = [(case, seed) for seed in range(1, seeds + 1) for case in cases]
     first = live.ports(2 * len(keys))
     jobs = {key: job(warpline, path, *key, seconds, first + 2 * number) for number, key in enumerate(keys)}
     reports = {key: json.loads(output)["report"] for key, output in live.gather(jobs, len(jobs))}
-    name, rate = TRACES[path][0], float(PATHS[path][0]) * 1e6
+    rate = float(PATHS[path][0]) * 1e6
     rows = []
-    for (case, seed), report in sorted(reports.items(), key=lambda item: keys.index(item[0])):
+    for case, seed in keys:
+        report = reports[case, seed]
+        share = lambda key, report=report: round(report[key] * 8 / report["seconds"] / rate, 4)
         rows.append({"path": path, "case": case, "seed": seed, "requests": report["requests"], "failures": report["failures"],
                      "response_ms": round(report["mean_response_s"] * 1e3, 2), "p90_ms": round(report["response_quantiles_s"][1] * 1e3, 2),
-                     "hit_rate": round(report["hit_rate"], 4), "demand_share": round(report["demand_bytes"] * 8 / report["seconds"] / rate, 4),
-                     "prefetched_share": round(report["prefetch_bytes"] * 8 / report["seconds"] / rate, 4), "useful": round(report["useful"], 4)})
-    write(out / f"{name}.csv", rows)
-    print(f"\n### {name}: {path}, {seeds} seed{'s' if seeds > 1 else ''} of {seconds} s\n")
+                     "hit_rate": round(report["hit_rate"], 4), "demand_share": share("demand_bytes"), "prefetched_share": share("prefetch_bytes"), "useful": round(report["useful"], 4)})
+    if any(row["failures"] for row in rows):
+        print("Requests failed: these figures are not to be trusted.", file=sys.stderr)
+    return rows
+
+
+def show(name: str, path: str, rows: list[dict], out: Path) -> None:
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    print(f"\n### {name}: {path}, {len(rows) // len(cases)} seed(s)\n")
     print("| fetched ahead | response | against none | 90 % below | answered by the cache | demand on the link | fetched ahead | of use |\n|---|" + "--:|" * 7)
+    alone = {row["seed"]: row["response_ms"] for row in rows if row["case"] == "none"}
     bars = {}
     for case in cases:
         mine = [row for row in rows if row["case"] == case]
         mean = lambda key, mine=mine: statistics.mean(row[key] for row in mine)
-        # Seeds are traces of their own: each is compared with itself.
-        ratios = [row["response_ms"] / next(r["response_ms"] for r in rows if r["case"] == "none" and r["seed"] == row["seed"]) for row in mine]
         bars[case] = [row["response_ms"] for row in mine]
-        print(f"| {case} | {mean('response_ms'):.0f} ms ({min(bars[case]):.0f} to {max(bars[case]):.0f}) | x {statistics.geometric_mean(ratios):.2f} | {mean('p90_ms'):.0f} ms "
+        # Seeds are traces of their own: each is compared with itself.
+        ratio = statistics.geometric_mean(row["response_ms"] / alone[row["seed"]] for row in mine)
+        print(f"| {case} | {mean('response_ms'):.0f} ms ({min(bars[case]):.0f} to {max(bars[case]):.0f}) | x {ratio:.2f} | {mean('p90_ms'):.0f} ms "
               f"| {mean('hit_rate') * 100:.0f} % | {mean('demand_share') * 100:.0f} % | {mean('prefetched_share') * 100:.0f} % | {mean('useful') * 100:.0f} % |", flush=True)
-    failed = sum(row["failures"] for row in rows)
-    if failed:
-        print(f"\n{failed} requests failed: these figures are not to be trusted.", file=sys.stderr)
     drawing, ax = live.axes(f"prefetching over a {path}", "", "mean response time, ms")
     if drawing:
         means = [statistics.mean(bars[case]) for case in cases]
@@ -93,16 +98,22 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cable modem or modem")
     parser.add_argument("--seeds", type=int, default=0, help="in place of three, or one")
     parser.add_argument("--seconds", type=int, default=0, help="of the trace that are replayed, in place of 150, or 60")
+    parser.add_argument("--show", action="store_true", help="measure nothing: print and draw what --out has")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
     options = parser.parse_args()
-    lacks = live.missing("nginx")
-    if lacks:
-        raise SystemExit("missing: " + ", ".join(lacks))
     paths = [path for path in TRACES if options.only in ("", path)]
     if not paths:
         raise SystemExit(f"--only takes one of: {', '.join(TRACES)}")
-    live.ends_on_request()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.show:
+        for path in paths:
+            name = TRACES[path][0]
+            show(name, path, live.read(options.out / f"{name}.csv"), options.out)
+        return 0
+    lacks = live.missing("nginx")
+    if lacks:
+        raise SystemExit("missing: " + ", ".join(lacks))
+    live.ends_on_request()
     warpline = str(options.warpline.resolve())
     with live.nice(warpline) as reason:
         cases = list(CASES)
@@ -110,8 +121,10 @@ def main() -> int:
             print(f"Nice is left out: {reason}", file=sys.stderr)
             cases = [case for case in cases if CASES[case][1] != "nice"]
         for path in paths:
-            seeds = options.seeds or (1 if options.short else 3)
-            figure(warpline, path, cases, seeds, options.seconds or (60 if options.short else 150), options.out)
+            name, seeds = TRACES[path][0], options.seeds or (1 if options.short else 3)
+            rows = measure(warpline, path, cases, seeds, options.seconds or (60 if options.short else 150))
+            write(options.out / f"{name}.csv", rows)
+            show(name, path, rows, options.out)
     return 0
 
 

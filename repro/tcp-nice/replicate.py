@@ -13,7 +13,6 @@ library's, over QUIC: nothing is needed in the kernel. Needs root and iperf3.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
 import re
@@ -29,11 +28,12 @@ HERE = Path(__file__).parent
 
 # Parts of the path's rate that Reno is held to; 0 for no limit.
 LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9, 0]
+# Those of the short form, and those that are tried with a transfer in front.
 SHORT_LIMITS = [0.25, 0.75, 0]
 # How many pushes of a path run at the same time, by what its packets cost the emulator.
 AT_ONCE = {"modem": 8, "cable modem": 8, "London": 3, "Delaware": 1}
 # How long the tree takes at the path's rate, in seconds.
-LENGTH = {"modem": 10, "cable modem": 10, "London": 10, "Delaware": 5}
+LENGTH = {"modem": 10, "cable modem": 10, "London": 10, "Delaware": 4}
 # How long the transfer in front goes on, in seconds, and how long the push is there before.
 FRONT, BEFORE = 10, 3
 
@@ -107,17 +107,18 @@ def study(warpline: str, path: str, limits: list[float], seconds: float) -> list
     with tempfile.TemporaryDirectory(prefix="replicate-") as name:
         # Large enough to be there until the transfer in front ends.
         bench = Bench(warpline, path, int(float(PATHS[path][0]) * 1e6 / 8 * 2 * (FRONT + BEFORE)), Path(name))
-        jobs = {"": ("", True), **{case: (words[case], True) for case in words}}
+        jobs = {"": ("", True), **{case: (words, True) for case, words in cases(path, SHORT_LIMITS).items()}}
         rates = {case: json.loads((files / "front").read_text())["end"]["sum_received"]["bits_per_second"] for case, files in bench.run(jobs).items()}
     for row in rows:
-        row["front_kept"] = round(rates[row["case"]] / rates[""], 4)
+        row["front_kept"] = round(rates[row["case"]] / rates[""], 4) if row["case"] in rates else ""
     return rows
 
 
 def show(path: str, rows: list[dict]) -> None:
     print(f"\n### {path}: {rows[0]['bytes'] / 1e6:.3g} MB\n\n| pushed with | completion | ping meanwhile (before) | a transfer in front keeps |\n|---|--:|--:|--:|")
     for row in rows:
-        print(f"| {row['case']} | {row['completion_s']:.1f} s | {row['ping_ms']:.0f} ms ({row['idle_ping_ms']:.0f}) | {row['front_kept'] * 100:.0f} % |", flush=True)
+        kept = f"{row['front_kept'] * 100:.0f} %" if row["front_kept"] != "" else ""
+        print(f"| {row['case']} | {row['completion_s']:.1f} s | {row['ping_ms']:.0f} ms ({row['idle_ping_ms']:.0f}) | {kept} |", flush=True)
 
 
 def draw(rows: list[dict], out: Path) -> None:
@@ -137,10 +138,7 @@ def draw(rows: list[dict], out: Path) -> None:
 
 def merge(file: Path, rows: list[dict]) -> list[dict]:
     """With the rows that are there of other paths."""
-    old = []
-    if file.exists():
-        with file.open(newline="") as text:
-            old = [{key: value if key in ("path", "case") else float(value) for key, value in row.items()} for row in csv.DictReader(text)]
+    old = live.read(file) if file.exists() else []
     new = {row["path"] for row in rows}
     return sorted([row for row in old if row["path"] not in new] + rows, key=lambda row: list(PATHS).index(row["path"]))
 

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use clap::ValueHint;
 use serde_json::json;
 use warpline_live::bpf::{self, Parameters, control, sockets};
-use warpline_live::nice::means::Way;
+use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
 
 use crate::failure::{Code, Failure};
@@ -26,8 +26,9 @@ download, from servers that know nothing of it. UDP (QUIC, HTTP/3) does not.
 
 It takes root's privileges and Linux 6.4 or later with BTF, as distributions have it
 (warpline doctor tells). The command then runs as root too; give it to a user again
-with sudo -u or runuser. Where TCP Nice cannot be had but the kernel has tcp-lp, that
-is used, and told; with --strict it is refused.
+with sudo -u or runuser. Any user can run commands so once root has loaded TCP Nice
+(without --receive and the live line). Where TCP Nice cannot be had but tcp-lp can,
+that is used, and told; with --strict it is refused.
 
 Examples:
   sudo warpline nice -- rsync -a photos/ backup:/photos
@@ -35,6 +36,7 @@ Examples:
   sudo warpline nice -- runuser -u ann -- rclone sync ~ann remote:
   Keep it in the kernel, so that any user and any program can choose it:
     sudo warpline nice load
+    warpline nice -- rsync -a photos/ backup:/photos
     iperf3 -c server -C nice
   What yields now:
     sudo warpline nice status
@@ -165,7 +167,13 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         return Err(failure(bpf::BpfError::NotBuilt));
     }
     let loaded = control::status();
-    let list = sockets::all().map_err(failure)?;
+    let list = match sockets::all() {
+        Err(error @ bpf::BpfError::Privilege) if !as_json => {
+            output::print(known_to_users(choice(bpf::NAME)))?;
+            return Err(Failure::run(format!("its connections cannot be listed: {error}")));
+        }
+        other => other.map_err(failure)?,
+    };
     if as_json {
         output::print(&format!("{:#}\n", json!({ "loaded": loaded, "connections": list })))?;
         return Ok(Code::Success);
@@ -198,6 +206,17 @@ fn status(as_json: bool) -> Result<Code, Failure> {
     }
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// What can be said without a privilege.
+fn known_to_users(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Free => "TCP Nice is in the kernel, and you may use it.\n",
+        Choice::Forbidden => {
+            "TCP Nice is in the kernel, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control).\n"
+        }
+        Choice::Absent => "TCP Nice is not in the kernel.\n",
+    }
 }
 
 fn row(socket: &Socket) -> String {
@@ -236,11 +255,16 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     let mut line = Line { shown: !args.quiet && io::stderr().is_terminal(), width: 0 };
     let began = |way: &Way| {
-        if !matches!(way, Way::Nice { .. }) {
+        if way.is_lesser() {
             output::note(&way.to_string());
         }
     };
-    let outcome = run(&config, began, |reading| line.show(reading)).map_err(nice_failure)?;
+    let lingers = || {
+        output::note(
+            "the command has ended; what it left running is waited for, since it needs this to connect (Ctrl-C ends that)",
+        );
+    };
+    let outcome = run(&config, began, |reading| line.show(reading), lingers).map_err(nice_failure)?;
     line.clear();
     report(&outcome, args.verbose);
     let code = match (outcome.status.code(), outcome.status.signal()) {
