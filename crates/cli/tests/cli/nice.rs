@@ -288,7 +288,6 @@ fn as_nobody(words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn users_have_it_once_it_is_loaded_and_are_told_what_to_do_before() {
     let Some(_kernel) = able(&["python3"]) else { return };
     if !as_nobody(&["--version"]).status.success() {

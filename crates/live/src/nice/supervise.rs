@@ -1,8 +1,8 @@
 //! A command's sockets are given a congestion control without a privilege: the kernel asks us before the command's programs connect or listen.
 //!
 //! A filter of system calls (seccomp_unotify(2), Linux 5.6) stops `connect` and `listen` of the command and all that it starts. For each we take a
-//! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call go on as it was: accepted sockets inherit it. What the
-//! kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
+//! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call go on as it was: accepted sockets inherit it. Programs
+//! that ask for another congestion control are told that they have it. What the kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
 //!
 //! What it cannot: hold back what is received; reach programs that are not those of this user any more. Without a privilege programs
 //! cannot get one either (no_new_privs(2)): sudo does not work below. Nobody answers when we have gone, so the calls fail then
@@ -135,13 +135,21 @@ fn filter() -> io::Result<OwnedFd> {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let answer = libc::BPF_RET | libc::BPF_K;
-    // `struct seccomp_data`: the call's number at 0, the architecture at 4. Calls of another one (32 bits) pass.
+    // `struct seccomp_data`: the call's number at 0, the architecture at 4, arguments of eight bytes from 16 on, of which the lower half
+    // comes first. Calls of another architecture (32 bits) pass.
     let mut program = [
         statement(load, 4),
-        jump(equal, architecture, 0, 3),
+        jump(equal, architecture, 0, 9),
         statement(load, 0),
-        jump(equal, libc::SYS_connect as u32, 2, 0),
-        jump(equal, libc::SYS_listen as u32, 1, 0),
+        jump(equal, libc::SYS_connect as u32, 8, 0),
+        jump(equal, libc::SYS_listen as u32, 7, 0),
+        jump(equal, libc::SYS_setsockopt as u32, 0, 5),
+        // Programs that ask for another congestion control are told that they have it.
+        statement(load, 24),
+        jump(equal, libc::IPPROTO_TCP as u32, 0, 3),
+        statement(load, 32),
+        jump(equal, libc::TCP_CONGESTION as u32, 0, 1),
+        statement(answer, libc::SECCOMP_RET_ERRNO),
         statement(answer, libc::SECCOMP_RET_ALLOW),
         statement(answer, libc::SECCOMP_RET_USER_NOTIF),
     ];
@@ -248,6 +256,9 @@ listener = socket.create_server(('127.0.0.1', 0))
 names = []
 def connect():
     client = socket.create_connection(listener.getsockname()[:2])
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
     accepted, _ = listener.accept()
     names.extend([name(client), name(accepted)])
 thread = threading.Thread(target=connect); thread.start(); thread.join()
