@@ -1,6 +1,6 @@
 """Figure 7 of the paper: what a transfer gets at the hours of the day, alone or with others of ours behind it. In the simulator.
 
-    python3 repro/tcp-nice/hours.py target/release/warpline             # every hour, five seeds; 4 min
+    python3 repro/tcp-nice/hours.py target/release/warpline             # every hour, five seeds; 6 min
     python3 repro/tcp-nice/hours.py target/release/warpline --short     # every fourth hour, two seeds
 
 The paper measured real paths over five days; their load is not known. Here it is stated: web sessions of other people whose arrivals follow a day, from
@@ -58,15 +58,36 @@ def run(warpline: str, path: str, hour: int, action: str, seed: int) -> tuple[fl
     return groups["primary"]["goodput_bps"] * 12 / 10 / 1e6, groups["others"]["throughput_bps"] / 1e6
 
 
+def show(rows: list[dict], out: Path) -> None:
+    hours = sorted({int(row["hour"]) for row in rows})
+    for path in dict.fromkeys(row["path"] for row in rows):
+        print(f"\n### {path}: Mbit/s of the transfer in front\n\n| hour | asked for by others | " + " | ".join(ACTIONS) + " |\n|--:|--:|" + "--:|" * len(ACTIONS))
+        for hour in hours:
+            mine = {row["action"]: row["primary_mbps"] for row in rows if (row["path"], row["hour"]) == (path, hour)}
+            print(f"| {hour} | {load(hour) * 100:.0f} % | " + " | ".join(f"{mine[action]:.2f}" for action in ACTIONS) + " |")
+        total = {action: sum(row["primary_mbps"] for row in rows if (row["path"], row["action"]) == (path, action)) for action in ACTIONS}
+        print("| all | | " + " | ".join(f"{total[action] / total['Reno/NULL'] * 100:.0f} %" for action in ACTIONS) + " |", flush=True)
+        drawing, ax = live.axes(f"a transfer of ten seconds: {path}", "hour", "Mbit/s")
+        if drawing:
+            for action in ACTIONS:
+                ax.plot(hours, [row["primary_mbps"] for row in rows if (row["path"], row["action"]) == (path, action)], marker="o", markersize=3, label=action)
+            ax.legend(fontsize="x-small")
+            drawing.savefig(out / f"fig7-{path.replace(' ', '-')}.svg")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline", type=Path)
     parser.add_argument("--short", action="store_true", help="every fourth hour, two seeds")
     parser.add_argument("--only", default="", help="paths, with commas: cable modem, London, Delaware")
     parser.add_argument("--seeds", type=int, default=0, help="in place of five, or two")
+    parser.add_argument("--show", action="store_true", help="run nothing: print and draw what --out has")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.show:
+        show(live.read(options.out / "fig7.csv"), options.out)
+        return 0
     warpline = str(options.warpline.resolve())
     hours = list(range(0, 24, 4 if options.short else 1))
     seeds = range(1, 1 + (options.seeds or (2 if options.short else 5)))
@@ -83,20 +104,7 @@ def main() -> int:
             pool.shutdown(cancel_futures=True)
             raise
     write(options.out / "fig7.csv", rows)
-    for path in paths:
-        print(f"\n### {path}: Mbit/s of the transfer in front\n\n| hour | asked for by others | " + " | ".join(ACTIONS) + " |\n|--:|--:|" + "--:|" * len(ACTIONS))
-        for hour in hours:
-            mine = {row["action"]: row["primary_mbps"] for row in rows if (row["path"], row["hour"]) == (path, hour)}
-            print(f"| {hour} | {load(hour) * 100:.0f} % | " + " | ".join(f"{mine[action]:.2f}" for action in ACTIONS) + " |")
-        total = {action: sum(row["primary_mbps"] for row in rows if (row["path"], row["action"]) == (path, action)) for action in ACTIONS}
-        print("| all | | " + " | ".join(f"{total[action] / total['Reno/NULL'] * 100:.0f} %" for action in ACTIONS) + " |", flush=True)
-    for path in paths:
-        drawing, ax = live.axes(f"a transfer of ten seconds: {path}", "hour", "Mbit/s")
-        if drawing:
-            for action in ACTIONS:
-                ax.plot(hours, [row["primary_mbps"] for row in rows if (row["path"], row["action"]) == (path, action)], marker="o", markersize=3, label=action)
-            ax.legend(fontsize="x-small")
-            drawing.savefig(options.out / f"fig7-{path.replace(' ', '-')}.svg")
+    show(rows, options.out)
     return 0
 
 

@@ -32,8 +32,10 @@ LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9, 0]
 SHORT_LIMITS = [0.25, 0.75, 0]
 # How many pushes of a path run at the same time, by what its packets cost the emulator.
 AT_ONCE = {"modem": 8, "cable modem": 8, "London": 3, "Delaware": 1}
-# How long the tree takes at the path's rate, in seconds.
-LENGTH = {"modem": 10, "cable modem": 10, "London": 10, "Delaware": 4}
+# How long the tree takes at the path's rate, in seconds: on a modem long enough for ten initial segments, two seconds of the line, to be few.
+LENGTH = {"modem": 40, "cable modem": 10, "London": 10, "Delaware": 4}
+# Pushes that would take longer than this, in seconds, are left out.
+LONGEST = 180
 # How long the transfer in front goes on, in seconds, and how long the push is there before.
 FRONT, BEFORE = 10, 3
 
@@ -96,7 +98,7 @@ def ping(file: Path) -> float:
 
 def study(warpline: str, path: str, limits: list[float], seconds: float) -> list[dict]:
     size = int(float(PATHS[path][0]) * 1e6 / 8 * seconds)
-    words = cases(path, limits)
+    words = cases(path, [limit for limit in limits if not limit or seconds / limit <= LONGEST])
     with tempfile.TemporaryDirectory(prefix="replicate-") as name:
         bench = Bench(warpline, path, size, Path(name))
         rows = []
@@ -132,6 +134,9 @@ def draw(rows: list[dict], out: Path) -> None:
         nice = next(row for row in mine if row["case"] == "Nice")
         ax.plot(nice["completion_s"], nice["ping_ms"] / nice["idle_ping_ms"], marker="*", markersize=13, linestyle="", color=line.get_color(), label=f"{path}, Nice")
     ax.set(xscale="log", yscale="log")
+    ax.set_xticks([5, 10, 20, 50, 100], labels=["5", "10", "20", "50", "100"])
+    ax.set_yticks([1, 2, 4, 8], labels=["1", "2", "4", "8"])
+    ax.minorticks_off()
     ax.legend(fontsize="x-small", ncols=2)
     drawing.savefig(out / "fig10.svg")
 

@@ -266,7 +266,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     let outcome = run(&config, began, |reading| line.show(reading), lingers).map_err(nice_failure)?;
     line.clear();
-    report(&outcome, args.verbose);
+    report(&outcome, args.verbose, args.quiet);
     let code = match (outcome.status.code(), outcome.status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
@@ -320,7 +320,7 @@ fn describe(reading: &Reading) -> String {
 }
 
 /// What is to be told at the end: what went wrong, or, when asked, everything.
-fn report(outcome: &NiceOutcome, verbose: bool) {
+fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     if let Some(counts) = outcome.counts {
         if counts.refused > 0 {
             output::note(&format!(
@@ -334,6 +334,9 @@ fn report(outcome: &NiceOutcome, verbose: bool) {
                 counted(counts.unstamped as usize, "connection")
             ));
         }
+    }
+    if !quiet && let Some(hint) = hint(&outcome.way, outcome.reading.as_ref()) {
+        output::note(&hint);
     }
     if !verbose {
         return;
@@ -349,6 +352,21 @@ fn report(outcome: &NiceOutcome, verbose: bool) {
         );
     }
     output::note(&text);
+}
+
+/// Bytes received that are worth a word when they did not yield.
+const MUCH: u64 = 1_000_000;
+
+/// A download without `--receive`: the likely mistake.
+fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
+    let reading = reading.filter(|_| *way == Way::Nice { receive: false })?;
+    let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
+    much.then(|| {
+        format!(
+            "the command received {}B, which did not yield: what others send takes --receive",
+            short(reading.received_bytes as f64)
+        )
+    })
 }
 
 fn failure(error: bpf::BpfError) -> Failure {
@@ -373,6 +391,18 @@ fn nice_failure(error: NiceError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_download_that_did_not_yield_is_pointed_out() {
+        let reading = Reading { received_bytes: 20_000_000, sent_bytes: 81, ..Reading::default() };
+        let sends = Way::Nice { receive: false };
+        let text = hint(&sends, Some(&reading)).unwrap();
+        assert!(text.contains("20.0 MB") && text.contains("--receive"), "{text}");
+        assert_eq!(hint(&Way::Nice { receive: true }, Some(&reading)), None);
+        assert_eq!(hint(&sends, Some(&Reading { sent_bytes: 20_000_000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Reading { received_bytes: 1000, ..reading })), None);
+        assert_eq!(hint(&sends, None), None);
+    }
 
     #[test]
     fn the_line_says_what_the_connections_do() {
