@@ -90,16 +90,16 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
     /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     threshold: Option<f64>,
     /// Part of a round's packets that must be late for the window to halve [default: 0.5]
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
-    #[arg(long, value_name = "SEGMENTS")]
+    #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
     floor: Option<f64>,
     /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 12.5]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     most_delay: Option<f64>,
     /// The paper's own form, without what was added since (docs: nice)
     #[arg(long)]

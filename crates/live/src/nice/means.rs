@@ -2,7 +2,7 @@
 //!
 //! What is chosen follows from what was found by [`choose`] alone. There are two questions: which congestion control, and how the command's
 //! sockets get it. TCP Nice in the kernel with programs on a control group is the best, and takes root's privileges. Who has none may
-//! still choose what the kernel lets anybody choose, TCP Nice if it is loaded; then a [`super::supervise`]d command's sockets are given it.
+//! still choose what the kernel lets anybody choose, TCP Nice if it is loaded; then the sockets of a supervised command (`supervise`) are given it.
 
 use std::fmt;
 use std::fs::File;
