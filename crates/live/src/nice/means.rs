@@ -1,6 +1,6 @@
 //! By what means a command is made to yield: the best that the kernel and the user's privileges allow.
 //!
-//! What is chosen follows from what was found by [`choose`] alone. There are two questions: which congestion control, and how the command's
+//! What is chosen follows from what was found by `choose` alone. There are two questions: which congestion control, and how the command's
 //! sockets get it. TCP Nice in the kernel with programs on a control group is the best, and takes root's privileges. Who has none may
 //! still choose what the kernel lets anybody choose, TCP Nice if it is loaded; then the sockets of a supervised command (`supervise`) are given it.
 
@@ -154,8 +154,8 @@ fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
     let mut ways = Vec::new();
     if !found.supervision && !found.programs {
         ways.push(
-            "lesser means take a kernel that lets programs be stopped as they connect (seccomp's user notifications, Linux 5.6), \
-             which this one, or the container, does not",
+            "without privileges it takes Linux 5.6 and that nobody else stops the command's calls (seccomp's user notifications), as a \
+             container may, or another warpline nice around this one, where the command needs none of its own",
         );
     } else {
         match found.nice {

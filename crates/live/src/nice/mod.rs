@@ -11,7 +11,7 @@
 pub mod cgroup;
 pub mod means;
 mod meter;
-mod supervise;
+pub(crate) mod supervise;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -116,7 +116,7 @@ impl Drop for Supervisor {
 }
 
 /// Whether this kernel and this user can have such a filter. Asked in a thread of its own, which keeps it until it ends.
-pub(super) fn is_possible() -> io::Result<()> {
+pub(crate) fn is_possible() -> io::Result<()> {
     let tried = thread::spawn(|| filter().map(drop)).join();
     tried.unwrap_or_else(|_| Err(io::Error::other("a thread ended")))
 }
