@@ -200,7 +200,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 
 fn serve(args: &Serve) -> Result<Code, Failure> {
     let trace = args.trace.load()?;
-    interrupt::listen(Vec::new())?;
+    interrupt::listen_plainly()?;
     let (server, cc) = args.congestion.start(&trace, args.listen, args.port)?;
     output::note(&format!(
         "http://{} sends with {}, http://{} with {cc}",
