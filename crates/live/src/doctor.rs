@@ -19,6 +19,7 @@ use crate::clock::{RealClock, be_punctual};
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
 use crate::nice::cgroup::Cgroup;
+use crate::nice::supervise;
 use crate::privilege;
 
 /// One ability.
@@ -144,6 +145,14 @@ pub fn examine() -> Vec<Finding> {
             "warpline nice: every socket of a command",
             "a kernel with CONFIG_CGROUPS and CONFIG_CGROUP_BPF, not booted with cgroup_no_v2; in a container, CAP_SYS_ADMIN",
             cgroup(privileged),
+        ),
+        finding(
+            "seccomp notifications",
+            "warpline nice by ordinary users, once root has loaded TCP Nice",
+            "Linux 5.6 or later with CONFIG_SECCOMP_FILTER; not inside another `warpline nice` or a container that does the same",
+            supervise::is_possible()
+                .map(|()| "connections can be stopped and let go on".to_owned())
+                .map_err(text),
         ),
         finding(
             "nft",

@@ -11,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use warpline_core::TimeDelta;
 
 use super::http::Connection;
 use super::ppm::{History, Params, Predictor, Url};
 use super::server::path;
-use super::trace::Trace;
+use super::trace::{Ask, Trace};
 
 /// How the clients fetch ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +47,8 @@ pub struct Options {
     pub policy: Option<Policy>,
     /// The trace runs so many times faster than it was taken; pauses do not.
     pub speed: f64,
+    /// What is asked for before this moment of the trace is not replayed: the server has learnt from it. The replay begins there, with empty caches.
+    pub learn: TimeDelta,
 }
 
 /// What the clients saw.
@@ -126,7 +129,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
     }
     let count = Mutex::new(Count::default());
-    let predictor = options.policy.map(|policy| Mutex::new(Predictor::new(policy.ppm)));
+    let predictor = options.policy.map(|policy| Mutex::new(taught(trace, policy.ppm, options.learn)));
     let start = now();
     thread::scope(|scope| {
         for asks in &trace.clients {
@@ -134,20 +137,41 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             scope.spawn(move || {
                 let client = Client::default();
                 thread::scope(|scope| {
+                    let ahead = Connection::new(options.prefetch.clone());
+                    let breaker = ahead.breaker();
                     if options.policy.is_some() {
-                        scope.spawn(|| fetch_ahead(&client, options, trace, count, stop));
+                        scope.spawn(|| fetch_ahead(&client, ahead, trace, count, stop));
                     }
                     let mut replay =
                         Replay { client: &client, options, trace, predictor, count, stop, start };
-                    replay.all(asks);
+                    replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
+                    // Nobody waits for what is fetched ahead now; with Nice it may take minutes.
+                    breaker.cut();
                 });
                 lock(count).report.useful += lock(&client.mind).unused.len() as f64;
             });
         }
     });
     Ok(finish(count.into_inner().unwrap_or_else(PoisonError::into_inner), start))
+}
+
+/// How many requests of a client are older than `moment`.
+fn before(asks: &[Ask], moment: TimeDelta) -> usize {
+    asks.partition_point(|ask| ask.at < moment)
+}
+
+/// A predictor that knows what was asked for before `moment`. Who asks later is somebody else: windows do not reach across.
+fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
+    let mut predictor = Predictor::new(params);
+    for asks in &trace.clients {
+        let mut history = History::default();
+        for ask in &asks[..before(asks, moment)] {
+            predictor.learn(&mut history, ask.url, trace.objects[ask.url as usize].nature);
+        }
+    }
+    predictor
 }
 
 fn finish(mut count: Count, start: Instant) -> Report {
@@ -181,11 +205,12 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn all(&mut self, asks: &[super::trace::Ask]) {
+    fn all(&mut self, asks: &[Ask]) {
         let mut connection = Connection::new(self.options.demand.clone());
         let mut history = History::default();
         for ask in asks {
-            let due = self.start + Duration::from_secs_f64(ask.at.as_secs_f64() / self.options.speed);
+            let at = ask.at.saturating_sub(self.options.learn);
+            let due = self.start + Duration::from_secs_f64(at.as_secs_f64() / self.options.speed);
             while now() < due {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
@@ -240,8 +265,13 @@ impl Replay<'_> {
 }
 
 /// Fetches what a client's list names, one after the other, until the client is done.
-fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<Count>, stop: &AtomicBool) {
-    let mut connection = Connection::new(options.prefetch.clone());
+fn fetch_ahead(
+    client: &Client,
+    mut connection: Connection,
+    trace: &Trace,
+    count: &Mutex<Count>,
+    stop: &AtomicBool,
+) {
     loop {
         let mut mind = lock(&client.mind);
         let url = loop {
@@ -274,6 +304,7 @@ fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<
                 count.report.prefetched += 1;
                 count.report.prefetch_bytes += bytes;
             }
+            Err(_) if lock(&client.mind).over => return,
             Err(_) => lock(count).report.failures += 1,
         }
     }
@@ -282,4 +313,28 @@ fn fetch_ahead(client: &Client, options: &Options, trace: &Trace, count: &Mutex<
 #[expect(clippy::disallowed_methods, reason = "this is the edge: requests are made at their times")]
 fn pause(span: Duration) {
     thread::sleep(span);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prefetch::ppm::Nature;
+    use crate::prefetch::trace::Object;
+
+    #[test]
+    fn what_came_before_teaches_and_is_not_asked_for_again() {
+        let ask = |seconds, url| Ask { at: TimeDelta::from_secs(seconds), url };
+        let object = Object { bytes: 100, nature: Nature { image: false, cachable: true } };
+        let client = vec![ask(0, 0), ask(1, 1), ask(10, 0), ask(11, 2)];
+        let trace = Trace { objects: vec![object; 3], clients: vec![client.clone()] };
+        let moment = TimeDelta::from_secs(10);
+        assert_eq!(client[before(&client, moment)..], [ask(10, 0), ask(11, 2)]);
+        let predict = |predictor: &mut Predictor| {
+            let mut history = History::default();
+            predictor.learn(&mut history, 0, trace.objects[0].nature);
+            predictor.predict(&history).into_iter().map(|(url, _)| url).collect::<Vec<_>>()
+        };
+        assert_eq!(predict(&mut taught(&trace, Policy::CONSERVATIVE.ppm, moment)), [1]);
+        assert!(predict(&mut taught(&trace, Policy::CONSERVATIVE.ppm, TimeDelta::ZERO)).is_empty());
+    }
 }

@@ -1,7 +1,8 @@
 //! One persistent HTTP/1.1 connection that asks for one object at a time.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest head of an answer in bytes.
@@ -15,6 +16,38 @@ const SILENCE: Duration = Duration::from_secs(120);
 pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
+    breaker: Breaker,
+}
+
+/// Ends a connection from another thread, whatever it waits for.
+#[derive(Clone, Debug, Default)]
+pub struct Breaker(Arc<Mutex<Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    open: Option<TcpStream>,
+    cut: bool,
+}
+
+impl Breaker {
+    /// Nothing comes any more, now or later.
+    pub fn cut(&self) {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        line.cut = true;
+        if let Some(stream) = line.open.take() {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn holds(&self, stream: &TcpStream) -> io::Result<()> {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.cut {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        line.open = Some(stream.try_clone()?);
+        Ok(())
+    }
 }
 
 fn invalid(problem: String) -> io::Error {
@@ -43,7 +76,12 @@ pub fn parse_head(head: &str) -> io::Result<(u16, u64)> {
 impl Connection {
     /// One to "host:port".
     pub fn new(address: String) -> Self {
-        Connection { address, stream: None }
+        Connection { address, stream: None, breaker: Breaker::default() }
+    }
+
+    /// What ends it from another thread.
+    pub fn breaker(&self) -> Breaker {
+        self.breaker.clone()
     }
 
     /// Fetches what is at `path`; returns its bytes.
@@ -67,6 +105,7 @@ impl Connection {
             Some(stream) => stream,
             None => {
                 let stream = TcpStream::connect(&self.address)?;
+                self.breaker.holds(&stream)?;
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(SILENCE))?;
                 BufReader::new(stream)
@@ -104,6 +143,24 @@ mod tests {
         assert_eq!(parse_head(head).unwrap(), (200, 17));
         assert!(parse_head("HTTP/1.1 200 OK\r\n\r\n").is_err());
         assert!(parse_head("SSH-2.0\r\nContent-Length: 1\r\n").is_err());
+    }
+
+    #[test]
+    fn a_connection_that_waits_can_be_cut() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut connection = Connection::new(listener.local_addr().unwrap().to_string());
+        let breaker = connection.breaker();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(move || connection.get("/x"));
+            // Nobody answers; the request is there, so the other end waits for the answer.
+            let (mut other, _) = listener.accept().unwrap();
+            other.read_exact(&mut [0; 16]).unwrap();
+            breaker.cut();
+            assert!(asked.join().unwrap().is_err());
+        });
+        let mut connection =
+            Connection { breaker, ..Connection::new(listener.local_addr().unwrap().to_string()) };
+        assert_eq!(connection.get("/x").unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
     }
 
     proptest! {

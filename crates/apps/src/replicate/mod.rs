@@ -8,7 +8,7 @@
 //! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: from a directory to a manifest.
 //! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: from a manifest to a
 //!   version.
-//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends.
+//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends; `throttle`: a push that is held to a rate.
 
 pub mod build;
 pub mod manifest;
@@ -17,6 +17,7 @@ pub mod push;
 pub mod scan;
 pub mod serve;
 pub mod store;
+mod throttle;
 pub mod tree;
 
 /// The port that receivers listen on when none is given.

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use warpline_core::Rate;
 use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, Trust};
 
 use super::PORT;
@@ -17,6 +18,7 @@ use super::build::{Built, Progress};
 use super::manifest::{Id, Manifest};
 use super::protocol::{Answer, Hello, SUPERSEDED, Say, VERSION, receive, send};
 use super::scan::{Scan, ScanError, read_chunk, scan};
+use super::throttle::Throttle;
 
 /// How often the tree is described anew when files change while they are sent.
 const ROUNDS: u32 = 5;
@@ -35,6 +37,8 @@ pub struct PushOptions {
     pub skip_special: bool,
     /// Have receivers read every byte of what they have.
     pub verify: bool,
+    /// Most that is sent to each receiver, besides what the congestion control allows; none for no limit.
+    pub limit: Option<Rate>,
     /// The connections, with their congestion control.
     pub settings: Settings,
 }
@@ -228,7 +232,8 @@ impl Job<'_> {
     }
 
     fn talk(&self, number: usize, connection: &Connection, progress: &mut bool) -> io::Result<Attempt> {
-        let (mut to, mut from) = connection.open()?;
+        let (to, mut from) = connection.open()?;
+        let mut to = Throttle::new(to, self.options.limit);
         let hello =
             Hello { version: VERSION, manifest: self.encoded.len() as u64, verify: self.options.verify };
         send(&mut to, &hello)?;
@@ -245,7 +250,7 @@ impl Job<'_> {
                     send(&mut to, &answer)?;
                 }
                 Say::Done(built) => {
-                    to.finish()?;
+                    to.into_inner().finish()?;
                     return Ok(Attempt::Built(built));
                 }
                 Say::Failed { .. } if stale => return Ok(Attempt::Stale),

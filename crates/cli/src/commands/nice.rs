@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use clap::ValueHint;
 use serde_json::json;
 use warpline_live::bpf::{self, Parameters, control, sockets};
-use warpline_live::nice::means::Way;
+use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
 
 use crate::failure::{Code, Failure};
@@ -26,8 +26,9 @@ download, from servers that know nothing of it. UDP (QUIC, HTTP/3) does not.
 
 It takes root's privileges and Linux 6.4 or later with BTF, as distributions have it
 (warpline doctor tells). The command then runs as root too; give it to a user again
-with sudo -u or runuser. Where TCP Nice cannot be had but the kernel has tcp-lp, that
-is used, and told; with --strict it is refused.
+with sudo -u or runuser. Any user can run commands so once root has loaded TCP Nice
+(without --receive and the live line). Where TCP Nice cannot be had but tcp-lp can,
+that is used, and told; with --strict it is refused.
 
 Examples:
   sudo warpline nice -- rsync -a photos/ backup:/photos
@@ -35,6 +36,7 @@ Examples:
   sudo warpline nice -- runuser -u ann -- rclone sync ~ann remote:
   Keep it in the kernel, so that any user and any program can choose it:
     sudo warpline nice load
+    warpline nice -- rsync -a photos/ backup:/photos
     iperf3 -c server -C nice
   What yields now:
     sudo warpline nice status
@@ -88,16 +90,16 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
     /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     threshold: Option<f64>,
     /// Part of a round's packets that must be late for the window to be reduced [default: 0.4]
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
-    #[arg(long, value_name = "SEGMENTS")]
+    #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
     floor: Option<f64>,
     /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 10]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     most_delay: Option<f64>,
     /// The paper's own form, without what was added since (docs: nice)
     #[arg(long)]
@@ -165,7 +167,13 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         return Err(failure(bpf::BpfError::NotBuilt));
     }
     let loaded = control::status();
-    let list = sockets::all().map_err(failure)?;
+    let list = match sockets::all() {
+        Err(error @ bpf::BpfError::Privilege) if !as_json => {
+            output::print(known_to_users(choice(bpf::NAME)))?;
+            return Err(Failure::run(format!("its connections cannot be listed: {error}")));
+        }
+        other => other.map_err(failure)?,
+    };
     if as_json {
         output::print(&format!("{:#}\n", json!({ "loaded": loaded, "connections": list })))?;
         return Ok(Code::Success);
@@ -198,6 +206,17 @@ fn status(as_json: bool) -> Result<Code, Failure> {
     }
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// What can be said without a privilege.
+fn known_to_users(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Free => "TCP Nice is in the kernel, and you may use it.\n",
+        Choice::Forbidden => {
+            "TCP Nice is in the kernel, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control).\n"
+        }
+        Choice::Absent => "TCP Nice is not in the kernel.\n",
+    }
 }
 
 fn row(socket: &Socket) -> String {
@@ -236,13 +255,18 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     let mut line = Line { shown: !args.quiet && io::stderr().is_terminal(), width: 0 };
     let began = |way: &Way| {
-        if !matches!(way, Way::Nice { .. }) {
+        if way.is_lesser() {
             output::note(&way.to_string());
         }
     };
-    let outcome = run(&config, began, |reading| line.show(reading)).map_err(nice_failure)?;
+    let lingers = || {
+        output::note(
+            "the command has ended; what it left running is waited for, since it needs this to connect (Ctrl-C ends that)",
+        );
+    };
+    let outcome = run(&config, began, |reading| line.show(reading), lingers).map_err(nice_failure)?;
     line.clear();
-    report(&outcome, args.verbose);
+    report(&outcome, args.verbose, args.quiet);
     let code = match (outcome.status.code(), outcome.status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
@@ -296,7 +320,7 @@ fn describe(reading: &Reading) -> String {
 }
 
 /// What is to be told at the end: what went wrong, or, when asked, everything.
-fn report(outcome: &NiceOutcome, verbose: bool) {
+fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     if let Some(counts) = outcome.counts {
         if counts.refused > 0 {
             output::note(&format!(
@@ -310,6 +334,9 @@ fn report(outcome: &NiceOutcome, verbose: bool) {
                 counted(counts.unstamped as usize, "connection")
             ));
         }
+    }
+    if !quiet && let Some(hint) = hint(&outcome.way, outcome.reading.as_ref()) {
+        output::note(&hint);
     }
     if !verbose {
         return;
@@ -325,6 +352,21 @@ fn report(outcome: &NiceOutcome, verbose: bool) {
         );
     }
     output::note(&text);
+}
+
+/// Bytes received that are worth a word when they did not yield.
+const MUCH: u64 = 1_000_000;
+
+/// A download without `--receive`: the likely mistake.
+fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
+    let reading = reading.filter(|_| *way == Way::Nice { receive: false })?;
+    let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
+    much.then(|| {
+        format!(
+            "the command received {}B, which did not yield: what others send takes --receive",
+            short(reading.received_bytes as f64)
+        )
+    })
 }
 
 fn failure(error: bpf::BpfError) -> Failure {
@@ -349,6 +391,18 @@ fn nice_failure(error: NiceError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_download_that_did_not_yield_is_pointed_out() {
+        let reading = Reading { received_bytes: 20_000_000, sent_bytes: 81, ..Reading::default() };
+        let sends = Way::Nice { receive: false };
+        let text = hint(&sends, Some(&reading)).unwrap();
+        assert!(text.contains("20.0 MB") && text.contains("--receive"), "{text}");
+        assert_eq!(hint(&Way::Nice { receive: true }, Some(&reading)), None);
+        assert_eq!(hint(&sends, Some(&Reading { sent_bytes: 20_000_000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Reading { received_bytes: 1000, ..reading })), None);
+        assert_eq!(hint(&sends, None), None);
+    }
 
     #[test]
     fn the_line_says_what_the_connections_do() {

@@ -168,6 +168,9 @@ struct Run {
     /// Replay the trace so many times faster than it was taken
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
+    /// Only learn from the first so many seconds of the trace, as a server has from those before, and replay the rest
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    learn: u64,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -197,7 +200,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 
 fn serve(args: &Serve) -> Result<Code, Failure> {
     let trace = args.trace.load()?;
-    interrupt::listen(Vec::new())?;
+    interrupt::listen_plainly()?;
     let (server, cc) = args.congestion.start(&trace, args.listen, args.port)?;
     output::note(&format!(
         "http://{} sends with {}, http://{} with {cc}",
@@ -228,6 +231,14 @@ fn run(args: &Run) -> Result<Code, Failure> {
         return Err(Failure::usage("--speed must be above 0"));
     }
     let trace = args.trace.load()?;
+    let learn = TimeDelta::from_secs(args.learn);
+    if trace.duration() < learn {
+        return Err(Failure::usage(format!(
+            "--learn {} leaves nothing to replay: the last request of the trace is at {:.0} s",
+            args.learn,
+            trace.duration().as_secs_f64()
+        )));
+    }
     interrupt::listen(Vec::new())?;
     let own = match &args.server {
         Some(_) => None,
@@ -243,7 +254,7 @@ fn run(args: &Run) -> Result<Code, Failure> {
         PolicyName::Conservative => Some(Policy::CONSERVATIVE),
         PolicyName::Aggressive => Some(Policy::AGGRESSIVE),
     };
-    let options = Options { demand, prefetch, policy, speed: args.speed };
+    let options = Options { demand, prefetch, policy, speed: args.speed, learn };
     static STOP: AtomicBool = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         let watch = scope.spawn(|| {

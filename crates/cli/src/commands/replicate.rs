@@ -14,6 +14,7 @@ use warpline_apps::replicate::push::{self, Outcome, PushOptions, push};
 use warpline_apps::replicate::serve::{self, ServeOptions, serve};
 use warpline_apps::replicate::store::{current, manifest};
 use warpline_apps::replicate::tree::Tree;
+use warpline_core::Rate;
 use warpline_stacks::quic::{Identity, KeyError, Settings, Trust};
 use warpline_transport::cc::Algorithm;
 
@@ -129,6 +130,9 @@ struct Push {
     /// Congestion control: nice, ledbat, ledbat++, lp, vegas, reno, cubic, bic, westwood
     #[arg(long, value_name = "NAME", default_value = "nice")]
     cc: String,
+    /// Send no more than this to each receiver, as in 500kbit/s or 2MB/s [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    limit: Option<Rate>,
     /// Receivers served at the same time
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
@@ -160,6 +164,15 @@ struct Verify {
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
+}
+
+/// A rate that something can be sent at.
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
+    if rate.as_bps() < 1000 {
+        return Err("the limit must be at least 1kbit/s".to_owned());
+    }
+    Ok(rate)
 }
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
@@ -250,6 +263,7 @@ fn send(args: &Push) -> Result<Code, Failure> {
         patience: Duration::from_secs(args.patience),
         skip_special: args.skip_special,
         verify: args.verify,
+        limit: args.limit,
         // A receiver that does not answer is noticed within its patience.
         settings: Settings {
             idle_timeout: Duration::from_secs(args.patience.clamp(2, 15)),

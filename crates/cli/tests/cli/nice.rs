@@ -278,3 +278,53 @@ fn a_request_to_end_is_passed_on() {
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(9));
 }
+
+/// `warpline` as a user without any privilege.
+fn as_nobody(words: &[&str]) -> std::process::Output {
+    const USER: &str = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = Command::new("python3");
+    command.args(["-c", USER, env!("CARGO_BIN_EXE_warpline")]).args(words).current_dir("/");
+    command.output().unwrap()
+}
+
+#[test]
+fn users_have_it_once_it_is_loaded_and_are_told_what_to_do_before() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    if !as_nobody(&["--version"]).status.success() {
+        println!("skipped: an ordinary user cannot reach {}", env!("CARGO_BIN_EXE_warpline"));
+        return;
+    }
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let before = as_nobody(&["nice", "--", "true"]);
+    assert_eq!(before.status.code(), Some(1));
+    assert!(said(&before).contains("root's privileges") && said(&before).contains("sudo warpline nice load"));
+    let desk = Desk::new();
+    desk.warpline(&["nice", "load"]).fine();
+    let answers = [
+        &["nice", "--strict", "--", "python3", "-c", SOCKETS][..],
+        &["nice", "--receive", "--", "true"],
+        &["nice", "--receive", "--strict", "--", "true"],
+        &["nice", "--threshold", "0.3", "--", "true"],
+        &["nice", "status"],
+        &["nice", "--", "sh", "-c", "(sleep 1) & exit 5"],
+    ]
+    .map(as_nobody);
+    desk.warpline(&["nice", "unload"]).fine();
+    let [switched, receives, strict, parameters, status, left] = answers;
+    let stdout = String::from_utf8_lossy(&switched.stdout).into_owned();
+    assert!(
+        !stdout.is_empty() && stdout.lines().all(|line| line == "nice nice"),
+        "{stdout}{}",
+        said(&switched)
+    );
+    assert_eq!(said(&switched), "");
+    assert_eq!(receives.status.code(), Some(0));
+    assert!(said(&receives).contains("receives does not yield"), "{}", said(&receives));
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(said(&strict).contains("without --strict"), "{}", said(&strict));
+    assert_eq!(parameters.status.code(), Some(1));
+    assert!(said(&parameters).contains("leave the options out"), "{}", said(&parameters));
+    assert!(String::from_utf8_lossy(&status.stdout).contains("you may use it"));
+    assert_eq!(left.status.code(), Some(5));
+    assert!(said(&left).contains("is waited for"), "{}", said(&left));
+}

@@ -51,11 +51,44 @@ pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> BpfError {
     match error.kind() {
         // The verifier, too, calls what it rejects forbidden.
         ErrorKind::PermissionDenied if !crate::privilege::is_privileged() => BpfError::Privilege,
+        _ if let Some(problem) = forbidden() => BpfError::Kernel(problem.to_owned()),
         _ => {
             let said = said();
             let reason = if said.is_empty() { error.to_string() } else { format!("{error}: {said}") };
             BpfError::Kernel(format!("{what}: {reason}"))
         }
+    }
+}
+
+/// Why the system call itself cannot be had by a process with the privileges for it; libbpf guesses at limits of memory then.
+fn forbidden() -> Option<&'static str> {
+    // SAFETY: what the kernel reads and writes are the sixteen zeros, which outlive the call; it gives a number and changes nothing.
+    let result = unsafe {
+        let mut attributes = [0u32; 4];
+        nix::libc::syscall(
+            nix::libc::SYS_bpf,
+            libbpf_rs::libbpf_sys::BPF_PROG_GET_NEXT_ID,
+            attributes.as_mut_ptr(),
+            size_of_val(&attributes),
+        )
+    };
+    if result >= 0 || !crate::privilege::is_privileged() {
+        return None;
+    }
+    explain(std::io::Error::last_os_error().raw_os_error()?)
+}
+
+/// What an error number of bpf(2) means where the privileges are there and the arguments are right.
+fn explain(number: i32) -> Option<&'static str> {
+    match number {
+        nix::libc::EPERM | nix::libc::EACCES => Some(
+            "the system call bpf is forbidden here although the privileges are there: by a container's filter of system calls \
+             (run the container with --security-opt seccomp=unconfined, or this outside), or by the kernel's lockdown",
+        ),
+        nix::libc::ENOSYS => Some(
+            "it has no system call bpf (CONFIG_BPF_SYSCALL), or a container's filter of system calls hides it",
+        ),
+        _ => None,
     }
 }
 
@@ -79,4 +112,17 @@ pub(super) fn load(object: OpenObject) -> Result<Object, BpfError> {
         ));
     }
     object.load().map_err(|error| failed("loading", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forbidden_call_is_told_from_one_that_is_not_there() {
+        assert!(explain(nix::libc::EPERM).is_some_and(|text| text.contains("forbidden")));
+        assert!(explain(nix::libc::ENOSYS).is_some_and(|text| text.contains("CONFIG_BPF_SYSCALL")));
+        // There are no programs: that is an answer.
+        assert_eq!(explain(nix::libc::ENOENT), None);
+    }
 }

@@ -1,12 +1,19 @@
 //! By what means a command is made to yield: the best that the kernel and the user's privileges allow.
+//!
+//! What is chosen follows from what was found by `choose` alone. There are two questions: which congestion control, and how the command's
+//! sockets get it. TCP Nice in the kernel with programs on a control group is the best, and takes root's privileges. Who has none may
+//! still choose what the kernel lets anybody choose, TCP Nice if it is loaded; then the sockets of a supervised command (`supervise`) are given it.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
+use std::process::Child;
 
+use rustix::net::sockopt::set_tcp_congestion;
+use rustix::net::{AddressFamily, SocketType, socket};
 use serde::Serialize;
 
 use super::cgroup::Cgroup;
+use super::supervise::{self, Supervisor};
 use super::{NiceConfig, NiceError};
 use crate::bpf::background::{Background, Governing};
 use crate::bpf::control::{self, Hold};
@@ -21,102 +28,348 @@ pub enum Way {
         /// Whether what is received is held back as well.
         receive: bool,
     },
+    /// TCP Nice in the kernel, given to each socket as it connects: without programs on a control group.
+    Supervised {
+        /// Whether what is received was to be held back, which is not to be had so.
+        receive: bool,
+        /// Why not by programs.
+        reason: String,
+    },
     /// Another congestion control for background traffic that the kernel has.
     BuiltIn {
         /// Its name.
         name: &'static str,
         /// Why it is not TCP Nice.
         reason: String,
+        /// Whether what is received was to be held back, which it does not do.
+        receive: bool,
     },
+}
+
+impl Way {
+    /// Whether it is less than what was asked for.
+    pub fn is_lesser(&self) -> bool {
+        !matches!(self, Way::Nice { .. } | Way::Supervised { receive: false, .. })
+    }
 }
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unheld = |receive| if receive { "; what the command receives does not yield" } else { "" };
         match self {
             Way::Nice { receive: false } => write!(f, "TCP Nice in the kernel"),
             Way::Nice { receive: true } => write!(f, "TCP Nice in the kernel, for what is received too"),
-            Way::BuiltIn { name, reason } => {
-                write!(f, "the kernel's own {name} in place of TCP Nice: {reason}")
+            Way::Supervised { receive, reason } => {
+                write!(
+                    f,
+                    "TCP Nice in the kernel, given to each socket as it connects{}: {reason}",
+                    unheld(*receive)
+                )
+            }
+            Way::BuiltIn { name, reason, receive } => {
+                write!(f, "the kernel's own {name} in place of TCP Nice{}: {reason}", unheld(*receive))
             }
         }
     }
+}
+
+/// Whether sockets of this user may choose a congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// They may. Asking with root's privileges loads a module.
+    Free,
+    /// The kernel has it, but not for this user (`net.ipv4.tcp_allowed_congestion_control`).
+    Forbidden,
+    /// The kernel does not have it.
+    Absent,
+}
+
+/// Asks the kernel, by a socket.
+pub fn choice(name: &str) -> Choice {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
+    match socket.and_then(|socket| set_tcp_congestion(socket, name)) {
+        Ok(()) => Choice::Free,
+        Err(rustix::io::Errno::PERM) => Choice::Forbidden,
+        Err(_) => Choice::Absent,
+    }
+}
+
+/// The kernel's own congestion control that yields to others.
+const BUILT_IN: &str = "lp";
+
+/// What was found where TCP Nice with programs on a control group cannot be had.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Whether TCP Nice may be chosen by name, since it is loaded.
+    nice: Choice,
+    /// Whether tcp-lp may be.
+    built_in: Choice,
+    /// Whether programs may be attached to control groups all the same (by root, on a kernel without struct_ops, say).
+    programs: bool,
+    /// Whether calls of the command can be stopped.
+    supervision: bool,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    /// Parameters of its own.
+    parameters: bool,
+    receive: bool,
+    strict: bool,
+}
+
+/// What is to be used instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instead {
+    /// TCP Nice by name, given by supervision.
+    Supervised,
+    /// tcp-lp, given by programs or by supervision.
+    BuiltIn { by_programs: bool },
+}
+
+/// Why there is nothing to be used instead, or it is not wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It would be less than what was asked for.
+    Strict(&'static str),
+    /// There is nothing: what to do.
+    Nothing(String),
+}
+
+/// Chooses what is used where the best is not to be had.
+fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
+    if found.supervision && found.nice == Choice::Free && !wish.parameters {
+        return match wish.receive && wish.strict {
+            true => Err(Refusal::Strict("what is sent would yield by TCP Nice, what is received would not")),
+            false => Ok(Instead::Supervised),
+        };
+    }
+    if (found.supervision || found.programs) && found.built_in == Choice::Free {
+        return match wish.strict {
+            true => Err(Refusal::Strict("the kernel's own tcp-lp would be used")),
+            false => Ok(Instead::BuiltIn { by_programs: found.programs }),
+        };
+    }
+    let mut ways = Vec::new();
+    if !found.supervision && !found.programs {
+        ways.push(
+            "without privileges it takes Linux 5.6 and that nobody else stops the command's calls (seccomp's user notifications), as a \
+             container may, or another warpline nice around this one, where the command needs none of its own",
+        );
+    } else {
+        match found.nice {
+            Choice::Free if found.supervision => ways.push(
+                "TCP Nice is loaded, with parameters that only root can see and change: leave the options out to use it as it is",
+            ),
+            Choice::Forbidden => ways.push(
+                "TCP Nice is loaded, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
+            ),
+            _ => ways.push("or load it once for all users: sudo warpline nice load"),
+        }
+        match found.built_in {
+            Choice::Forbidden => ways.push(
+                "tcp-lp would do in its place, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
+            ),
+            _ => ways.push("tcp-lp would do in its place, but is not there (sudo modprobe tcp_lp)"),
+        }
+    }
+    Err(Refusal::Nothing(ways.join("; ")))
+}
+
+/// How the command's sockets get their congestion control.
+#[derive(Debug)]
+enum Hands {
+    // In the order in which they are given up.
+    Programs { background: Background, cgroup: Cgroup },
+    Supervision { name: &'static str, supervisor: Option<Supervisor> },
 }
 
 /// The means, held as long as the command runs.
 #[derive(Debug)]
 pub(super) struct Means {
     way: Way,
-    // In the order in which they are given up.
-    background: Background,
-    cgroup: Cgroup,
+    hands: Hands,
     _hold: Option<Hold>,
-}
-
-/// Congestion controls of the kernel that yield to others, the best first.
-const BUILT_IN: [&str; 1] = ["lp"];
-
-fn available() -> Vec<String> {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    text.split_whitespace().map(str::to_owned).collect()
 }
 
 impl Means {
     /// Gets hold of the best means that are to be had.
     pub(super) fn prepare(config: &NiceConfig, entry: &mut Entry) -> Result<Self, NiceError> {
-        match control::hold(config.parameters.as_ref()) {
+        let (hold, reason) = match control::hold(config.parameters.as_ref()) {
             Ok(hold) => {
-                let way = Way::Nice { receive: config.receive };
                 let receiving = config.receive.then(|| config.parameters.unwrap_or_default());
-                Means::attach(way, Governing { sending: Some(NAME), receiving }, Some(hold), entry)
-            }
-            Err(error @ (BpfError::Otherwise(_) | BpfError::Parameter { .. })) => Err(error.into()),
-            Err(reason) => {
-                let own = available();
-                let Some(name) = BUILT_IN.into_iter().find(|name| own.iter().any(|other| other == name))
-                else {
-                    return Err(reason.into());
-                };
-                if config.strict {
-                    let instead = format!("the kernel's own {name} would be used");
-                    return Err(NiceError::Strict { reason, instead });
+                let governing = Governing { sending: Some(NAME), receiving };
+                match Means::attach(Way::Nice { receive: config.receive }, &governing, entry) {
+                    Ok(means) => return Ok(Means { _hold: Some(hold), ..means }),
+                    Err(reason) => (Some(hold), reason),
                 }
-                let way = Way::BuiltIn { name, reason: reason.to_string() };
-                Means::attach(way, Governing { sending: Some(name), receiving: None }, None, entry)
             }
+            Err(error @ (BpfError::Otherwise(_) | BpfError::Parameter { .. })) => return Err(error.into()),
+            Err(reason) => (None, reason.into()),
+        };
+        let found = Found {
+            nice: choice(NAME),
+            built_in: choice(BUILT_IN),
+            programs: crate::bpf::is_built() && crate::privilege::is_privileged(),
+            supervision: supervise::is_possible().is_ok(),
+        };
+        let wish = Wish {
+            // Held, it is as asked.
+            parameters: config.parameters.is_some() && hold.is_none(),
+            receive: config.receive,
+            strict: config.strict,
+        };
+        let receive = config.receive;
+        match choose(found, wish) {
+            Ok(Instead::Supervised) => {
+                let way = Way::Supervised { receive, reason: reason.to_string() };
+                Ok(Means::supervised(way, NAME, hold))
+            }
+            Ok(Instead::BuiltIn { by_programs }) => {
+                let way = Way::BuiltIn { name: BUILT_IN, reason: reason.to_string(), receive };
+                let governing = Governing { sending: Some(BUILT_IN), receiving: None };
+                match by_programs.then(|| Means::attach(way.clone(), &governing, entry)) {
+                    Some(Ok(means)) => Ok(means),
+                    Some(Err(error)) if !found.supervision => Err(error),
+                    _ => Ok(Means::supervised(way, BUILT_IN, None)),
+                }
+            }
+            Err(Refusal::Strict(instead)) => Err(NiceError::Strict { reason: Box::new(reason), instead }),
+            Err(Refusal::Nothing(remedy)) => Err(NiceError::Nothing { reason: Box::new(reason), remedy }),
         }
     }
 
-    fn attach(
-        way: Way,
-        governing: Governing<'_>,
-        hold: Option<Hold>,
-        entry: &mut Entry,
-    ) -> Result<Self, NiceError> {
+    fn supervised(way: Way, name: &'static str, hold: Option<Hold>) -> Self {
+        Means { way, hands: Hands::Supervision { name, supervisor: None }, _hold: hold }
+    }
+
+    /// Programs on a control group.
+    fn attach(way: Way, governing: &Governing<'_>, entry: &mut Entry) -> Result<Self, NiceError> {
         let name = format!("warpline-nice-{}", entry.session.id);
         let cgroup = Cgroup::create(&name)
             .map_err(super::system("make a control group (cgroups of version 2; see warpline doctor)"))?;
         entry.session.cgroups.push(cgroup.path().to_owned());
         entry.save();
-        let background = Background::attach(cgroup.fd(), &governing)?;
-        Ok(Means { way, background, cgroup, _hold: hold })
+        let background = Background::attach(cgroup.fd(), governing)?;
+        Ok(Means { way, hands: Hands::Programs { background, cgroup }, _hold: None })
     }
 
     pub(super) fn way(&self) -> &Way {
         &self.way
     }
 
-    /// What the command writes `0` to.
-    pub(super) fn door(&self) -> Option<io::Result<File>> {
-        Some(self.cgroup.door())
+    /// Starts the command by `spawn`, which is given what the command writes `0` to.
+    pub(super) fn start(
+        &mut self,
+        spawn: impl FnOnce(Option<File>) -> Result<Child, NiceError> + Send + 'static,
+    ) -> Result<Child, NiceError> {
+        match &mut self.hands {
+            Hands::Programs { cgroup, .. } => {
+                spawn(Some(cgroup.door().map_err(super::system("open the control group"))?))
+            }
+            Hands::Supervision { name, supervisor } => {
+                let (started, child) = Supervisor::start(name, || spawn(None))
+                    .map_err(super::system("be asked before programs connect (seccomp)"))?;
+                *supervisor = Some(started);
+                child
+            }
+        }
     }
 
     pub(super) fn counts(&self) -> Option<Counts> {
-        Some(self.background.counts())
+        match &self.hands {
+            Hands::Programs { background, .. } => Some(background.counts()),
+            Hands::Supervision { supervisor, .. } => supervisor.as_ref().map(Supervisor::counts),
+        }
+    }
+
+    /// The command has ended. Tells whether what it left running needs us to connect.
+    pub(super) fn is_needed(&mut self) -> bool {
+        match &mut self.hands {
+            Hands::Programs { .. } => false,
+            Hands::Supervision { supervisor, .. } => supervisor.as_mut().is_some_and(Supervisor::is_needed),
+        }
     }
 
     /// Where the command's connections can be read: the map of receivers' states and the control group.
     pub(super) fn readable(&self) -> Option<(Option<u32>, u64)> {
-        matches!(self.way, Way::Nice { .. })
-            .then(|| Some((self.background.receivers(), self.cgroup.id().ok()?)))?
+        let Hands::Programs { background, cgroup } = &self.hands else { return None };
+        matches!(self.way, Way::Nice { .. }).then(|| Some((background.receivers(), cgroup.id().ok()?)))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WISH: Wish = Wish { parameters: false, receive: false, strict: false };
+    const USER: Found =
+        Found { nice: Choice::Absent, built_in: Choice::Absent, programs: false, supervision: true };
+
+    fn nothing(found: Found, wish: Wish) -> String {
+        match choose(found, wish) {
+            Err(Refusal::Nothing(remedy)) => remedy,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_user_has_nice_once_it_is_loaded() {
+        let found = Found { nice: Choice::Free, ..USER };
+        assert_eq!(choose(found, WISH), Ok(Instead::Supervised));
+        // It is TCP Nice, and so not refused; but it holds nothing back that is received.
+        assert_eq!(choose(found, Wish { strict: true, ..WISH }), Ok(Instead::Supervised));
+        assert_eq!(choose(found, Wish { receive: true, ..WISH }), Ok(Instead::Supervised));
+        let strict = choose(found, Wish { strict: true, receive: true, ..WISH });
+        assert!(matches!(strict, Err(Refusal::Strict(instead)) if instead.contains("received would not")));
+        // Which parameters it was loaded with, users cannot see.
+        assert!(nothing(found, Wish { parameters: true, ..WISH }).contains("leave the options out"));
+    }
+
+    #[test]
+    fn tcp_lp_comes_next() {
+        let lp = Found { built_in: Choice::Free, ..USER };
+        assert_eq!(choose(lp, WISH), Ok(Instead::BuiltIn { by_programs: false }));
+        assert_eq!(choose(Found { nice: Choice::Free, ..lp }, WISH), Ok(Instead::Supervised));
+        // Root on a kernel that has no struct_ops.
+        let old = Found { programs: true, ..lp };
+        assert_eq!(choose(old, WISH), Ok(Instead::BuiltIn { by_programs: true }));
+        assert_eq!(
+            choose(Found { supervision: false, ..old }, WISH),
+            Ok(Instead::BuiltIn { by_programs: true })
+        );
+        for found in [lp, old] {
+            let strict = choose(found, Wish { strict: true, ..WISH });
+            assert!(matches!(strict, Err(Refusal::Strict(instead)) if instead.contains("tcp-lp")));
+        }
+    }
+
+    #[test]
+    fn where_there_is_nothing_it_is_said_what_to_do() {
+        let text = nothing(USER, WISH);
+        assert!(text.contains("sudo warpline nice load") && text.contains("sudo modprobe tcp_lp"), "{text}");
+        let forbidden = Found { nice: Choice::Forbidden, built_in: Choice::Forbidden, ..USER };
+        let text = nothing(forbidden, WISH);
+        assert_eq!(text.matches("tcp_allowed_congestion_control").count(), 2, "{text}");
+        assert!(!text.contains("modprobe"), "{text}");
+        let text = nothing(Found { supervision: false, nice: Choice::Free, ..USER }, WISH);
+        assert!(text.contains("Linux 5.6"), "{text}");
+    }
+
+    #[test]
+    fn the_kernel_is_asked_by_a_socket() {
+        assert_eq!((choice("reno"), choice("no-such")), (Choice::Free, Choice::Absent));
+    }
+
+    #[test]
+    fn what_was_asked_for_and_is_not_had_is_said() {
+        let reason = "no privilege".to_owned();
+        let way = Way::Supervised { receive: true, reason: reason.clone() };
+        assert!(way.is_lesser() && way.to_string().contains("receives does not yield"));
+        let way = Way::Supervised { receive: false, reason: reason.clone() };
+        assert!(!way.is_lesser() && way.to_string().ends_with("connects: no privilege"), "{way}");
+        let way = Way::BuiltIn { name: "lp", reason, receive: true };
+        assert!(way.is_lesser() && way.to_string().contains("own lp in place of TCP Nice; what"), "{way}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The command is started in a control group of its own ([`cgroup`]); programs attached to that give every socket that the command and
 //! its children open TCP Nice, which is in the kernel ([`crate::bpf`]), and hold back what they receive, where that is wanted.
-//! Where the kernel or the user may not have that, there are lesser means ([`means`]): the outcome says which it was.
+//! Where the kernel or the user may not have that, there are other means ([`means`]): the outcome says which it was.
 //!
 //! When the command has ended its control group is removed; what it left running goes on in the group above, and connections keep what
 //! they have. When this process is killed, the kernel asks the command to end, the programs go with the descriptors that hold them, and
@@ -11,6 +11,7 @@
 pub mod cgroup;
 pub mod means;
 mod meter;
+pub(crate) mod supervise;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,6 +20,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
@@ -110,13 +113,21 @@ pub struct NiceOutcome {
 /// Why a command could not be run in the background.
 #[derive(Debug, thiserror::Error)]
 pub enum NiceError {
-    /// No TCP Nice, and lesser means are refused.
+    /// No TCP Nice as asked for, and lesser means are refused.
     #[error("{reason}; without --strict {instead}")]
     Strict {
         /// Why there is no TCP Nice.
-        reason: BpfError,
-        /// What there is instead.
-        instead: String,
+        reason: Box<NiceError>,
+        /// What would be used instead.
+        instead: &'static str,
+    },
+    /// No TCP Nice, and no lesser means either.
+    #[error("{reason}; {remedy}")]
+    Nothing {
+        /// Why there is no TCP Nice.
+        reason: Box<NiceError>,
+        /// What could be done.
+        remedy: String,
     },
     /// Something that cannot be made up for by lesser means.
     #[error(transparent)]
@@ -148,7 +159,8 @@ const PERIOD: i64 = 250_000_000;
 
 /// Runs a command so that its TCP connections yield, until it ends.
 ///
-/// `began` is told by what means, before the command starts; `watch`, four times a second, what the connections do.
+/// `began` is told by what means, before the command starts; `watch`, four times a second, what the connections do; `lingers`, when
+/// the command has ended, that what it left running is waited for, since it could not connect without us.
 ///
 /// # Errors
 /// If it cannot yield as asked, or cannot be started. Nothing is left behind then.
@@ -156,15 +168,17 @@ pub fn run(
     config: &NiceConfig,
     began: impl FnOnce(&Way),
     mut watch: impl FnMut(&Reading),
+    lingers: impl FnOnce(),
 ) -> Result<NiceOutcome, NiceError> {
     // What an earlier one left must not be in the way.
     let _ = registry::clean();
     let mut entry = Entry::create("warpline nice");
-    let means = Means::prepare(config, &mut entry)?;
+    let mut means = Means::prepare(config, &mut entry)?;
     began(means.way());
     let mut meter = Meter::new(&means);
     let signals = Signals::listen().map_err(system("listen for signals"))?;
-    let mut child = start(&config.command, &means, &entry.session.id)?;
+    let (command, session) = (config.command.clone(), entry.session.id.clone());
+    let mut child = means.start(move |door| start(&command, door, &session))?;
     let pid = rustix::process::Pid::from_child(&child);
     let ended = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|errno| system("watch the command (Linux 5.3)")(errno.into()))?;
@@ -182,7 +196,30 @@ pub fn run(
             break status;
         }
     };
+    wait_for_the_left(&mut means, lingers)?;
     Ok(NiceOutcome { status, way: means.way().clone(), counts: means.counts(), reading: meter.last() })
+}
+
+/// Where what the command left running cannot connect without us, waits until it has ended, or until a signal asks not to.
+fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), NiceError> {
+    let enough = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&enough)).map_err(system("listen for signals"))?;
+    }
+    // The end of the last process takes a moment to be told.
+    let mut lingers = Some(lingers);
+    for turn in 0.. {
+        if !means.is_needed() || enough.load(Ordering::Relaxed) {
+            break;
+        }
+        if turn == 10
+            && let Some(tell) = lingers.take()
+        {
+            tell();
+        }
+        crate::registry::pause();
+    }
+    Ok(())
 }
 
 /// Waits until `descriptor` is readable, for a period at most.
@@ -192,15 +229,14 @@ fn wait_for(descriptor: BorrowedFd<'_>) {
     let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span));
 }
 
-/// Starts the command in its control group.
-fn start(words: &[OsString], means: &Means, session: &str) -> Result<std::process::Child, NiceError> {
+/// Starts the command, in the control group that `door` leads into.
+fn start(words: &[OsString], door: Option<File>, session: &str) -> Result<std::process::Child, NiceError> {
     let Some((program, arguments)) = words.split_first() else {
         let source = io::Error::from(io::ErrorKind::InvalidInput);
         return Err(NiceError::Command { command: OsString::new(), source });
     };
     let mut command = Command::new(program);
     command.args(arguments).env(MARK, session);
-    let door: Option<File> = means.door().transpose().map_err(system("open the control group"))?;
     let parent = std::process::id();
     let prepare = move || {
         // Asked to end if we are killed: it would go on in the foreground. As this process's first thread starts it, it is that

@@ -102,9 +102,23 @@ impl Child {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 
-    /// Ends it, if it has not ended yet.
+    /// Asks the group to end, and waits for that. Tells whether there is still something in it.
+    fn ask(&mut self) -> bool {
+        let group = Pid::from_raw(self.child.id() as i32);
+        let _ = killpg(group, Signal::SIGTERM);
+        for _ in 0..20 {
+            self.poll();
+            if !has_living(group) {
+                return false;
+            }
+            crate::registry::pause();
+        }
+        true
+    }
+
+    /// Ends it, if it has not ended yet. A group is asked first, and has a second to leave nothing behind.
     pub(super) fn end(&mut self) {
-        if self.group {
+        if self.group && self.ask() {
             let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         }
         if self.poll().is_none() {
@@ -117,8 +131,39 @@ impl Child {
     }
 }
 
+/// Whether somebody in a process group lives. Who has ended and is not collected yet does not, though a signal would find it: some
+/// containers' first processes take their time.
+fn has_living(group: Pid) -> bool {
+    if killpg(group, None).is_err() {
+        return false;
+    }
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut texts = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    texts.any(|text| {
+        state_and_group(&text).is_some_and(|(state, number)| state != "Z" && number == group.as_raw())
+    })
+}
+
+/// The state and the process group in a line of `/proc/PID/stat`, proc(5): behind the name, which may hold anything.
+fn state_and_group(text: &str) -> Option<(&str, i32)> {
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()?, fields.nth(1)?.parse().ok()?))
+}
+
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_and_the_group_stand_behind_the_name() {
+        assert_eq!(state_and_group("77 (a (b) c) S 1 42 42 0 -1"), Some(("S", 42)));
+        assert_eq!(state_and_group("77 (a"), None);
+        assert!(has_living(nix::unistd::getpgrp()));
     }
 }

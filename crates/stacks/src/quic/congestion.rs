@@ -68,7 +68,7 @@ struct Bridge(Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told whenever the gate shuts.
+    /// Told whenever the gate shuts, or opens at another time.
     pub(super) changed: Notify,
 }
 
@@ -237,6 +237,16 @@ impl State {
             return false;
         }
         self.gate.on_sent(now, bytes, self.burst(), self.mss, self.cc.cwnd(), self.srtt)
+    }
+
+    /// The window or the RTT may be another one: the gate follows. Returns whether the keeper has to look at it.
+    fn follow(&mut self) -> bool {
+        if self.is_small() {
+            return self.gate.rewait(self.cc.cwnd(), self.srtt);
+        }
+        let was_shut = self.gate.is_shut();
+        self.gate.reset();
+        was_shut
     }
 
     /// Retransmission time-out for the judgement of idle times (RFC 9002 section 6.2.1, without the variance).
@@ -425,6 +435,10 @@ impl QuinnController for Bridge {
         let mut state = self.0.state();
         let now = state.time(now);
         state.on_end_acks(now, in_flight, app_limited);
+        if state.follow() {
+            drop(state);
+            self.0.changed.notify_one();
+        }
     }
 
     fn on_congestion_event(
@@ -437,6 +451,10 @@ impl QuinnController for Bridge {
         let mut state = self.0.state();
         let (now, sent) = (state.time(now), state.time(sent));
         state.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        if state.follow() {
+            drop(state);
+            self.0.changed.notify_one();
+        }
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -1,7 +1,7 @@
 //! Windows below two datagrams: a burst, then a shut gate (TCP Nice section 4: pairs).
 //!
-//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as what left takes at `cwnd / srtt`. What
-//! leaves through the shut gate all the same (loss probes, ACKs) counts towards the next burst.
+//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as what left takes at `cwnd / srtt`. The wait
+//! follows the window: one that has grown on the burst's acknowledgements does not go on waiting for what the smaller one had to. What leaves through the shut gate all the same (loss probes, ACKs) counts towards the next burst.
 //!
 //! quinn asks for the window without saying what time it is, and sleeps when the window allows nothing until a packet or one of its own
 //! timers comes. So whoever drives the connection has to open the gate and wake quinn: a [`Keeper`] does both.
@@ -18,6 +18,8 @@ use super::congestion::{self, Shared, View};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
     shut_until: Option<Timestamp>,
+    /// When it shut, and the bytes that it shut for.
+    shut_for: (Timestamp, u64),
     /// Bytes that left since it opened, or were owed from before.
     left: u64,
 }
@@ -52,9 +54,17 @@ impl Gate {
             return false;
         }
         let left = std::mem::take(&mut self.left);
-        let nanos = u128::from(srtt.as_nanos()) * u128::from(left) / u128::from(cwnd.max(1));
-        self.shut_until = Some(now + TimeDelta::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
+        self.shut_for = (now, left);
+        self.shut_until = Some(now + wait(left, cwnd, srtt));
         true
+    }
+
+    /// The window or the RTT is another one than when it shut. Returns whether that moved its opening.
+    pub(super) fn rewait(&mut self, cwnd: u64, srtt: TimeDelta) -> bool {
+        let (since, left) = self.shut_for;
+        let before = self.shut_until;
+        self.shut_until = before.map(|_| since + wait(left, cwnd, srtt));
+        self.shut_until != before
     }
 
     /// Opens it if its time has come; returns whether it opened.
@@ -65,6 +75,12 @@ impl Gate {
         }
         due
     }
+}
+
+/// How long `bytes` take at a window per RTT.
+fn wait(bytes: u64, cwnd: u64, srtt: TimeDelta) -> TimeDelta {
+    let nanos = u128::from(srtt.as_nanos()) * u128::from(bytes) / u128::from(cwnd.max(1));
+    TimeDelta::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// Opens a connection's gate when it is time, and wakes quinn.
@@ -105,14 +121,15 @@ impl Drop for Keeper {
 async fn keep(connection: quinn::Connection, shared: Arc<Shared>, send_window: u64) {
     loop {
         let opens = shared.state().opens_at();
-        let wait = async {
+        let due = async {
             match opens {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
-                None => shared.changed.notified().await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = wait => {}
+            () = due => {}
+            () = shared.changed.notified() => {}
             _ = connection.closed() => return,
         }
         if shared.state().open(now()) {
@@ -142,6 +159,22 @@ mod tests {
         assert!(!gate.open(start + SRTT * 31));
         assert!(gate.open(start + SRTT * 32));
         assert!(!gate.is_shut());
+    }
+
+    #[test]
+    fn the_wait_follows_the_window() {
+        let mut gate = Gate::default();
+        let start = Timestamp::from_secs(1);
+        assert!(!gate.rewait(1200, SRTT), "an open gate has nothing to move");
+        gate.on_sent(start, 2400, 2400, 1200, 25, SRTT);
+        assert_eq!(gate.opens_at(), Some(start + SRTT * 96));
+        assert!(gate.rewait(1200, SRTT));
+        assert_eq!(gate.opens_at(), Some(start + SRTT * 2));
+        assert!(!gate.rewait(1200, SRTT));
+        assert!(
+            gate.rewait(600, SRTT) && gate.opens_at() == Some(start + SRTT * 4),
+            "a smaller one waits longer"
+        );
     }
 
     #[test]

@@ -105,6 +105,24 @@ fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
 }
 
 #[test]
+fn a_window_of_a_48th_that_sees_an_empty_queue_stops_waiting() {
+    let mut path = path();
+    let flow = path.add(named("nice"));
+    path.run(Duration::from_secs(10));
+    path.disturb(45_000, Duration::from_secs(200));
+    path.run(Duration::from_secs(201));
+    let (free, window) = (path.seconds(), path.view(flow).cwnd as f64 / path.view(flow).mtu as f64);
+    assert!(window < 1.0 / 40.0, "{window}");
+    path.run(Duration::from_secs(60));
+    // The first pair that finds the queue empty comes up to 96 RTTs (of 76 ms) late; what follows it does not.
+    let mut after = path.flows[flow].departures.iter().copied().filter(|&at| at > free);
+    let first = after.next().unwrap();
+    let next = after.find(|&at| at > first).unwrap();
+    assert!(first < free + 9.0, "{first} after {free}");
+    assert!(next - first < 0.3, "{} s between the first bursts", next - first);
+}
+
+#[test]
 fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
     // No congestion, a constant window: what is sent follows from the RTT alone. quinn by itself would never send with such windows.
     for segments in [1.0 / 48.0, 1.0 / 16.0, 0.25, 0.5] {

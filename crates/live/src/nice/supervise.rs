@@ -1,0 +1,302 @@
+//! A command's sockets are given a congestion control without a privilege: the kernel asks us before the command's programs connect or listen.
+//!
+//! A filter of system calls (seccomp_unotify(2), Linux 5.6) stops `connect` and `listen` of the command and all that it starts. For each we take a
+//! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call go on as it was: accepted sockets inherit it. Programs
+//! that ask for another congestion control are told that they have it. What the kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
+//!
+//! What it cannot: hold back what is received; reach programs that are not those of this user any more. Without a privilege programs
+//! cannot get one either (no_new_privs(2)): sudo does not work below. Nobody answers when we have gone, so the calls fail then
+//! (ENOSYS): a killed `warpline nice` leaves nothing that goes on in the foreground.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use nix::libc;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{set_tcp_congestion, socket_protocol};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::bpf::Counts;
+
+/// What the kernel calls this architecture (audit.h); none where we do not know it.
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xc000_003e)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xc000_00b7)
+} else {
+    None
+};
+
+/// How often it is looked whether the command has ended, in nanoseconds.
+const PERIOD: i64 = 100_000_000;
+
+mod request {
+    use nix::libc;
+    nix::ioctl_readwrite!(receive, b'!', 0, libc::seccomp_notif);
+    nix::ioctl_readwrite!(answer, b'!', 1, libc::seccomp_notif_resp);
+}
+
+/// A command whose sockets are given a congestion control.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    shared: Arc<Shared>,
+    /// The thread that started the command, which lives until this goes.
+    launcher: Option<(Sender<()>, JoinHandle<()>)>,
+    server: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Nobody is left whose calls are stopped.
+    over: AtomicBool,
+    switched: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Supervisor {
+    /// Starts a command by `spawn`, so that its sockets use the congestion control `name`.
+    ///
+    /// # Errors
+    /// If the kernel has no such filters or does not let us; in the inner result, if the command could not be started.
+    pub(super) fn start<E: Send + 'static>(
+        name: &'static str,
+        spawn: impl FnOnce() -> Result<Child, E> + Send + 'static,
+    ) -> io::Result<(Self, Result<Child, E>)> {
+        let (told, hear) = channel();
+        let (keep, released) = channel::<()>();
+        // The filter is that of a thread and of what it starts: this one makes it, starts the command, and does nothing else.
+        let launcher = thread::Builder::new().name("launcher".to_owned()).spawn(move || {
+            let _ = told.send(filter().map(|listener| (listener, spawn())));
+            // The command is asked to end when the thread that started it does.
+            let _ = released.recv();
+        })?;
+        let (listener, child) = hear.recv().map_err(|_| io::Error::other("a thread ended"))??;
+        let shared = Arc::new(Shared::default());
+        let serving = Arc::clone(&shared);
+        let server = thread::Builder::new()
+            .name("supervisor".to_owned())
+            .spawn(move || serve(&listener, name, &serving))?;
+        Ok((Supervisor { shared, launcher: Some((keep, launcher)), server: Some(server) }, child))
+    }
+
+    /// What was done.
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            switched: self.shared.switched.load(Ordering::Relaxed),
+            refused: self.shared.refused.load(Ordering::Relaxed),
+            ..Counts::default()
+        }
+    }
+
+    /// The command has ended. Tells whether something that it started goes on, which cannot connect once this has gone.
+    pub(super) fn is_needed(&mut self) -> bool {
+        if let Some((keep, launcher)) = self.launcher.take() {
+            drop(keep);
+            let _ = launcher.join();
+        }
+        !self.shared.over.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.is_needed();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(server) = self.server.take() {
+            let _ = server.join();
+        }
+    }
+}
+
+/// Whether this kernel and this user can have such a filter. Asked in a thread of its own, which keeps it until it ends.
+pub(crate) fn is_possible() -> io::Result<()> {
+    let tried = thread::spawn(|| filter().map(drop)).join();
+    tried.unwrap_or_else(|_| Err(io::Error::other("a thread ended")))
+}
+
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+const fn jump(code: u32, k: u32, yes: u8, no: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: yes, jf: no, k }
+}
+
+/// Stops `connect` and `listen` of this thread, and of all that it starts from now on. Returns where we are asked.
+fn filter() -> io::Result<OwnedFd> {
+    let architecture = ARCHITECTURE.ok_or(io::ErrorKind::Unsupported)?;
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    // `struct seccomp_data`: the call's number at 0, the architecture at 4, arguments of eight bytes from 16 on, of which the lower half
+    // comes first. Calls of another architecture (32 bits) pass.
+    let mut program = [
+        statement(load, 4),
+        jump(equal, architecture, 0, 9),
+        statement(load, 0),
+        jump(equal, libc::SYS_connect as u32, 8, 0),
+        jump(equal, libc::SYS_listen as u32, 7, 0),
+        jump(equal, libc::SYS_setsockopt as u32, 0, 5),
+        // Programs that ask for another congestion control are told that they have it.
+        statement(load, 24),
+        jump(equal, libc::IPPROTO_TCP as u32, 0, 3),
+        statement(load, 32),
+        jump(equal, libc::TCP_CONGESTION as u32, 0, 1),
+        statement(answer, libc::SECCOMP_RET_ERRNO),
+        statement(answer, libc::SECCOMP_RET_ALLOW),
+        statement(answer, libc::SECCOMP_RET_USER_NOTIF),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let install = || {
+        // SAFETY: `program` and what it points to outlive the call.
+        let listener = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                &raw const program,
+            )
+        };
+        if listener < 0 { Err(io::Error::last_os_error()) } else { Ok(listener as i32) }
+    };
+    let listener = match install() {
+        // Whoever lacks CAP_SYS_ADMIN has to give up privileges to come.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            rustix::thread::set_no_new_privs(true)?;
+            install()
+        }
+        other => other,
+    }?;
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener) })
+}
+
+/// Answers until nobody is left who asks, or it is to stop.
+fn serve(listener: &OwnedFd, name: &str, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let mut ready = [PollFd::new(listener, PollFlags::IN)];
+        let span = Timespec { tv_sec: 0, tv_nsec: PERIOD };
+        // An interruption is none of ours.
+        let _ = poll(&mut ready, Some(&span));
+        if ready[0].revents().contains(PollFlags::HUP) {
+            break;
+        }
+        if ready[0].revents().contains(PollFlags::IN) {
+            one(listener.as_fd(), name, shared);
+        }
+    }
+    shared.over.store(true, Ordering::Relaxed);
+}
+
+/// One call.
+fn one(listener: BorrowedFd<'_>, name: &str, shared: &Shared) {
+    // SAFETY: all zeros is a value of this structure, and what the kernel wants to see.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the structure is the call's.
+    if unsafe { request::receive(listener.as_raw_fd(), &raw mut call) }.is_err() {
+        // Whoever asked was killed meanwhile.
+        return;
+    }
+    match switch(call.pid, call.data.args[0] as i32, name) {
+        Ok(true) => shared.switched.fetch_add(1, Ordering::Relaxed),
+        Ok(false) => 0,
+        Err(_) => shared.refused.fetch_add(1, Ordering::Relaxed),
+    };
+    let mut answer = libc::seccomp_notif_resp {
+        id: call.id,
+        val: 0,
+        error: 0,
+        flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+    };
+    // SAFETY: the descriptor is open and the structure is the call's. Whoever asked may have been killed: then there is nothing to do.
+    let _ = unsafe { request::answer(listener.as_raw_fd(), &raw mut answer) };
+}
+
+/// Gives a socket of another process, by its number there, a congestion control. Tells whether it was one of TCP.
+fn switch(thread: u32, number: i32, name: &str) -> io::Result<bool> {
+    let process = Pid::from_raw(process_of(thread)?).ok_or(io::ErrorKind::NotFound)?;
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    let socket = match pidfd_getfd(process, number, PidfdGetfdFlags::empty()) {
+        // What is no open file is the caller's mistake, and told to it by the call.
+        Err(rustix::io::Errno::BADF) => return Ok(false),
+        other => other?,
+    };
+    match socket_protocol(&socket) {
+        Ok(Some(protocol)) if protocol == rustix::net::ipproto::TCP => {}
+        _ => return Ok(false),
+    }
+    set_tcp_congestion(&socket, name)?;
+    Ok(true)
+}
+
+/// The process that a thread is one of.
+fn process_of(thread: u32) -> io::Result<i32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Connects to itself from a thread and from a child, and says the congestion controls.
+    const SOCKETS: &str = "
+import os, socket, threading
+name = lambda s: s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b'\\0')[0].decode()
+listener = socket.create_server(('127.0.0.1', 0))
+names = []
+def connect():
+    client = socket.create_connection(listener.getsockname()[:2])
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    accepted, _ = listener.accept()
+    names.extend([name(client), name(accepted)])
+thread = threading.Thread(target=connect); thread.start(); thread.join()
+connect()
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.connect(('127.0.0.1', 9))
+print(*names, flush=True)
+if os.fork() == 0:
+    names.clear(); connect(); print(*names, flush=True); os._exit(0)
+os.wait()
+";
+
+    #[test]
+    fn sockets_of_a_program_its_threads_and_children_are_switched_without_a_privilege() {
+        if let Err(error) = is_possible() {
+            println!("skipped: {error}");
+            return;
+        }
+        // Every kernel lets everybody use it, and it is the default nowhere that this is tested.
+        let spawn = || Command::new("python3").args(["-c", SOCKETS]).stdout(Stdio::piped()).spawn();
+        let (mut supervisor, child) = Supervisor::start("reno", spawn).unwrap();
+        let Ok(child) = child else {
+            println!("skipped: python3 is not installed");
+            return;
+        };
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "reno reno reno reno\nreno reno\n");
+        // The listening socket and three that connected.
+        assert_eq!(supervisor.counts(), Counts { switched: 4, ..Counts::default() });
+        while supervisor.is_needed() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_started_says_so() {
+        let spawn = || Command::new("/no/such/program").spawn();
+        if let Ok((_, child)) = Supervisor::start("reno", spawn) {
+            assert_eq!(child.unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+    }
+}

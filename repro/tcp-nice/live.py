@@ -1,0 +1,120 @@
+"""What the programs that run in real time share: commands behind emulated links, Nice in the kernel, CSV, drawings."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def ends_on_request() -> None:
+    """A request to end (SIGTERM, as by `timeout`) is as good as Ctrl-C: what runs is ended, Nice taken out again."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def missing(*programs: str) -> list[str]:
+    """What this machine lacks of the programs, and root."""
+    lacks = [f"{name} is not installed" for name in programs if shutil.which(name) is None]
+    return lacks + (["root's privileges (sudo)"] if os.geteuid() != 0 else [])
+
+
+@contextlib.contextmanager
+def nice(warpline: str) -> Iterator[str]:
+    """Has TCP Nice in the kernel meanwhile. Yields what is missing where it cannot be had, else nothing."""
+    loaded = json.loads(subprocess.run([warpline, "nice", "status", "--json"], capture_output=True, text=True).stdout or "{}").get("loaded")
+    before = bool(loaded and loaded["stays"])
+    done = subprocess.run([warpline, "nice", "load"], capture_output=True, text=True)
+    if before:
+        print("TCP Nice was in the kernel before and stays there, with its parameters.", file=sys.stderr)
+    try:
+        yield done.stderr.strip() if done.returncode != 0 else ""
+    finally:
+        if done.returncode == 0 and not before:
+            subprocess.run([warpline, "nice", "unload"], capture_output=True)
+
+
+def ports(count: int) -> int:
+    """A port that is free now for TCP and UDP, as are those after it."""
+    for first in range(20000, 60000, count):
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                        stack.enter_context(socket.socket(socket.AF_INET, kind)).bind(("", port))
+            except OSError:
+                continue
+            return first
+    raise SystemExit("there are no free ports")
+
+
+def behind(warpline: str, path: tuple[str, str, str], server: str, script: str) -> subprocess.Popen[str]:
+    """Starts `script` behind a link (rate in Mbit/s, delay, queue) and `server` in front of it; both are shell commands."""
+    rate, delay, queue = path
+    words = [warpline, "shell", "--rate", f"{rate}Mbit/s", "--delay", delay, "--queue", queue, "--base", server, "--", "sh", "-c", script]
+    # In a group of their own: an interrupt comes to us, and all of them are asked to end.
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def gather(jobs: dict[object, Callable[[], subprocess.Popen[str]]], at_once: int) -> Iterator[tuple[object, str]]:
+    """Runs the jobs, so many at a time; yields each one's output as it ends. An interrupt, or a job that fails, ends all."""
+    waiting, running = list(jobs.items()), {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                key, start = waiting.pop(0)
+                running[key] = start()
+            for key, process in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[key]
+                output, errors = process.communicate()
+                if process.returncode != 0:
+                    raise SystemExit(f"{key}: {' '.join(process.args)}\n{output}{errors}")
+                yield key, output
+            time.sleep(0.1)
+    finally:
+        for process in running.values():
+            os.killpg(process.pid, signal.SIGTERM)
+        for process in running.values():
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def read(file: Path) -> list[dict]:
+    """The rows of a table that `write` of kernel.py wrote; numbers as numbers."""
+
+    def value(text: str) -> str | float:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    with file.open(newline="") as text:
+        return [{key: value(cell) for key, cell in row.items()} for row in csv.DictReader(text)]
+
+
+def axes(title: str, xlabel: str, ylabel: str):
+    """A drawing and its axes; nothing where matplotlib is not there."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None, None
+    drawing = Figure(figsize=(6, 3.6), layout="constrained")
+    ax = drawing.subplots()
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    return drawing, ax
