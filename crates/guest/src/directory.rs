@@ -53,18 +53,23 @@ impl Directory {
         self.path.join(warpline_agent::SHARE).join(name)
     }
 
-    /// The last lines of the console, without colours and the like, and without the addresses of a panic's call trace.
+    /// The last lines of the console that tell something.
     pub(crate) fn console_tail(&self) -> String {
-        const LINES: usize = 12;
         let bytes = fs::read(self.path.join(CONSOLE)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !is_trace(line)).collect();
-        let last = &lines[lines.len().saturating_sub(LINES)..];
-        last.iter()
-            .map(|line| format!("  {}", line.replace(|c: char| c.is_control(), "")))
-            .collect::<Vec<_>>()
-            .join("\n")
+        tail(&String::from_utf8_lossy(&bytes))
     }
+}
+
+/// The last lines, without colours and the like, the addresses of a panic's call trace, and what every guest says.
+fn tail(text: &str) -> String {
+    const LINES: usize = 12;
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !is_trace(line) && !is_of_course(line)).collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    last.iter()
+        .map(|line| format!("  {}", line.replace(|c: char| c.is_control(), "")))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Whether a line of the console is empty, or has only addresses and words of memory.
@@ -74,6 +79,14 @@ fn is_trace(line: &str) -> bool {
     line.starts_with("[<")
         || ["Stack:", "Call Trace:"].contains(&line)
         || line.split_whitespace().all(hexadecimal)
+}
+
+/// Whether the kernel says on the console what holds for each of our guests, which have neither serial lines nor disks.
+fn is_of_course(line: &str) -> bool {
+    let line = line.trim();
+    (line.starts_with("setup_one_line failed for device") && line.ends_with("configured as 'none'"))
+        || line.starts_with("Failed to initialize ubd device 0")
+        || line.starts_with("mmapper_init - find_iomem failed")
 }
 
 impl Drop for Directory {
@@ -108,6 +121,19 @@ fn sweep(memory: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tail_of_a_console_is_what_tells_something() {
+        let lines: String = (0..64)
+            .map(|n| format!("setup_one_line failed for device {n} : configured as 'none'\n"))
+            .collect();
+        let text = format!(
+            "Freeing unused memory\r\n{lines}Failed to initialize ubd device 0 :Couldn't determine size of device's file\nKernel panic - \x1b[1mno init\n\n [<60012345>] panic+0x1/0x2\n"
+        );
+        assert_eq!(tail(&text), "  Freeing unused memory\n  Kernel panic - [1mno init");
+        let many: String = (0..20).map(|n| format!("line {n}\n")).collect();
+        assert_eq!(tail(&many).lines().count(), 12);
+    }
 
     #[test]
     fn directories_of_dead_processes_are_removed_and_no_others() {
