@@ -100,7 +100,7 @@ def study(study) -> object:
     # Perceived Mbit/s of a machine's link, factor: the paper's (a), (b) and (c).
     settings = [(100, 1), (100, 10), (1000, 10)] if not study.short else [(100, 5)]
     for rate, tdf in settings:
-        for clients in [4] if study.short else [40, 80, 120, 160, 200, 240]:
+        for clients in study.clients or ([4] if study.short else [40, 80, 120, 160, 200, 240]):
             machines = 2 if study.short else 10
             duration = 15 if study.short else 120
             name = f"figure12-{rate}-{tdf}-{clients}"

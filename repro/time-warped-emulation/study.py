@@ -94,6 +94,8 @@ class Study:
         self.seconds: tuple[float, float] | None = None
         # Of figures 5 to 9 and 11: only these bottlenecks, in Mbit/s.
         self.rates: list[int] = []
+        # Of figure 12: only these numbers of clients.
+        self.clients: list[int] = []
         self.wrong: list[str] = []
         self.results: dict[str, object] = {}
 
@@ -386,6 +388,7 @@ def main() -> int:
     parser.add_argument("--losses", nargs="+", choices=["no loss", "1% loss"], default=[], help="of table 4: only with these losses")
     parser.add_argument("--seconds", nargs=2, type=float, metavar=("ALL", "WARMUP"), help="of table 4: how long each run is")
     parser.add_argument("--rates", nargs="+", type=int, default=[], metavar="MBIT", help="of figures 5 to 9 and 11: only these bottlenecks")
+    parser.add_argument("--clients", nargs="+", type=int, default=[], metavar="N", help="of figure 12: only these numbers of clients")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as scratch:
@@ -393,7 +396,7 @@ def main() -> int:
         out.mkdir(parents=True, exist_ok=True)
         study = Study(args.warpline, out, args.short)
         study.factors, study.losses = [int(tdf) if tdf == int(tdf) else tdf for tdf in args.tdf], args.losses
-        study.rates = args.rates
+        study.rates, study.clients = args.rates, args.clients
         study.seconds = tuple(args.seconds) if args.seconds else None
         for part in args.only:
             print(f"{part}: {(getattr(Study, part).__doc__ or '').strip()}", flush=True)
