@@ -117,7 +117,14 @@ impl Drop for Supervisor {
 
 /// Whether this kernel and this user can have such a filter. Asked in a thread of its own, which keeps it until it ends.
 pub(crate) fn is_possible() -> io::Result<()> {
-    let tried = thread::spawn(|| filter().map(drop)).join();
+    let try_it = || {
+        let listener = filter()?;
+        // Containers may forbid copies of descriptors, our own too.
+        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+        pidfd_getfd(own, listener.as_raw_fd(), PidfdGetfdFlags::empty())?;
+        Ok(())
+    };
+    let tried = thread::spawn(try_it).join();
     tried.unwrap_or_else(|_| Err(io::Error::other("a thread ended")))
 }
 
