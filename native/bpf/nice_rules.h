@@ -150,11 +150,13 @@ static __always_inline s32 growth_of_round(const struct nice_rules *rules, const
 {
 	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
 
-	if (!conf->target || rules->late_above == NICE_INFINITE)
+	if (!conf->target)
 		return conf->growth;
 	/* Below one segment, little of the queue is its own. */
 	if (rules->window < NICE_ONE)
 		return NICE_ONE;
+	if (rules->late_above == NICE_INFINITE)
+		return conf->growth;
 	stays = late * conf->target >> 16;
 	/* Never more than twice the growth, so that it fits. */
 	step = queue >= 2 * stays ? 2 * (u64)conf->growth : conf->growth * queue / at_least(stays, 1);

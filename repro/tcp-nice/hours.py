@@ -10,14 +10,12 @@ Nice can use at every hour, and does what is in front of it keep its rate at eve
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import json
 import math
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -76,13 +74,10 @@ def show(rows: list[dict], out: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("warpline", type=Path)
-    parser.add_argument("--short", action="store_true", help="every fourth hour, two seeds")
+    parser = live.arguments(__doc__, "every fourth hour, two seeds")
     parser.add_argument("--only", default="", help="paths, with commas: cable modem, London, Delaware")
     parser.add_argument("--seeds", type=int, default=0, help="in place of five, or two")
     parser.add_argument("--show", action="store_true", help="run nothing: print and draw what --out has")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.show:
@@ -109,7 +104,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    live.run(main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
 import json
@@ -14,6 +15,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+
+def arguments(about: str | None, short: str) -> argparse.ArgumentParser:
+    """The arguments that all of them take; `short` is what the short form leaves."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("warpline", type=Path)
+    parser.add_argument("--short", action="store_true", help=short)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="where CSV and drawings go")
+    return parser
+
+
+def run(main: Callable[[], int]) -> None:
+    """Runs a program to its exit code; an interrupt is no error of its own."""
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def ends_on_request() -> None:

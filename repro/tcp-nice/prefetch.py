@@ -14,7 +14,6 @@ has seen an hour before. Demand is about a tenth of the cable modem, as in the p
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -22,8 +21,6 @@ from pathlib import Path
 
 import live
 from kernel import PATHS, write
-
-HERE = Path(__file__).parent
 
 # Policy, and how what is fetched ahead is sent.
 CASES = {
@@ -92,14 +89,11 @@ def show(name: str, path: str, rows: list[dict], out: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("warpline", type=Path)
-    parser.add_argument("--short", action="store_true", help="one seed, a minute")
+    parser = live.arguments(__doc__, "one seed, a minute")
     parser.add_argument("--only", default="", help="cable modem or modem")
     parser.add_argument("--seeds", type=int, default=0, help="in place of three, or one")
     parser.add_argument("--seconds", type=int, default=0, help="of the trace that are replayed, in place of 150, or 60")
     parser.add_argument("--show", action="store_true", help="measure nothing: print and draw what --out has")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
     options = parser.parse_args()
     paths = [path for path in TRACES if options.only in ("", path)]
     if not paths:
@@ -129,7 +123,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    live.run(main)

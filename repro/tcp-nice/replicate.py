@@ -12,19 +12,15 @@ library's, over QUIC: nothing is needed in the kernel. Needs root and iperf3.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import live
 from kernel import PATHS, sender, write
-
-HERE = Path(__file__).parent
 
 # Parts of the path's rate that Reno is held to; 0 for no limit.
 LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9, 0]
@@ -149,11 +145,8 @@ def merge(file: Path, rows: list[dict]) -> list[dict]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("warpline", type=Path)
-    parser.add_argument("--short", action="store_true", help="trees of four seconds of the path, fewer rates")
+    parser = live.arguments(__doc__, "trees of four seconds of the path, fewer rates")
     parser.add_argument("--only", default="", help="paths, with commas: " + ", ".join(AT_ONCE))
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go; what is there of other paths stays")
     options = parser.parse_args()
     lacks = live.missing("iperf3", "ping")
     if lacks:
@@ -174,7 +167,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    live.run(main)

@@ -17,7 +17,7 @@
 //! * The window grows by 1.5 segments per round trip where the queue is empty, and the less the longer the queue: at half of what is late it stays, and
 //!   beyond it shrinks (`growth`, `target`). Sixteen flows that add a segment each until the queue is late overshoot it together and halve together.
 //! * The window shrinks to 0.7, and more than 0.4 of its packets have to be late for it, where the paper has a half for both: it reacts earlier and less.
-//! * The window halves as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
+//! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so that a route that became longer
 //!   is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that others keep up for as long passes for the path.
 //!
@@ -73,7 +73,7 @@ pub struct NiceParams {
     pub own_packets: f64,
     /// Whether maxRTT is the largest of the rounds' smallest RTTs, not of all. Default true; false in the paper.
     pub max_of_rounds: bool,
-    /// Whether the window halves as soon as enough packets were late, not at the round's end. Default true; false in the paper.
+    /// Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true; false in the paper.
     pub prompt: bool,
     /// How long minRTT and maxRTT are remembered at least; twice that at most. Default ten minutes; zero, as in the paper, for ever.
     pub base_window: TimeDelta,
