@@ -17,8 +17,6 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DEBUG := $(TARGET)/debug/warpline
 RELEASE := $(TARGET)/release/warpline
 VENV := .venv
-# Looked up when it is used: `setup-test` may have installed what it takes.
-FEATURES = $(shell scripts/features.sh)
 # Says which check begins.
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 ifdef NO_COLOR
@@ -34,14 +32,14 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and its report's path
-	$(CARGO) build --release --locked --package warpline-cli $(FEATURES)
+	$(CARGO) build --release --locked --package warpline-cli
 	$(RELEASE) run $(SCENARIO)
 
 test: setup-test format lint deny test-rust test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
-	$(CARGO) build --release --locked --package warpline-cli $(FEATURES)
+	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
 bench-live: ## Measure emulation beside the figures of other emulators (some eight minutes on a machine that does nothing else)
@@ -57,7 +55,7 @@ docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
 
 schema: ## Write the scenarios' schema, reference and Python classes anew, after a change of their structs
-	$(CARGO) build --locked --package warpline-cli $(FEATURES)
+	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) schema > docs/scenario.schema.json
 	$(DEBUG) schema --markdown > docs/src/reference.md
 	$(PYTHON) python/tools/generate_model.py
@@ -92,7 +90,7 @@ format: ## Formatting
 
 lint: ## Clippy without warnings
 	$(call say,lint)
-	$(CARGO) clippy --locked --workspace --all-targets $(FEATURES) -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 
 deny: ## Licences, sources and known vulnerabilities of what we depend on
 	$(call say,deny)
@@ -100,15 +98,15 @@ deny: ## Licences, sources and known vulnerabilities of what we depend on
 
 test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
-	$(CARGO) test --locked --workspace --exclude warpline-py $(FEATURES)
+	$(CARGO) test --locked --workspace --exclude warpline-py
 
 test-docs: ## The API documentation without warnings
 	$(call say,test-docs)
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --workspace --document-private-items $(FEATURES)
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --workspace --document-private-items
 
 test-scenarios: ## Every scenario loads, and the schema and reference in docs are those of the code
 	$(call say,test-scenarios)
-	$(CARGO) build --locked --package warpline-cli $(FEATURES)
+	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) check scenarios/*.toml
 	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
 	|| { echo "The schema in docs is out of date: make schema"; exit 1; }

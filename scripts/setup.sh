@@ -5,8 +5,8 @@
 #
 # Rust and Python are expected. Debian packages are installed when this runs as root; otherwise the command that installs them
 # is printed, and the checks that need them are left out, unless CI=true: then a missing one is a failure. When all is there, nothing
-# is done. What `make run` builds holds TCP Nice for the running kernel only where clang and libelf are there already: a scenario
-# needs none of it, and clang is large.
+# is done. What `make run` builds holds TCP Nice for the running kernel only where clang and libelf are there already (the build says so where
+# they are not): a scenario needs none of it, and clang is large.
 set -euo pipefail
 
 purpose=${1:?"usage: scripts/setup.sh run|test|bench"}
@@ -33,6 +33,8 @@ test)
     # TCP Nice for the running kernel (Linux), and what its tests send with.
     if [[ $(uname -s) == Linux ]]; then
         have clang || packages+=(clang)
+        have make || packages+=(make)
+        have pkg-config || packages+=(pkg-config)
         [[ -e /usr/include/libelf.h ]] || packages+=(libelf-dev)
         [[ -e /usr/include/zlib.h ]] || packages+=(zlib1g-dev)
         have iperf3 || packages+=(iperf3)

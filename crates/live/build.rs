@@ -1,59 +1,118 @@
-//! Compiles the BPF programs with clang, where the feature "bpf" asks for them and clang is there.
+//! Compiles the BPF programs with clang, and libbpf, which gives them to the kernel (feature "bpf", Linux).
 //!
-//! Without clang the build goes on: the library then has no object, and says so when it is asked for one.
+//! Where the machine lacks what that takes, the build goes on, and says in one line what is missing and how to get it; the library then has no
+//! object, and says the same when it is asked for one. The build looks again when a program or a package has been installed.
 
 use std::env;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "build/needs.rs"]
+mod needs;
+
+use needs::{INSTALL, missing, watched};
+
+/// The sources of the programs, `NAME.bpf.c`.
+const PROGRAMS: [&str; 3] = ["nice", "background", "sockets"];
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(bpf_object)");
-    println!("cargo::rerun-if-env-changed=CLANG");
+    for name in ["CLANG", "CC"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    for changed in ["build.rs", "build", "libbpf", "../../native/bpf"] {
+        println!("cargo::rerun-if-changed={changed}");
+    }
     let linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
-    if env::var_os("CARGO_FEATURE_BPF").is_none() || !linux {
-        return;
-    }
-    let sources = Path::new("../../native/bpf");
-    println!("cargo::rerun-if-changed={}", sources.display());
-    match compile(sources) {
-        Ok(()) => println!("cargo::rustc-cfg=bpf_object"),
-        Err(problem) => println!("cargo::warning=no TCP Nice for the kernel in this build: {problem}"),
+    let absent = if !linux {
+        "it is for Linux".to_owned()
+    } else if env::var_os("CARGO_FEATURE_BPF").is_none() {
+        "the feature \"bpf\" was switched off".to_owned()
+    } else {
+        match build() {
+            Ok(()) => String::new(),
+            Err(problem) => {
+                println!(
+                    "cargo::warning=no TCP Nice for the kernel in this build (warpline nice): {problem}; get it: {INSTALL}"
+                );
+                for place in watched(&env::var_os("PATH").unwrap_or_default()) {
+                    println!("cargo::rerun-if-changed={}", place.display());
+                }
+                problem
+            }
+        }
+    };
+    println!("cargo::rustc-env=WARPLINE_BPF_ABSENT={absent}");
+    println!("cargo::rustc-env=WARPLINE_BPF_INSTALL={INSTALL}");
+    if absent.is_empty() {
+        println!("cargo::rustc-cfg=bpf_object");
     }
 }
 
-/// Makes the objects in the output directory.
-fn compile(sources: &Path) -> Result<(), String> {
-    ["nice", "background", "sockets"].into_iter().try_for_each(|name| compile_one(sources, name))
-}
-
-fn compile_one(sources: &Path, name: &str) -> Result<(), String> {
+/// Makes all, or says what is missing.
+fn build() -> Result<(), String> {
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    let output = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?).join(format!("{name}.bpf.o"));
-    // The headers of the libbpf that is built along.
-    let headers = env::var_os("DEP_BPF_INCLUDE").ok_or("libbpf-sys does not say where its headers are")?;
+    missing(&clang, &env::var_os("PATH").unwrap_or_default()).map_or(Ok(()), Err)?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo does not say where the build's files go")?);
+    let headers = build_libbpf(&out)?;
+    PROGRAMS.into_iter().for_each(|name| compile(&clang, &headers, &out, name));
+    let library = headers.parent().unwrap_or(&headers);
+    println!("cargo::rustc-link-search=native={}", library.display());
+    // Whole, since libbpf-rs, which needs it, comes later on the linker's command line.
+    println!("cargo::rustc-link-lib=static:+whole-archive=bpf");
+    Ok(())
+}
+
+/// Builds libbpf; where its headers are.
+fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
+    let told = out.join("libbpf.headers");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--features", "vendored", "--manifest-path", "libbpf/Cargo.toml"]);
+    command.arg("--target-dir").arg(out.join("libbpf")).env("WARPLINE_LIBBPF", &told);
+    if let Some(target) = env::var_os("TARGET") {
+        command.arg("--target").arg(target);
+    }
+    // Options and wrappers of the build that this one is part of (coverage, clippy) are not for it.
+    for name in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CARGO_BUILD_TARGET",
+        "CARGO_TARGET_DIR",
+    ] {
+        command.env_remove(name);
+    }
+    let made = command.output().map_err(|error| format!("libbpf could not be built ({error})"))?;
+    if !made.status.success() {
+        let said = String::from_utf8_lossy(&made.stderr);
+        let line = said.lines().rfind(|line| line.contains("error")).unwrap_or("it said nothing");
+        return Err(format!("libbpf could not be built ({})", line.trim()));
+    }
+    let headers = fs::read_to_string(&told).map_err(|error| format!("libbpf cannot be found ({error})"))?;
+    Ok(headers.into())
+}
+
+/// Makes the object of one of our programs. Wrong C is a mistake of ours, not a machine that lacks something.
+fn compile(clang: &OsStr, headers: &Path, out: &Path, name: &str) {
     let big = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
-    let made = Command::new(&clang)
+    let made = Command::new(clang)
         .args(["-target", if big { "bpfeb" } else { "bpfel" }, "-mcpu=v3", "-O2", "-g"])
         // Programs of a table of operations need not use all that they are given.
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
-        .arg("-I")
-        .arg(headers)
-        .arg("-c")
-        .arg(sources.join(format!("{name}.bpf.c")))
+        .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-c")])
+        .arg(Path::new("../../native/bpf").join(format!("{name}.bpf.c")))
         .arg("-o")
-        .arg(&output)
+        .arg(out.join(format!("{name}.bpf.o")))
         .output();
     match made {
-        Err(error) => {
-            Err(format!("{} cannot be run ({error}); on Debian: apt install clang", clang.display()))
+        Ok(made) if made.status.success() => {}
+        Ok(made) => {
+            panic!("clang could not compile {name}.bpf.c:\n{}", String::from_utf8_lossy(&made.stderr));
         }
-        Ok(made) if !made.status.success() => {
-            // Wrong C is a mistake of ours, not a machine that lacks something.
-            panic!(
-                "clang could not compile native/bpf/{name}.bpf.c:\n{}",
-                String::from_utf8_lossy(&made.stderr)
-            );
-        }
-        Ok(_) => Ok(()),
+        Err(error) => panic!("{} cannot be run: {error}", clang.display()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,16 +25,36 @@ pub(crate) struct Directory {
     path: PathBuf,
 }
 
+/// Makes a new directory for this user alone. A name that somebody else has taken is passed over.
+fn make(memory: &Path) -> Result<PathBuf, GuestError> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Names of one length: not even the length of a path differs from run to run.
+        let path = memory.join(format!("{PREFIX}{:010}-{number:06}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => {
+                return other
+                    .map(|()| path.clone())
+                    .doing(|| format!("make the guest's directory {}", path.display()));
+            }
+        }
+    }
+}
+
+/// Whether a directory is this user's own, and no link to one. Names in memory that all share can be foreseen, and taken by others.
+fn is_own(path: &Path) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
+}
+
 impl Directory {
     /// Makes one with what every guest needs, after removing those of processes that are no more.
     pub(crate) fn create() -> Result<Self, GuestError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         clean();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Names of one length: not even the length of a path differs from run to run.
-        let path = Path::new(MEMORY).join(format!("{PREFIX}{:010}-{number:06}", std::process::id()));
+        let path = make(Path::new(MEMORY))?;
         let doing = || format!("make the guest's directory {}", path.display());
-        DirBuilder::new().mode(0o700).create(&path).doing(doing)?;
         let directory = Directory { path: path.clone() };
         fs::write(path.join(CLOCKSHIM), embedded::CLOCKSHIM).doing(doing)?;
         fs::write(path.join(AGENT), embedded::AGENT).doing(doing)?;
@@ -113,7 +133,7 @@ fn sweep(memory: &Path) -> Vec<PathBuf> {
     let remove = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let dead = alive(entry.file_name().to_str()?)?.eq(&false);
-        (dead && fs::remove_dir_all(entry.path()).is_ok()).then(|| entry.path())
+        (dead && is_own(&entry.path()) && fs::remove_dir_all(entry.path()).is_ok()).then(|| entry.path())
     };
     fs::read_dir(memory).map_or_else(|_| Vec::new(), |entries| entries.filter_map(remove).collect())
 }
@@ -133,6 +153,37 @@ mod tests {
         assert_eq!(tail(&text), "  Freeing unused memory\n  Kernel panic - [1mno init");
         let many: String = (0..20).map(|n| format!("line {n}\n")).collect();
         assert_eq!(tail(&many).lines().count(), 12);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_passed_over() {
+        let memory = tempfile::tempdir().unwrap();
+        let first = make(memory.path()).unwrap();
+        let number: u32 = first.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+        for next in number + 1..number + 40 {
+            fs::create_dir(memory.path().join(format!("{PREFIX}{:010}-{next:06}", std::process::id())))
+                .unwrap();
+        }
+        let second = make(memory.path()).unwrap();
+        assert!(second != first && is_own(&second));
+        assert_eq!(fs::metadata(&second).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_another_user_has_named_so_is_left_alone() {
+        let memory = tempfile::tempdir().unwrap();
+        let at = |number: u32| memory.path().join(format!("{PREFIX}4999999999-{number:06}"));
+        fs::write(at(1), "a file").unwrap();
+        fs::create_dir(memory.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(memory.path().join("elsewhere"), at(2)).unwrap();
+        // Only root can give a directory away.
+        let foreign = nix::unistd::geteuid().is_root();
+        if foreign {
+            fs::create_dir(at(3)).unwrap();
+            nix::unistd::chown(&at(3), Some(nix::unistd::Uid::from_raw(1234)), None).unwrap();
+        }
+        assert!(sweep(memory.path()).is_empty());
+        assert_eq!(fs::read_dir(memory.path()).unwrap().count(), 3 + usize::from(foreign));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Doing, GuestError};
@@ -85,9 +85,12 @@ impl Page {
     /// A new page, all zero but for what says that it is one.
     pub(crate) fn create() -> Result<Self, GuestError> {
         let doing = || "make memory to share with a guest".to_owned();
-        let fd = memfd_create("warpline-guest", MemfdFlags::CLOEXEC).doing(doing)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = memfd_create("warpline-guest", flags).doing(doing)?;
         let length = size_of::<Layout>();
         ftruncate(&fd, length as u64).doing(doing)?;
+        // The guest's kernel has the descriptor: were the file cut short, the next look at the page would end this process (SIGBUS).
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).doing(doing)?;
         // SAFETY: a new mapping of a file as long as the layout; nothing else is at its address.
         let memory = unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -127,6 +130,17 @@ mod tests {
     use super::*;
     use std::ffi::CString;
     use std::mem::offset_of;
+
+    #[test]
+    fn its_length_is_fixed_for_whoever_has_the_descriptor() {
+        let page = Page::create().unwrap();
+        let length = size_of::<Layout>() as u64;
+        for other in [0, length - 1, length + 1] {
+            assert_eq!(ftruncate(page.fd(), other), Err(rustix::io::Errno::PERM), "{other}");
+        }
+        // All of it is there, to the last byte.
+        assert_eq!(page.receive.head.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn the_layout_is_that_of_the_shim() {

@@ -127,11 +127,11 @@ pub fn examine() -> Vec<Finding> {
         finding(
             "BPF objects",
             "warpline nice: TCP Nice in the kernel",
-            "apt install clang libelf-dev zlib1g-dev, then build again: make run, or cargo build --features bpf",
+            bpf::REMEDY,
             if bpf::is_built() {
                 Ok("in this build".to_owned())
             } else {
-                Err("not in this build, which had no clang or no libelf".to_owned())
+                Err(format!("not in this build: {}", bpf::ABSENT))
             },
         ),
         finding(

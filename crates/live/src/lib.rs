@@ -19,7 +19,7 @@
 //! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, what they and hosts say about them, fragments put together.
 //! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
-//! - [`registry`]: what exists now, so that what a killed run left can be removed.
+//! - [`registry`]: what exists now, so that what a killed run left can be removed. [`private`]: the directory for that.
 //! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
 //! - [`measure`]: sockets under `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
@@ -53,6 +53,7 @@ pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
+pub mod private;
 pub mod privilege;
 pub mod program;
 pub mod reassembly;

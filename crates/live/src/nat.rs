@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 
 use crate::doctor::in_path;
-use crate::registry::Session;
+use crate::registry::{Session, Setting};
+use crate::shell::address;
 
 /// How far packets from inside get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -55,14 +56,39 @@ pub struct Way<'a> {
     pub own: bool,
 }
 
+/// Families of the tables that sessions make.
+const FAMILIES: [&str; 2] = ["ip", "inet"];
+
+/// The name of the table that the session `id` makes.
+pub(crate) fn table(id: &str) -> String {
+    format!("warpline_{}", id.replace('-', "_"))
+}
+
+/// Whether the session `id` makes this table, named with its family.
+pub(crate) fn is_table(named: &str, id: &str) -> bool {
+    FAMILIES.iter().any(|family| named == format!("{family} {}", table(id)))
+}
+
+/// Removes a table of a session, named with its family.
+///
+/// # Errors
+/// If there is none, or without permission.
+pub(crate) fn remove(table: &str) -> io::Result<()> {
+    nft(&format!("delete table {table}"))
+}
+
 /// Lets packets go wherever this namespace gets, under its own address. What is changed is noted in `session`, which takes it
 /// back. IPv4 packets are forwarded from then on; for those of IPv6 see [`forward`].
+///
+/// Forwarding is of the whole namespace. So packets that are no session's are dropped where nothing was forwarded before, and nobody outside
+/// opens a connection to the inside.
 ///
 /// # Errors
 /// If there is no `nft` or the kernel has no nftables: then packets get as far as this namespace.
 pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
-    let table = format!("warpline_{}", session.id.replace('-', "_"));
-    let family = if way.networks.iter().any(|(network, _)| network.is_ipv6()) { "inet" } else { "ip" };
+    let table = table(&session.id);
+    let [ip, both] = FAMILIES;
+    let family = if way.networks.iter().any(|(network, _)| network.is_ipv6()) { both } else { ip };
     let interface = way.interface;
     let mut script =
         format!("table {family} {table} {{\nchain leave {{ type nat hook postrouting priority srcnat;\n");
@@ -73,6 +99,17 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     script += "}\n";
     if way.own {
         script += "chain tidy { type filter hook input priority filter;\nct state invalid drop\n}\n";
+    } else {
+        // Rules of all sessions hold for all packets: those of any session pass each.
+        let sessions = address::interfaces().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        script += &format!(
+            "chain pass {{ type filter hook forward priority filter;\n\
+               oifname \"{interface}\" iifname != {{ {sessions} }} ct state != {{ established, related }} drop\n"
+        );
+        if session.before(Setting::ForwardIpv4)? == "0" {
+            script += &format!("iifname != {{ {sessions} }} oifname != {{ {sessions} }} drop\n");
+        }
+        script += "}\n";
     }
     if let Some((near, machine)) = way.machine {
         script += &format!(
@@ -83,13 +120,15 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     script += "}\n";
     nft(&script)?;
     session.tables.push(format!("{family} {table}"));
-    session.set("/proc/sys/net/ipv4/ip_forward".into(), "1")
+    session.set(Setting::ForwardIpv4, "1")
 }
 
 /// Lets this namespace, which is the emulator's own making, forward packets.
 pub fn forward() {
-    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-        // Where it cannot be set (no IPv6, a read-only /proc) shells inside a shell reach one level less.
-        let _ = fs::write(format!("/proc/sys/net/{setting}"), "1");
-    }
+    // Where it cannot be set (no IPv6, a read-only /proc) shells inside a shell reach one level less.
+    let _ = Setting::ForwardIpv4.write("1");
+    let _ = fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
+
+#[cfg(test)]
+mod tests;

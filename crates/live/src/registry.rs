@@ -2,24 +2,36 @@
 //!
 //! A session's namespaces end with it, and with them its interfaces; what can stay behind is a program of its that still runs,
 //! rules of the packet filter, and a setting of the kernel. [`clean`] removes these for every session whose process has gone.
-//! A process counts as a session's only if it is in the session's network namespace *and* has its mark in its environment: numbers
-//! of processes and namespaces are used again.
+//!
+//! The files are in a directory that only this user can write to ([`PrivateDirectory`]); where that cannot be had there are none. And what a
+//! file says is believed only as far as a session can have written it: settings of one list, and names that follow from the session's own.
 
-use std::fs;
+mod process;
+mod setting;
+
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, Uid};
+use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use process::Process;
+use process::{processes, started};
+pub use setting::Setting;
+
+use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 
 /// The environment variable that marks a session's processes.
 pub const MARK: &str = "WARPLINE_SESSION";
 
+/// How the name of a session's file ends.
+const FILE: &str = ".json";
+
 /// A session: who it is, and what it made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its name, unlike that of any other: process, start, and a count.
+    /// Its name, unlike that of any other: process and start.
     pub id: String,
     /// Its process.
     pub pid: i32,
@@ -35,27 +47,66 @@ pub struct Session {
     pub interfaces: Vec<String>,
     /// Tables of nftables there, as "ip NAME".
     pub tables: Vec<String>,
-    /// Files under `/proc/sys` that were changed, and what was in them.
-    pub settings: Vec<(PathBuf, String)>,
+    /// Settings of the kernel that were changed, and what they were.
+    pub settings: Vec<(Setting, String)>,
     /// Control groups, by their paths in the hierarchy of version 2.
     #[serde(default)]
     pub cgroups: Vec<String>,
 }
 
 impl Session {
-    /// Gives a file under `/proc/sys` a value, and notes what it was before sessions of this namespace changed it.
+    /// The session of a process that started then, which has made nothing yet.
+    fn of(pid: i32, started: u64, what: &str) -> Self {
+        Session { id: format!("{pid}-{started}"), pid, started, what: what.to_owned(), ..Session::default() }
+    }
+
+    /// What `text` tells of a session whose file is called `name`; none if no session can have written it.
+    fn read(name: &str, text: &[u8]) -> Option<Self> {
+        let session: Session = serde_json::from_slice(text).ok()?;
+        let own = Session::of(session.pid, session.started, "");
+        (session.id == own.id && session.file() == name).then_some(session)
+    }
+
+    /// The name of its file.
+    fn file(&self) -> String {
+        format!("{}{FILE}", self.id)
+    }
+
+    /// What it is and which process, for people.
+    fn described(&self) -> String {
+        // Text of a file: none of it is a terminal's.
+        let what: String = self.what.chars().filter(|c| !c.is_control()).collect();
+        format!("{what} (process {})", self.pid)
+    }
+
+    /// Whether its process runs.
+    fn is_alive(&self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+
+    /// What a setting was before sessions of this namespace changed it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn before(&self, setting: Setting) -> io::Result<String> {
+        let noted = self.settings.iter().cloned().chain(others(self).into_iter().flat_map(|o| o.settings));
+        match noted.into_iter().find(|(known, _)| *known == setting) {
+            Some((_, before)) => Ok(before),
+            None => setting.value(),
+        }
+    }
+
+    /// Gives a setting a value, and notes what it was before sessions of this namespace changed it.
     ///
     /// # Errors
     /// If it cannot be read or written.
-    pub fn set(&mut self, path: PathBuf, value: &str) -> io::Result<()> {
-        let now = fs::read_to_string(&path)?.trim().to_owned();
-        if now != value {
-            fs::write(&path, value)?;
-            self.settings.push((path, now));
-        } else if let Some(before) =
-            others(self).into_iter().flat_map(|other| other.settings).find(|(other, _)| *other == path)
-        {
-            self.settings.push(before);
+    pub fn set(&mut self, setting: Setting, value: &str) -> io::Result<()> {
+        let before = self.before(setting)?;
+        if setting.value()? != value {
+            setting.write(value)?;
+        }
+        if before != value {
+            self.settings.push((setting, before));
         }
         Ok(())
     }
@@ -63,69 +114,60 @@ impl Session {
 
 /// Sessions under way, apart from this one, that started from the same network namespace.
 fn others(session: &Session) -> Vec<Session> {
-    let files = fs::read_dir(directory()).into_iter().flatten().flatten();
-    files
-        .filter_map(|file| serde_json::from_slice::<Session>(&fs::read(file.path()).ok()?).ok())
-        .filter(|other| other.base == session.base && other.id != session.id)
-        .filter(|other| started(other.pid) == Some(other.started))
+    let Ok(directory) = directory() else { return Vec::new() };
+    let names = directory.names().unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| Session::read(name, &directory.read(name).ok()?))
+        .filter(|other| other.base == session.base && other.id != session.id && other.is_alive())
         .collect()
 }
 
 /// A session's file; removed with the entry.
 #[derive(Debug)]
 pub struct Entry {
-    path: Option<PathBuf>,
+    directory: Option<PrivateDirectory>,
     /// The session.
     pub session: Session,
 }
 
-/// Where the files are: `/run/warpline` for root, else `$XDG_RUNTIME_DIR/warpline`, else `/tmp/warpline-UID`.
-pub fn directory() -> PathBuf {
+/// Where the files are: in `warpline` below `/run` for root, else below `$XDG_RUNTIME_DIR`, where these are this user's own; else in
+/// `/tmp/warpline-UID`. It is made where it is not there.
+///
+/// # Errors
+/// If it may be another's. Then no session is entered, and none is cleaned.
+pub fn directory() -> Result<PrivateDirectory, UnsoundError> {
     let uid = Uid::effective();
-    if uid.is_root() && fs::create_dir_all("/run/warpline").is_ok() {
-        return "/run/warpline".into();
+    let system = uid.is_root().then(|| PathBuf::from("/run"));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    // In a user namespace /run is another's, and after `sudo` the variable names a directory of who called it.
+    let own =
+        |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_dir() && found.uid() == uid.as_raw());
+    for parent in system.into_iter().chain(runtime).filter(own) {
+        match PrivateDirectory::open(&parent, "warpline") {
+            // A read-only one, say.
+            Err(error) if !error.is_foreign() => {}
+            other => return other,
+        }
     }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if Path::new(&runtime).is_absolute() => Path::new(&runtime).join("warpline"),
-        _ => format!("/tmp/warpline-{uid}").into(),
-    }
-}
-
-/// When a process started; none if there is no such process.
-fn started(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything: fields are counted from behind it. The start is field 22.
-    let rest = stat.rsplit_once(')')?.1;
-    let mut fields = rest.split_whitespace();
-    if matches!(fields.next(), None | Some("Z" | "X")) {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    PrivateDirectory::open(Path::new("/tmp"), &format!("warpline-{uid}"))
 }
 
 impl Entry {
-    /// Enters this process as a session. Where its file cannot be written, the session goes on without.
+    /// Enters this process as a session. Where there is no sound [`directory`], the session goes on without a file.
     pub fn create(what: &str) -> Entry {
         let pid = std::process::id() as i32;
-        let started = started(pid).unwrap_or(0);
-        let id = format!("{pid}-{started}");
-        let session = Session { id, pid, started, what: what.to_owned(), ..Session::default() };
-        let directory = directory();
-        let path =
-            fs::create_dir_all(&directory).ok().map(|()| directory.join(format!("{}.json", session.id)));
-        let entry = Entry { path, session };
+        let session = Session::of(pid, started(pid).unwrap_or(0), what);
+        let entry = Entry { directory: directory().ok(), session };
         entry.save();
         entry
     }
 
     /// Notes what the session has become.
     pub fn save(&self) {
-        let Some(path) = &self.path else { return };
-        // Moved into place: no reader sees half of it.
-        let draft = path.with_extension("new");
         let text = serde_json::to_vec(&self.session).unwrap_or_default();
-        if fs::write(&draft, text).is_ok() {
-            let _ = fs::rename(&draft, path);
+        if let Some(directory) = &self.directory {
+            let _ = directory.write(&self.session.file(), &text);
         }
     }
 }
@@ -136,9 +178,9 @@ impl Drop for Entry {
             // They need the settings, know what they were, and the last of them takes them back.
             self.session.settings.clear();
         }
-        undo(&self.session);
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
+        undo(&self.session, &mut |_| {});
+        if let Some(directory) = &self.directory {
+            let _ = directory.remove(&self.session.file());
         }
     }
 }
@@ -152,98 +194,95 @@ pub struct Cleaned {
     pub running: Vec<String>,
 }
 
-/// Removes what killed sessions left.
+/// Why nothing was cleaned.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanError {
+    /// The directory of sessions may be another's.
+    #[error(transparent)]
+    Unsound(#[from] UnsoundError),
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    System {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Removes what killed sessions left. `tell` hears of each process before it is ended, and of what a file names that no session makes.
 ///
 /// # Errors
-/// If the directory of sessions cannot be read. What cannot be removed for want of permission is said in the outcome.
-pub fn clean() -> io::Result<Cleaned> {
+/// If the directory of sessions is not sound or cannot be read. What cannot be removed for want of permission is said in the outcome.
+pub fn clean(tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
+    clean_in(&directory()?, tell)
+}
+
+fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
     let mut cleaned = Cleaned::default();
-    let files = match fs::read_dir(directory()) {
-        Ok(files) => files,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(cleaned),
-        Err(error) => return Err(error),
-    };
-    let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
-    paths.sort();
+    let names = directory
+        .names()
+        .map_err(|source| CleanError::System { path: directory.path().to_owned(), source })?;
     let mut gone = Vec::new();
     let mut alive = Vec::new();
-    for path in paths {
-        let Ok(session) = fs::read(&path).map(|text| serde_json::from_slice::<Session>(&text)) else {
-            continue;
-        };
-        let Ok(session) = session else {
-            // Not one of ours, or cut short by a full disk: nothing can be learnt from it.
-            if path.extension().is_some_and(|e| e == "json" || e == "new") {
-                let _ = fs::remove_file(&path);
+    for name in names {
+        let Ok(text) = directory.read(&name) else { continue };
+        match Session::read(&name, &text) {
+            Some(session) if session.is_alive() => {
+                cleaned.running.push(session.described());
+                alive.push(session);
             }
-            continue;
-        };
-        if started(session.pid) == Some(session.started) {
-            cleaned.running.push(format!("{} (process {})", session.what, session.pid));
-            alive.push(session);
-        } else {
-            gone.push((path, session));
+            Some(session) => gone.push(session),
+            // Cut short by a full disk, or another version's: nothing can be learnt from it once its process has gone.
+            None if is_dead(&name) => drop(directory.remove(&name)),
+            None => {}
         }
     }
-    for (path, mut session) in gone {
-        let mut removed = end_processes(&session);
+    for mut session in gone {
+        leave_foreign(&mut session, tell);
+        let mut removed = process::end(&session, tell);
         // What another session uses by now stays: names are used again, and settings are shared.
         let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
         if !others.is_empty() {
             session.settings.clear();
         }
-        removed.extend(undo(&session));
-        let _ = fs::remove_file(&path);
-        cleaned.sessions.push((format!("{} (process {})", session.what, session.pid), removed));
+        removed.extend(undo(&session, tell));
+        let _ = directory.remove(&session.file());
+        cleaned.sessions.push((session.described(), removed));
     }
     Ok(cleaned)
 }
 
-/// Processes of a session, by mark and namespace.
-pub fn processes(session: &Session) -> Vec<i32> {
-    let mark = format!("{MARK}={}", session.id);
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if pid == std::process::id() as i32 || pid == session.pid && started(pid) == Some(session.started) {
-            continue;
-        }
-        let namespace =
-            fs::metadata(format!("/proc/{pid}/ns/net")).map(|m| std::os::unix::fs::MetadataExt::ino(&m));
-        if !namespace.is_ok_and(|inode| session.namespaces.contains(&inode)) {
-            continue;
-        }
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        // A shell in a shell has changed the mark of its own processes, but those are in another namespace.
-        if environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
-            found.push(pid);
-        }
-    }
-    found
+/// Whether a file is named as a session's, or as a draft of one, whose process has gone.
+fn is_dead(name: &str) -> bool {
+    let id = name.strip_suffix(DRAFT).unwrap_or(name).strip_suffix(FILE);
+    let numbers = id.and_then(|id| id.split_once('-'));
+    numbers
+        .and_then(|(pid, start)| Some((pid.parse::<i32>().ok()?, start.parse::<u64>().ok()?)))
+        .is_some_and(|(pid, start)| started(pid) != Some(start))
 }
 
-/// Ends what still runs of a session: asks, waits a little, kills.
+/// Drops from a session what none makes: its file says otherwise, but is not believed.
+fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
+    let id = session.id.clone();
+    let mut keep = |what: &str, name: &str, own: bool| {
+        if !own {
+            tell(&format!("left alone: the {what} {name:?}, which no session makes"));
+        }
+        own
+    };
+    session.interfaces.retain(|name| keep("interface", name, crate::shell::address::is_interface(name)));
+    session.tables.retain(|table| keep("nftables table", table, crate::nat::is_table(table, &id)));
+    session.cgroups.retain(|path| keep("control group", path, crate::nice::is_group(path, &id)));
+    session.settings.retain(|(setting, value)| {
+        keep("value", &format!("{value} of {}", setting.path()), setting.allows(value))
+    });
+}
+
+/// Ends what still runs of a session: asks, waits a little, kills. What was ended.
 pub fn end_processes(session: &Session) -> Vec<String> {
-    let mut ended = Vec::new();
-    for (signal, patience) in [(Signal::SIGTERM, 20), (Signal::SIGKILL, 20)] {
-        let left = processes(session);
-        for &pid in &left {
-            let note = format!("process {pid}");
-            if kill(Pid::from_raw(pid), signal).is_ok() && !ended.contains(&note) {
-                ended.push(note);
-            }
-        }
-        for _ in 0..patience {
-            if processes(session).is_empty() {
-                return ended;
-            }
-            pause();
-        }
-    }
-    ended
+    process::end(session, &mut |_| {})
 }
 
 /// Waits for a twentieth of a second.
@@ -253,14 +292,14 @@ pub(crate) fn pause() {
 }
 
 /// Takes back what a session changed in the namespace that it started from.
-fn undo(session: &Session) -> Vec<String> {
+fn undo(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {
-        if crate::nice::cgroup::remove(path).is_ok_and(|was_there| was_there) {
+        if crate::nice::cgroup::remove(path, &session.id, tell).is_ok_and(|was_there| was_there) {
             removed.push(format!("control group {path}"));
         }
     }
-    let here = fs::metadata("/proc/thread-self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m));
+    let here = std::fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino());
     if !here.is_ok_and(|inode| inode == session.base) {
         return removed;
     }
@@ -270,40 +309,17 @@ fn undo(session: &Session) -> Vec<String> {
         }
     }
     for table in &session.tables {
-        let mut words = vec!["delete", "table"];
-        words.extend(table.split(' '));
-        if crate::nat::nft(&words.join(" ")).is_ok() {
+        if crate::nat::remove(table).is_ok() {
             removed.push(format!("nftables {table}"));
         }
     }
-    for (path, before) in &session.settings {
-        if fs::write(path, before).is_ok() {
-            removed.push(format!("setting {}", path.display()));
+    for (setting, before) in &session.settings {
+        if setting.write(before).is_ok() {
+            removed.push(format!("setting {}", setting.path()));
         }
     }
     removed
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processes_are_known_by_number_and_start() {
-        let own = std::process::id() as i32;
-        assert!(started(own).is_some_and(|ticks| ticks > 0));
-        assert_eq!(started(own), started(own));
-        assert_eq!(started(i32::MAX), None);
-    }
-
-    #[test]
-    fn a_process_without_the_mark_is_not_a_session_s() {
-        let namespace = fs::metadata("/proc/self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m));
-        let session = Session {
-            id: "none-such".to_owned(),
-            namespaces: namespace.into_iter().collect(),
-            ..Session::default()
-        };
-        assert!(processes(&session).is_empty());
-    }
-}
+mod tests;

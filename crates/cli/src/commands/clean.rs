@@ -9,7 +9,9 @@ const EXAMPLES: &str = "\
 A shell that ends, however it fails, removes what it made. One that is killed
 (kill -9) cannot: its interfaces and namespaces go with it, but programs in it,
 rules of the packet filter, kernel settings and the directories of guests may stay.
-The next shell or run removes them, and so does this.
+The next shell or run removes them, and so does this. What was noted of them is in
+/run/warpline for root, else in $XDG_RUNTIME_DIR/warpline, else in /tmp/warpline-UID; a
+directory there that others may have made or written to is not used.
 
 Examples:
   warpline clean
@@ -35,10 +37,19 @@ struct Removed {
     guests: Vec<std::path::PathBuf>,
 }
 
+/// Removes what killed ones have left, before a command that makes such things itself, and says what is ended. Where that cannot be, it is said
+/// why; the command goes on.
+pub(crate) fn before() {
+    if let Err(error) = registry::clean(&mut output::note) {
+        output::note(&format!(
+            "what this makes is not noted, so that \"warpline clean\" could not remove it if this is killed: {error}"
+        ));
+    }
+}
+
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let cleaned = registry::clean().map_err(|error| {
-        Failure::run(format!("cannot look for leftovers in {}: {error}", registry::directory().display()))
-    })?;
+    let cleaned = registry::clean(&mut output::note)
+        .map_err(|error| Failure::run(format!("leftovers cannot be looked for: {error}")))?;
     #[cfg(target_arch = "x86_64")]
     let guests = warpline_guest::clean();
     #[cfg(not(target_arch = "x86_64"))]

@@ -26,6 +26,8 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let mut findings = examine();
     findings.push(guest_kernel());
+    findings.push(sessions());
+    findings.extend(super::service::examine());
     if args.json {
         output::print_json(&findings)?;
         return Ok(Code::Success);
@@ -42,6 +44,25 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     }
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// Where it is noted what sessions make.
+fn sessions() -> Finding {
+    let found = warpline_live::registry::directory();
+    Finding {
+        name: "sessions",
+        ok: found.is_ok(),
+        found: match &found {
+            Ok(directory) => format!("noted in {}", directory.path().display()),
+            Err(error) => error.to_string(),
+        },
+        used_for: "removing what killed shells, runs and commands have left (warpline clean)",
+        remedy: if found.is_ok() {
+            ""
+        } else {
+            "remove that directory (as root, if it is another's), or set XDG_RUNTIME_DIR to a directory of your own"
+        },
+    }
 }
 
 /// The kernel of guests: looked into, as before a run.

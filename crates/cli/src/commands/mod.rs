@@ -31,6 +31,8 @@ mod report;
 mod run;
 mod schema;
 #[cfg(target_os = "linux")]
+mod service;
+#[cfg(target_os = "linux")]
 mod shell;
 #[cfg(target_os = "linux")]
 mod treno;
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
+    Service(service::Args),
+    #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
     #[cfg(target_os = "linux")]
@@ -127,6 +131,8 @@ impl Command {
             Command::Calibrate(args) => calibrate::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Doctor(args) => doctor::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Service(args) => service::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),

@@ -253,6 +253,7 @@ fn command(args: Args) -> Result<Code, Failure> {
         receive: args.receive,
         strict: args.strict,
     };
+    super::clean::before();
     let mut line = Line { shown: !args.quiet && io::stderr().is_terminal(), width: 0 };
     let began = |way: &Way| {
         if way.is_lesser() {

@@ -169,6 +169,8 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     }
     let mut scenario = Scenario::load(&args.file, &sets).map_err(Failure::usage)?;
     if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
+        #[cfg(target_os = "linux")]
+        super::clean::before();
         // Before there is another thread.
         prepare().map_err(failure)?;
     }

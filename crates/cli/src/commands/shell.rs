@@ -84,6 +84,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     } else {
         args.command
     };
+    super::clean::before();
     let outcome = run(ShellConfig {
         up,
         down,

@@ -1,6 +1,6 @@
 //! Commands in the background: TCP Nice in this machine's kernel, with real programs.
 //!
-//! They need root, the BPF objects in the build (feature "bpf", clang), BTF, control groups of version 2, and the programs; a test that lacks
+//! They need root, the BPF objects in the build (clang), BTF, control groups of version 2, and the programs; a test that lacks
 //! something says so and passes. What they measure has generous bounds: that the foreground keeps what it had, and that the background
 //! takes what is left.
 
@@ -22,13 +22,9 @@ fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     // Held before the attempt below, which another test would see.
     let kernel = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missing = Vec::new();
-    if !cfg!(feature = "bpf") {
-        missing.push("the feature bpf (make test sets it where clang and libelf are)".to_owned());
-    } else {
-        let answer = Desk::new().warpline(&["nice", "--strict", "--", "true"]);
-        if answer.code != Some(0) {
-            missing.push(answer.stderr.trim().to_owned());
-        }
+    let answer = Desk::new().warpline(&["nice", "--strict", "--", "true"]);
+    if answer.code != Some(0) {
+        missing.push(answer.stderr.trim().to_owned());
     }
     for program in programs {
         if !succeeds(&format!("command -v {program} >/dev/null")) {
@@ -57,9 +53,13 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn a_build_without_the_objects_says_how_to_get_them() {
-    if cfg!(feature = "bpf") {
+    let doctor = json(&Desk::new().warpline(&["doctor", "--json"]).fine().stdout);
+    let objects = doctor.as_array().unwrap().iter().find(|finding| finding["name"] == "BPF objects").unwrap();
+    if objects["ok"] == true {
+        assert_eq!(objects["found"], "in this build");
         return;
     }
+    assert!(objects["remedy"].as_str().unwrap().contains("apt install clang"), "{objects}");
     for words in [&["nice", "load"][..], &["nice", "status"], &["nice", "--strict", "--", "true"]] {
         let answer = Desk::new().warpline(words);
         assert_eq!(answer.code, Some(1), "{words:?}");
@@ -162,6 +162,30 @@ fn loaded_it_stays_until_it_is_unloaded() {
     desk.warpline(&["nice", "unload"]).fine();
     assert_eq!(status()["loaded"], Value::Null);
     assert!(!available().split_whitespace().any(|name| name == "nice"));
+}
+
+#[test]
+fn a_pin_is_kept_where_only_root_can_write() {
+    let Some(_kernel) = able(&["unshare", "setpriv"]) else { return };
+    let warpline = env!("CARGO_BIN_EXE_warpline");
+    // In a mount namespace of its own: first without a BPF file system, then with one that anybody may write to, as the kernel has it.
+    let script = format!(
+        "
+        while umount /sys/fs/bpf 2>/dev/null; do :; done
+        {warpline} nice load >/dev/null; stat -c %a /sys/fs/bpf /sys/fs/bpf/warpline; {warpline} nice unload >/dev/null
+        umount /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf; stat -c %a /sys/fs/bpf
+        setpriv --reuid=1234 --regid=1234 --clear-groups sh -c 'umask 0; mkdir /sys/fs/bpf/warpline'
+        {warpline} nice load; echo load $?; {warpline} nice status | head -n 1
+        rmdir /sys/fs/bpf/warpline; mkdir -m 700 /sys/fs/bpf/warpline; mkdir /sys/fs/bpf/warpline/nice
+        {warpline} nice load; echo load $?; {warpline} nice status | head -n 1
+        "
+    );
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let refused = "load 1\nTCP Nice is not in the kernel.\n";
+    assert_eq!(out, format!("700\n700\n1777\n{refused}{refused}"), "{err}");
+    assert!(err.contains("/sys/fs/bpf/warpline is not used: it belongs to user 1234"), "{err}");
+    assert!(err.contains("/sys/fs/bpf/warpline/nice is not TCP Nice's"), "{err}");
 }
 
 #[test]

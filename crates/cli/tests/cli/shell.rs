@@ -216,6 +216,11 @@ fn curl_fetches_from_a_web_server() {
 
 /// Warpline as an ordinary user runs it, on a desk that such a one can read.
 pub(crate) fn ordinary(desk: &Desk) -> Command {
+    ordinary_as(desk, 65534)
+}
+
+/// The same, as the user of this number.
+fn ordinary_as(desk: &Desk, user: u32) -> Command {
     let program = desk.path().join("warpline");
     if !program.exists() {
         std::fs::copy(env!("CARGO_BIN_EXE_warpline"), &program).unwrap();
@@ -224,7 +229,8 @@ pub(crate) fn ordinary(desk: &Desk) -> Command {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+    command.args([format!("--reuid={user}"), format!("--regid={user}")]);
+    command.args(["--clear-groups", "--inh-caps=-all"]);
     command.arg(&program).current_dir(desk.path());
     command
 }
@@ -279,6 +285,53 @@ fn an_ordinary_user_reaches_the_machine_by_pasta() {
     // A round trip for the handshake and one for the request.
     assert!(seconds.trim().parse::<f64>().unwrap() >= 0.1, "{seconds}");
     answer.join().unwrap();
+}
+
+#[test]
+fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    // A user that no other test is.
+    const USER: u32 = 65_531;
+    if !able(true, &["setpriv"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let victim = desk.write("victim", "precious");
+    chown(&victim, Some(USER), None).unwrap();
+    let place = std::path::PathBuf::from(format!("/tmp/warpline-{USER}"));
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir(&place).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let base = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
+    let session = serde_json::json!({
+        "id": "4999999-1", "pid": 4_999_999, "started": 1, "what": "warpline shell", "namespaces": [], "base": base,
+        "interfaces": [], "tables": [], "settings": [[victim, "overwritten"]], "cgroups": [],
+    });
+    let file = place.join("4999999-1.json");
+    std::fs::write(&file, session.to_string()).unwrap();
+    for path in [&place, &file] {
+        chown(path, Some(1234), Some(1234)).unwrap();
+    }
+    let run = |words: &[&str]| {
+        let output = ordinary_as(&desk, USER).args(words).env_remove("XDG_RUNTIME_DIR").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let clean = run(&["clean"]);
+    let shell = run(&["shell", "--", "true"]);
+    let left = std::fs::read_to_string(&victim).unwrap();
+    let entries = std::fs::read_dir(&place).unwrap().count();
+    // One of its own is used.
+    std::fs::remove_dir_all(&place).unwrap();
+    let own = run(&["shell", "--", "true"]);
+    let mode = std::fs::metadata(&place).unwrap().permissions().mode() & 0o777;
+    std::fs::remove_dir_all(&place).unwrap();
+    assert_eq!(left, "precious", "{clean:?} {shell:?}");
+    assert_eq!(entries, 1, "nothing is written there");
+    let why = format!("belongs to user 1234, not to user {USER}");
+    assert!(clean.0 == Some(1) && clean.1.contains(&why), "{clean:?}");
+    assert!(shell.0 == Some(0) && shell.1.contains(&why), "{shell:?}");
+    assert_eq!(own, (Some(0), String::new()));
+    assert_eq!(mode, 0o700);
 }
 
 #[test]
@@ -344,7 +397,12 @@ fn what_a_killed_shell_leaves_is_removed() {
     child.wait().unwrap();
     // The command dies with it; what it put into the background is found.
     sleep(300);
-    let cleaned = desk.warpline(&["clean"]).fine().stdout;
+    let cleaned = desk.warpline(&["clean"]).fine();
+    // It is said before; another test's shell may have been quicker.
+    let told = cleaned.stderr.contains("ending process")
+        && cleaned.stderr.contains("(sleep), left by warpline shell");
+    assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
+    let cleaned = cleaned.stdout;
     for _ in 0..100 {
         if inside(&namespace) == 0 {
             break;

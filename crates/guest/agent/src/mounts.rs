@@ -87,3 +87,28 @@ pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure
     chroot(".").doing(|| "change the root".to_owned())?;
     chdir("/").doing(|| "enter the root".to_owned())
 }
+
+/// Settings below which programs may write: each host has its own of these.
+const OPEN: &str = "/proc/sys/net";
+
+/// Takes the kernel's settings from the programs, after the agent has made its own: some name a program that the kernel starts with all
+/// capabilities (`kernel.core_pattern`, `kernel.modprobe`, `/sys/kernel/uevent_helper`). Those of a host's network stay writable. Nobody but
+/// the agent can mount anything.
+pub(crate) fn close_settings() -> Result<(), Failure> {
+    let none = None::<&str>;
+    let bind = |path: &str| {
+        mount(Some(path), path, none, MsFlags::MS_BIND, none).doing(|| format!("mount {path} on itself"))
+    };
+    let close = |path: &str| {
+        let kept = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | kept;
+        mount(none, path, none, flags, none).doing(|| format!("mount {path} read-only"))
+    };
+    bind("/proc/sys")?;
+    // Before that below which it lies is closed: a mount of its own keeps its own flags.
+    if Path::new(OPEN).exists() {
+        bind(OPEN)?;
+    }
+    close("/proc/sys")?;
+    close("/sys")
+}

@@ -18,9 +18,10 @@ use crate::failure::{Doing, Failure};
 use crate::hosts::Hosts;
 use crate::mounts::SHARED;
 
-/// Capabilities that no program in a guest has: with these it could reach through to the machine's files, or take the kernel away
-/// under the others (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, MKNOD).
-const WITHHELD: [libc::c_ulong; 5] = [16, 17, 21, 22, 27];
+/// Capabilities that no program in a guest has: with these it could reach through to the machine's files, take the kernel away
+/// under the others, or have the agent do it (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MKNOD). Without
+/// SYS_PTRACE a program can still trace those that have no more capabilities than itself: all but the agent.
+const WITHHELD: [libc::c_ulong; 6] = [16, 17, 19, 21, 22, 27];
 /// How long a program has to end after it was told to, in nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 

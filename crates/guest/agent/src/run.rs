@@ -107,6 +107,7 @@ fn live() -> Result<(), Failure> {
     let clock = Clock::new(order.start);
     let hosts = Hosts::create(&order)?;
     let hosts_memory = free.saturating_sub(free_memory());
+    mounts::close_settings()?;
     let flows = Flows::prepare(&order.flows, &hosts, clock)?;
     if clock.until(0) == 0 {
         return Err(Failure::new(format!(

@@ -6,4 +6,5 @@
 mod bed;
 mod dilated;
 mod lockstep;
+mod rights;
 mod trouble;

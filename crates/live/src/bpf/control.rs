@@ -3,24 +3,14 @@
 //! It is there as long as something refers to its link: a pin in the BPF file system (after [`load`]), or the descriptor of a process
 //! that uses it ([`Hold`]). Whoever finds it there refers to it too; so the last one ends it, however it ends. Connections that have it keep it.
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, libbpf_sys};
-use rustix::mount::{MountFlags, mount};
 
 use super::object::{self, Which};
+use super::pin::{self, system};
 use super::{BpfError, LAYOUT, Loaded, NAME, Parameters, RawParameters};
-
-/// The BPF file system, and our directory in it.
-const BPFFS: &str = "/sys/fs/bpf";
-
-fn pin() -> PathBuf {
-    Path::new(BPFFS).join("warpline").join(NAME)
-}
 
 /// A process's claim on TCP Nice.
 #[derive(Debug)]
@@ -148,8 +138,6 @@ fn read_parameters() -> Option<Parameters> {
 pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
     wanted.validate()?;
-    let pin = pin();
-    let directory = pin.parent().unwrap_or(Path::new(BPFFS));
     let found = find_link();
     let before = found.is_some();
     let link = match found {
@@ -165,63 +153,23 @@ pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
             link.as_fd().try_clone_to_owned().map_err(|source| system("keep the link", source))?
         }
     };
-    if pin.exists() {
-        return Ok(before);
-    }
-    mount_bpffs()?;
-    fs::create_dir_all(directory)
-        .map_err(|source| system(&format!("make the directory {}", directory.display()), source))?;
-    let path = std::ffi::CString::new(pin.as_os_str().as_encoded_bytes())
-        .map_err(|error| system("name the pin", error.into()))?;
-    // SAFETY: the path is a string that ends with a zero and outlives the call.
-    let result = unsafe { libbpf_sys::bpf_obj_pin(link.as_raw_fd(), path.as_ptr()) };
-    if result < 0 {
-        return Err(system(&format!("pin TCP Nice at {}", pin.display()), io::Error::last_os_error()));
-    }
+    // Where it cannot be kept, one that was just loaded goes with its descriptor.
+    pin::Place::open()?.keep(link.as_fd())?;
     Ok(before)
-}
-
-/// Mounts the BPF file system where it belongs, if nobody has.
-fn mount_bpffs() -> Result<(), BpfError> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounted = mounts.lines().any(|line| {
-        let mut words = line.split(' ').skip(1);
-        words.next() == Some(BPFFS) && words.next() == Some("bpf")
-    });
-    if mounted {
-        return Ok(());
-    }
-    mount("bpf", BPFFS, "bpf", MountFlags::empty(), None)
-        .map_err(|errno| system(&format!("mount the BPF file system at {BPFFS}"), errno.into()))
-}
-
-fn system(what: &str, source: io::Error) -> BpfError {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => BpfError::Privilege,
-        _ => BpfError::System { what: what.to_owned(), source },
-    }
 }
 
 /// Gives up what [`load`] keeps. Tells whether there was anything; commands under way keep their hold.
 ///
 /// # Errors
-/// If the pin cannot be removed.
+/// If the pin cannot be removed, or is not ours.
 pub fn unload() -> Result<bool, BpfError> {
-    let pin = pin();
-    match fs::remove_file(&pin) {
-        Ok(()) => {
-            if let Some(directory) = pin.parent() {
-                // Others' things may be in it.
-                let _ = fs::remove_dir(directory);
-            }
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(system(&format!("remove {}", pin.display()), source)),
+    if !pin::is_mounted() {
+        return Ok(false);
     }
+    pin::Place::open()?.give_up()
 }
 
 /// How the kernel has TCP Nice; none if it has not.
 pub fn status() -> Option<Loaded> {
-    find_link().map(|_| Loaded { parameters: read_parameters(), stays: pin().exists() })
+    find_link().map(|link| Loaded { parameters: read_parameters(), stays: pin::holds(link.as_fd()) })
 }

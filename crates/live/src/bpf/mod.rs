@@ -1,7 +1,7 @@
 //! BPF programs in the running kernel: TCP Nice as a congestion control, and what puts a cgroup's sockets in the background.
 //!
-//! The programs are in `native/bpf`; the build compiles them and this module holds the objects (feature "bpf", and clang at the build).
-//! A build without them has the same functions, which say what is missing.
+//! The programs are in `native/bpf`; the build compiles them and this module holds the objects (feature "bpf", and what `build.rs` needs for
+//! them). A build without them has the same functions, which say what was missing.
 //!
 //! - [`control`]: TCP Nice itself: loaded, found, unloaded.
 //! - [`background`]: the programs of a cgroup.
@@ -21,6 +21,8 @@ pub mod control;
 mod object;
 mod parameters;
 #[cfg(bpf_object)]
+mod pin;
+#[cfg(bpf_object)]
 pub mod sockets;
 
 pub use parameters::Parameters;
@@ -38,14 +40,20 @@ pub const fn is_built() -> bool {
     cfg!(bpf_object)
 }
 
+/// Why this build does not hold them, in words; empty if it does.
+pub const ABSENT: &str = env!("WARPLINE_BPF_ABSENT");
+
+/// How a build is made that holds them.
+pub const REMEDY: &str = concat!(
+    env!("WARPLINE_BPF_INSTALL"),
+    "; then build it again, as it was built (make run, or cargo build, or cargo install)"
+);
+
 /// Why something with BPF could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The objects are not in this build.
-    #[error(
-        "this build of warpline holds no BPF programs: build it again with clang, libelf and zlib there (Debian: apt install clang \
-         libelf-dev zlib1g-dev; then make run, or cargo build --features bpf)"
-    )]
+    #[error("this build of warpline holds no BPF programs: {ABSENT}; get them: {REMEDY}")]
     NotBuilt,
     /// This process may not.
     #[error(

@@ -9,9 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::process::Signal;
+
+use crate::registry::Process;
 
 /// A directory in which the hierarchy is seen, with what keeps it there.
 #[derive(Debug)]
@@ -124,25 +125,30 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        let _ = remove_at(&self.hierarchy.at(&self.path), Leftovers::MoveUp);
+        // What the command left running goes on in the group above.
+        let _ = remove_at(&self.hierarchy.at(&self.path), &mut |_, _| false);
     }
 }
 
-/// What becomes of processes that are still in a control group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leftovers {
-    /// They go on in the one above.
-    MoveUp,
-    /// They are ended.
-    End,
-}
-
-/// Removes a control group that a killed process left, by its path from the root of the hierarchy, with what runs in it. Tells whether it
-/// was there.
+/// Removes a control group that the killed process of a session left, by its path from the root of the hierarchy. Processes in it that have
+/// the mark of the session `id` are ended, and `tell` hears of each before; others go on in the group above. Tells whether it was there.
 ///
 /// # Errors
 /// If it cannot be removed.
-pub fn remove(path: &str) -> io::Result<bool> {
+pub fn remove(path: &str, id: &str, tell: &mut dyn FnMut(&str)) -> io::Result<bool> {
+    let mut told = Vec::new();
+    let mut end = |pid: i32, signal: Signal| {
+        let Some(process) = Process::open(pid).ok().filter(|process| process.is_marked(id)) else {
+            return false;
+        };
+        if !told.contains(&pid) {
+            told.push(pid);
+            tell(&format!("ending {process}, left in the control group {path}"));
+        }
+        // One that has ended by itself is as well.
+        let _ = process.signal(signal);
+        true
+    };
     let mut outcome = Ok(false);
     for hierarchy in hierarchies() {
         let at = match &hierarchy {
@@ -152,7 +158,7 @@ pub fn remove(path: &str) -> io::Result<bool> {
         if !at.is_dir() {
             continue;
         }
-        outcome = remove_at(&at, Leftovers::End).map(|()| true);
+        outcome = remove_at(&at, &mut end).map(|()| true);
         if outcome.is_ok() {
             break;
         }
@@ -165,25 +171,21 @@ fn members(directory: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-fn remove_at(directory: &Path, leftovers: Leftovers) -> io::Result<()> {
+/// Removes a group. `end` is told the number of each process in it, and the signal to end it with; those that it does not end go to the group
+/// above.
+fn remove_at(directory: &Path, end: &mut dyn FnMut(i32, Signal) -> bool) -> io::Result<()> {
     // Programs may have made groups of their own in it.
     for entry in fs::read_dir(directory)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_at(&entry.path(), leftovers)?;
+            remove_at(&entry.path(), end)?;
         }
     }
+    let above = directory.parent().unwrap_or(directory).join("cgroup.procs");
     let mut outcome = Ok(());
     for turn in 0..40 {
         for pid in members(directory) {
-            match leftovers {
-                Leftovers::MoveUp => {
-                    let above = directory.parent().unwrap_or(directory).join("cgroup.procs");
-                    let _ = fs::write(above, pid.to_string());
-                }
-                Leftovers::End => {
-                    let signal = if turn < 20 { Signal::SIGTERM } else { Signal::SIGKILL };
-                    let _ = kill(Pid::from_raw(pid), signal);
-                }
+            if !end(pid, if turn < 20 { Signal::TERM } else { Signal::KILL }) {
+                let _ = fs::write(&above, pid.to_string());
             }
         }
         outcome = fs::remove_dir(directory);
@@ -210,5 +212,29 @@ mod tests {
         // One that shows a part only is no place for a path from the root.
         assert_eq!(mounted("34 24 0:32 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"), None);
         assert_eq!(mounted(""), None);
+    }
+
+    #[test]
+    fn of_a_killed_one_s_processes_only_those_with_its_mark_are_ended() {
+        let id = format!("{}-7", std::process::id());
+        let group = match Cgroup::create(&crate::nice::group_name(&id)) {
+            Ok(group) => group,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let sleeper = |mark: &str| {
+            let mut command = std::process::Command::new("sleep");
+            let child = command.arg("600").env(crate::registry::MARK, mark).spawn().unwrap();
+            let procs = group.hierarchy.at(group.path()).join("cgroup.procs");
+            fs::write(procs, child.id().to_string()).unwrap();
+            child
+        };
+        let (mut own, mut other) = (sleeper(&id), sleeper("another"));
+        let mut told = Vec::new();
+        assert!(remove(group.path(), &id, &mut |text| told.push(text.to_owned())).unwrap());
+        assert!(told.len() == 1 && told[0].contains(&format!("process {} (sleep)", own.id())), "{told:?}");
+        assert!(own.wait().unwrap().code().is_none());
+        assert!(other.try_wait().unwrap().is_none(), "a process without the mark was ended");
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

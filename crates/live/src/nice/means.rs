@@ -246,8 +246,7 @@ impl Means {
 
     /// Programs on a control group.
     fn attach(way: Way, governing: &Governing<'_>, entry: &mut Entry) -> Result<Self, NiceError> {
-        let name = format!("warpline-nice-{}", entry.session.id);
-        let cgroup = Cgroup::create(&name)
+        let cgroup = Cgroup::create(&super::group_name(&entry.session.id))
             .map_err(super::system("make a control group (cgroups of version 2; see warpline doctor)"))?;
         entry.session.cgroups.push(cgroup.path().to_owned());
         entry.save();

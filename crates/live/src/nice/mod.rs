@@ -154,6 +154,19 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> NiceError {
     move |source| NiceError::System { what, source }
 }
 
+/// The name of the control group of the session `id`.
+pub(crate) fn group_name(id: &str) -> String {
+    format!("warpline-nice-{id}")
+}
+
+/// Whether the session `id` makes a control group at this path of the hierarchy.
+pub(crate) fn is_group(path: &str, id: &str) -> bool {
+    let plain = path
+        .strip_prefix('/')
+        .is_some_and(|path| path.split('/').all(|part| part != ".." && !part.is_empty()));
+    plain && path.rsplit('/').next() == Some(group_name(id).as_str())
+}
+
 /// How often a command's connections are read, in nanoseconds.
 const PERIOD: i64 = 250_000_000;
 
@@ -171,7 +184,7 @@ pub fn run(
     lingers: impl FnOnce(),
 ) -> Result<NiceOutcome, NiceError> {
     // What an earlier one left must not be in the way.
-    let _ = registry::clean();
+    let _ = registry::clean(&mut |_| {});
     let mut entry = Entry::create("warpline nice");
     let mut means = Means::prepare(config, &mut entry)?;
     began(means.way());

@@ -40,6 +40,9 @@ mod request {
     use nix::libc;
     nix::ioctl_readwrite!(receive, b'!', 0, libc::seccomp_notif);
     nix::ioctl_readwrite!(answer, b'!', 1, libc::seccomp_notif_resp);
+    nix::ioctl_write_ptr!(is_valid, b'!', 2, u64);
+    // Under this number before Linux 5.9, which took it for one that writes.
+    nix::ioctl_read!(is_valid_early, b'!', 2, u64);
 }
 
 /// A command whose sockets are given a congestion control.
@@ -211,7 +214,7 @@ fn one(listener: BorrowedFd<'_>, name: &str, shared: &Shared) {
         // Whoever asked was killed meanwhile.
         return;
     }
-    match switch(call.pid, call.data.args[0] as i32, name) {
+    match switch(call.pid, call.data.args[0] as i32, name, || still_waits(listener, call.id)) {
         Ok(true) => shared.switched.fetch_add(1, Ordering::Relaxed),
         Ok(false) => 0,
         Err(_) => shared.refused.fetch_add(1, Ordering::Relaxed),
@@ -226,8 +229,30 @@ fn one(listener: BorrowedFd<'_>, name: &str, shared: &Shared) {
     let _ = unsafe { request::answer(listener.as_raw_fd(), &raw mut answer) };
 }
 
-/// Gives a socket of another process, by its number there, a congestion control. Tells whether it was one of TCP.
-fn switch(thread: u32, number: i32, name: &str) -> io::Result<bool> {
+/// Whether the call is still stopped: then who made it lives, and what was found by its number is its own (seccomp_unotify(2)).
+///
+/// # Errors
+/// If it has been killed, or interrupted by a signal.
+fn still_waits(listener: BorrowedFd<'_>, mut call: u64) -> io::Result<()> {
+    // SAFETY: the descriptor is open and the number is the call's; the kernel reads it.
+    let answer = match unsafe { request::is_valid(listener.as_raw_fd(), &raw const call) } {
+        // SAFETY: as above.
+        Err(nix::errno::Errno::EINVAL) => unsafe {
+            request::is_valid_early(listener.as_raw_fd(), &raw mut call)
+        },
+        other => other,
+    };
+    answer.map(drop).map_err(io::Error::from)
+}
+
+/// Gives a socket of another process, by its number there, a congestion control, if the thread still waits for it: otherwise its number may
+/// have been given to another, whose socket this would be. Tells whether it was one of TCP.
+fn switch(
+    thread: u32,
+    number: i32,
+    name: &str,
+    still_waits: impl FnOnce() -> io::Result<()>,
+) -> io::Result<bool> {
     let process = Pid::from_raw(process_of(thread)?).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(process, PidfdFlags::empty())?;
     let socket = match pidfd_getfd(process, number, PidfdGetfdFlags::empty()) {
@@ -235,6 +260,7 @@ fn switch(thread: u32, number: i32, name: &str) -> io::Result<bool> {
         Err(rustix::io::Errno::BADF) => return Ok(false),
         other => other?,
     };
+    still_waits()?;
     match socket_protocol(&socket) {
         Ok(Some(protocol)) if protocol == rustix::net::ipproto::TCP => {}
         _ => return Ok(false),
@@ -297,6 +323,50 @@ os.wait()
         while supervisor.is_needed() {
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_socket_of_who_does_not_wait_any_more_is_left_alone() {
+        if let Err(error) = is_possible() {
+            println!("skipped: {error}");
+            return;
+        }
+        // A caller that is killed while its call is stopped: its number may be anybody's by now, here this process's.
+        let (told, hear) = channel();
+        let (keep, released) = channel::<()>();
+        let launcher = thread::spawn(move || {
+            let listener = filter().unwrap();
+            let connect = "import socket; socket.socket().connect_ex(('127.0.0.1', 9))";
+            let child = Command::new("python3").args(["-c", connect]).spawn();
+            told.send((listener, child)).unwrap();
+            let _ = released.recv();
+        });
+        let (listener, child) = hear.recv().unwrap();
+        let Ok(mut child) = child else {
+            println!("skipped: python3 is not installed");
+            return;
+        };
+        // SAFETY: all zeros is a value of this structure, and what the kernel wants to see.
+        let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open and the structure is the call's.
+        unsafe { request::receive(listener.as_raw_fd(), &raw mut call) }.unwrap();
+        let waits = || still_waits(listener.as_fd(), call.id);
+        waits().unwrap();
+        let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let name =
+            || String::from_utf8_lossy(&socket2::SockRef::from(&own).tcp_congestion().unwrap()).into_owned();
+        let before = name();
+        assert!(!before.starts_with("reno"), "the test gives it what it has");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let switched = switch(std::process::id(), own.as_raw_fd(), "reno", waits);
+        assert_eq!(switched.unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(name(), before);
+        // It would have been switched.
+        assert!(switch(std::process::id(), own.as_raw_fd(), "reno", || Ok(())).unwrap());
+        assert!(name().starts_with("reno"));
+        drop(keep);
+        launcher.join().unwrap();
     }
 
     #[test]

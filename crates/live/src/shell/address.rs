@@ -41,6 +41,11 @@ impl Block {
         (self.network >> (32 - self.len)) & ((1 << bits) - 1)
     }
 
+    /// The interface outside: whoever has it has the block.
+    pub fn interface(&self) -> String {
+        format!("wl{}", self.number())
+    }
+
     fn v6(&self, host: u16) -> IpAddr {
         let (high, low) = ((self.network >> 16) as u16, self.network as u16);
         Ipv6Addr::new(0xfd77, 0x6172, 0x706c, high, low, 0, 0, host).into()
@@ -58,6 +63,16 @@ impl Block {
     pub fn networks(&self) -> [(IpAddr, u8); 2] {
         [(Ipv4Addr::from(self.network).into(), self.len), (self.v6(0), 48 + self.len)]
     }
+}
+
+/// The interfaces of shells in one namespace: those of the first level are the most.
+pub(crate) fn interfaces() -> impl Iterator<Item = String> {
+    Block::choices(None).into_iter().map(|block| block.interface())
+}
+
+/// Whether a shell's interface outside may have this name.
+pub(crate) fn is_interface(name: &str) -> bool {
+    interfaces().any(|own| own == name)
 }
 
 impl fmt::Display for Block {
@@ -101,6 +116,18 @@ mod tests {
             }
             assert_eq!(last.to_string().parse(), Ok(last));
             parent = Some(last);
+        }
+    }
+
+    #[test]
+    fn interfaces_are_those_of_blocks_on_any_level() {
+        assert_eq!(interfaces().count(), 64);
+        let inner = Block::choices("100.66.0.0/16".parse().ok());
+        for block in Block::choices(None).iter().chain(&inner) {
+            assert!(is_interface(&block.interface()));
+        }
+        for other in ["wl64", "wl", "wl01", "wlan0", "wlp3s0", "eth0"] {
+            assert!(!is_interface(other), "{other}");
         }
     }
 

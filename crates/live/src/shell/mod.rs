@@ -122,7 +122,7 @@ pub enum ShellError {
 /// If the namespaces or the command cannot be had, or the emulator fails. Nothing is left behind then.
 pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
-    let _ = registry::clean();
+    let _ = registry::clean(&mut |_| {});
     let ordinary = !privilege::is_privileged();
     // Before the namespaces are entered: it stays outside.
     let mut outward = (ordinary && config.nat).then(Outward::prepare);

@@ -188,7 +188,7 @@ fn claim(
         return Err(ShellError::Full("four shells are inside each other already"));
     }
     for block in choices {
-        let name = format!("wl{}", block.number());
+        let name = block.interface();
         let near = VethEnd { name: NEAR[1], mac: mac(&block, 4), namespace: Some(middle.fd()) };
         let far = VethEnd { name: &name, mac: mac(&block, 1), namespace: None };
         match netlink.add_veth(&far, &near, mtu) {

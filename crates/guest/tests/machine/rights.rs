@@ -1,0 +1,48 @@
+//! What programs in a guest may not do: reach for the agent, which has all capabilities, or have the kernel start a program that has.
+
+use warpline_core::Timestamp;
+use warpline_guest::LockStep;
+use warpline_guest::lockstep::Ended;
+
+use crate::bed::{Bed, Path, guest, kernel, program, seconds};
+
+const TRIED: &str = "
+tried() { if (eval \"$2\") >/dev/null 2>&1; then echo \"$1: done\"; else echo \"$1: refused\"; fi; }
+tried agent 'readlink /proc/1/exe'
+tried environment 'cat /proc/1/environ'
+tried core 'echo /bin/true > /proc/sys/kernel/core_pattern'
+tried modprobe 'echo /bin/true > /proc/sys/kernel/modprobe'
+tried helper 'echo /bin/true > /sys/kernel/uevent_helper'
+tried open 'mount -o remount,rw /proc/sys'
+tried own 'readlink /proc/$$/exe'
+tried sack 'echo 0 > /proc/sys/net/ipv4/tcp_sack'
+cat /proc/sys/net/ipv4/tcp_sack
+";
+
+#[test]
+fn programs_cannot_reach_the_agent_nor_the_kernel_s_settings_but_those_of_their_network() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 2, 5.0);
+    // The agent's own settings are made before.
+    config.order.hosts[1].sysctl = vec![("net.ipv4.tcp_ecn".to_owned(), "1".to_owned())];
+    let mut other = program(1, &["sh", "-c", "cd /proc/sys/net/ipv4; cat tcp_sack tcp_ecn"], "other");
+    other.start = seconds(3.0);
+    config.order.programs = vec![program(0, &["sh", "-c", TRIED], "tried"), other];
+    let path = Path::new(1_000_000, 10, 10_000);
+    let mut bed = Bed::new(2, path);
+    let end = Timestamp::from_nanos(config.order.end);
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
+    assert_eq!(lockstep.run(&mut bed, end, |_, _| true).unwrap(), Ended::Reached);
+    lockstep.finish(end).unwrap();
+    let machine = lockstep.machines().next().unwrap();
+    let read = |name: &str| std::fs::read_to_string(machine.shared(name)).unwrap();
+    assert_eq!(
+        read("tried.stdout"),
+        "agent: refused\nenvironment: refused\ncore: refused\nmodprobe: refused\nhelper: refused\nopen: refused\nown: done\n\
+         sack: done\n0\n",
+        "{}",
+        read("tried.stderr")
+    );
+    // Each host has settings of its own.
+    assert_eq!(read("other.stdout"), "1\n1\n");
+}

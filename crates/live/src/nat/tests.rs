@@ -1,0 +1,121 @@
+//! What is forwarded while a shell leads out: between namespaces of our own, with packets.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use super::*;
+use crate::netlink::{Netlink, VethEnd};
+use crate::netns::NetNs;
+use crate::privilege;
+
+/// A namespace that has others around it: two of strangers, and the inside of a shell.
+struct World {
+    base: NetNs,
+    /// Each with its address.
+    around: [(NetNs, Ipv4Addr); 3],
+}
+
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const INSIDE: usize = 2;
+const PORT: u16 = 4999;
+
+impl World {
+    /// None, and a word why, where this machine cannot have it.
+    fn new() -> Option<Self> {
+        if !privilege::is_privileged() || in_path(&["nft"]).is_none() {
+            println!("skipped: this needs root's privileges for networks, and nft");
+            return None;
+        }
+        let base = NetNs::create().unwrap();
+        let wire = |name: &str, number: u8, [near, far]: [Ipv4Addr; 2]| {
+            let other = NetNs::create().unwrap();
+            let mac = |end| [2, 0, 0, 0, number, end];
+            let wire = || {
+                let mut netlink = Netlink::open()?;
+                let far = VethEnd { name: "eth0", mac: mac(2), namespace: Some(other.fd()) };
+                netlink.add_veth(&VethEnd { name, mac: mac(1), namespace: None }, &far, 1500)?;
+                netlink.set_up(name, true)?;
+                netlink.add_address(name, near.into(), 24)
+            };
+            base.within(wire).unwrap().unwrap();
+            let set_up = || {
+                let mut netlink = Netlink::open()?;
+                netlink.set_up("eth0", true)?;
+                netlink.add_address("eth0", far.into(), 24)?;
+                netlink.add_route(Ipv4Addr::UNSPECIFIED.into(), 0, "eth0", Some(near.into()))
+            };
+            other.within(set_up).unwrap().unwrap();
+            (other, far)
+        };
+        let around = [("a0", 1, [10, 1, 0]), ("b0", 2, [10, 2, 0]), ("wl0", 3, [100, 64, 0])].map(
+            |(name, number, [a, b, c])| wire(name, number, [1, 2].map(|end| Ipv4Addr::new(a, b, c, end))),
+        );
+        Some(World { base, around })
+    }
+
+    /// Leads the inside out.
+    fn open(&self) -> Session {
+        let mut session =
+            Session { id: "1-2".to_owned(), base: self.base.inode().unwrap(), ..Session::default() };
+        let networks = [(Ipv4Addr::new(100, 64, 0, 0).into(), 16)];
+        let way = Way { networks: &networks, interface: "wl0", machine: None, own: false };
+        self.base.within(|| masquerade(&mut session, &way)).unwrap().unwrap();
+        session
+    }
+
+    fn set(&self, value: &str) {
+        self.base.within(|| Setting::ForwardIpv4.write(value)).unwrap().unwrap();
+    }
+
+    /// Whether a datagram of one gets to another; then whom the other answers, and whether the answer comes.
+    fn passes(&self, from: usize, to: usize) -> Option<(SocketAddr, bool)> {
+        let socket = |at: usize, port| {
+            let socket = self.around[at].0.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
+            let socket = socket.unwrap().unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            socket
+        };
+        let (sends, hears) = (socket(from, 0), socket(to, PORT));
+        let mut bytes = [0; 8];
+        // Neighbours are asked for first, on a busy machine.
+        for _ in 0..3 {
+            sends.send_to(b"hello", (self.around[to].1, PORT)).unwrap();
+            if let Ok((_, source)) = hears.recv_from(&mut bytes) {
+                let answered = (0..10).any(|_| {
+                    hears.send_to(b"back", source).unwrap();
+                    sends.recv_from(&mut bytes).is_ok()
+                });
+                return Some((source, answered));
+            }
+        }
+        None
+    }
+}
+
+#[test]
+fn a_machine_that_forwarded_nothing_forwards_the_shell_s_packets_only() {
+    let Some(world) = World::new() else { return };
+    world.set("0");
+    let session = world.open();
+    let (source, answered) = world.passes(INSIDE, SECOND).expect("the inside gets out");
+    assert_eq!((source.ip().to_string().as_str(), answered), ("10.2.0.1", true));
+    assert_eq!(world.passes(FIRST, SECOND), None, "strangers' packets are forwarded");
+    assert_eq!(world.passes(FIRST, INSIDE), None, "a stranger gets to the inside");
+    assert_eq!(session.settings, [(Setting::ForwardIpv4, "0".to_owned())]);
+    assert_eq!(session.tables, ["ip warpline_1_2"]);
+}
+
+#[test]
+fn a_machine_that_forwarded_goes_on_and_the_inside_stays_closed() {
+    let Some(world) = World::new() else { return };
+    world.set("1");
+    let session = world.open();
+    assert!(matches!(world.passes(FIRST, SECOND), Some((_, true))), "the machine's own forwarding is broken");
+    assert!(matches!(world.passes(INSIDE, SECOND), Some((_, true))));
+    assert_eq!(world.passes(FIRST, INSIDE), None, "a stranger gets to the inside");
+    // There is nothing to take back but the table.
+    assert!(session.settings.is_empty());
+    world.base.within(|| remove(&session.tables[0])).unwrap().unwrap();
+    assert!(matches!(world.passes(FIRST, INSIDE), Some((_, true))));
+}

@@ -1,0 +1,121 @@
+//! What a file of sessions can make us do, and what it cannot.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A directory of sessions, and a session whose process has gone.
+fn sessions() -> (tempfile::TempDir, PrivateDirectory, Session) {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = PrivateDirectory::open(parent.path(), "warpline").unwrap();
+    // Numbers of processes are below 2^22.
+    let session = Session {
+        base: fs::metadata("/proc/thread-self/ns/net").unwrap().ino(),
+        ..Session::of(4_999_999, 7, "a test")
+    };
+    (parent, directory, session)
+}
+
+fn write(directory: &PrivateDirectory, session: &Session) {
+    directory.write(&session.file(), &serde_json::to_vec(session).unwrap()).unwrap();
+}
+
+fn cleaned(directory: &PrivateDirectory) -> (Cleaned, Vec<String>) {
+    let mut told = Vec::new();
+    let cleaned = clean_in(directory, &mut |text| told.push(text.to_owned())).unwrap();
+    (cleaned, told)
+}
+
+#[test]
+fn no_file_is_written_but_settings_of_the_list() {
+    let (parent, directory, session) = sessions();
+    let victim = parent.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    let mut text = serde_json::to_value(&session).unwrap();
+    for path in [victim.as_path(), std::path::Path::new("/proc/sys/kernel/core_pattern")] {
+        text["settings"] = serde_json::json!([[path, "overwritten"]]);
+        directory.write(&session.file(), text.to_string().as_bytes()).unwrap();
+        let (cleaned, _) = cleaned(&directory);
+        assert!(cleaned.sessions.is_empty(), "{cleaned:?}");
+        assert!(directory.names().unwrap().is_empty());
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    // A setting of the list, with what it never was.
+    let before = Setting::ForwardIpv4.value().unwrap();
+    write(&directory, &Session { settings: vec![(Setting::ForwardIpv4, "7".to_owned())], ..session });
+    let (cleaned, told) = cleaned(&directory);
+    assert_eq!(cleaned.sessions[0].1, [""; 0]);
+    assert!(told[0].contains("7 of /proc/sys/net/ipv4/ip_forward"), "{told:?}");
+    assert_eq!(Setting::ForwardIpv4.value().unwrap(), before);
+}
+
+#[test]
+fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() {
+    let (_parent, directory, session) = sessions();
+    let own = crate::nat::table(&session.id);
+    let session = Session {
+        interfaces: vec!["eth0".to_owned(), "wl64".to_owned(), "wl007".to_owned()],
+        tables: vec![format!("ip {own}; flush ruleset"), "ip filter".to_owned(), format!("ip {own}1")],
+        cgroups: vec![
+            "/system.slice".to_owned(),
+            format!("/../{}", crate::nice::group_name(&session.id)),
+            format!("/{}-not", crate::nice::group_name(&session.id)),
+        ],
+        ..session
+    };
+    write(&directory, &session);
+    let (cleaned, told) = cleaned(&directory);
+    assert_eq!(cleaned.sessions, [("a test (process 4999999)".to_owned(), vec![])]);
+    assert_eq!(told.len(), 9, "{told:#?}");
+    assert!(told.iter().all(|text| text.starts_with("left alone: the ")), "{told:#?}");
+}
+
+#[test]
+fn what_a_session_makes_is_accepted() {
+    let mut session = Session::of(1, 2, "a test");
+    session.interfaces = vec!["wl0".to_owned(), "wl63".to_owned()];
+    session.tables = ["ip", "inet"].map(|family| format!("{family} {}", crate::nat::table("1-2"))).to_vec();
+    session.cgroups = vec![format!("/user.slice/{}", crate::nice::group_name("1-2"))];
+    session.settings = vec![(Setting::ForwardIpv4, "0".to_owned())];
+    let before = session.clone();
+    leave_foreign(&mut session, &mut |text| panic!("{text}"));
+    assert_eq!(session, before);
+    // As earlier versions wrote it.
+    let text = serde_json::to_string(&session).unwrap();
+    assert!(text.contains(r#""settings":[["/proc/sys/net/ipv4/ip_forward","0"]]"#), "{text}");
+    assert_eq!(Session::read("1-2.json", text.as_bytes()), Some(session));
+}
+
+#[test]
+fn a_file_speaks_only_for_the_session_that_it_is_named_after() {
+    let (_parent, directory, session) = sessions();
+    let other = Session::of(4_999_998, 3, "another");
+    directory.write(&other.file(), &serde_json::to_vec(&session).unwrap()).unwrap();
+    let id = Session { id: "x; y".to_owned(), ..session };
+    directory.write(&id.file(), &serde_json::to_vec(&id).unwrap()).unwrap();
+    let (cleaned, _) = cleaned(&directory);
+    assert!(cleaned.sessions.is_empty());
+    // What is no session's name is not ours to remove.
+    assert_eq!(directory.names().unwrap(), ["x; y.json"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_goes_with_its_process_and_not_before() {
+    let (_parent, directory, session) = sessions();
+    let own = std::process::id() as i32;
+    let alive = Session::of(own, started(own).unwrap(), "");
+    for name in [alive.file(), session.file(), format!("{}{DRAFT}", session.file())] {
+        directory.write(&name, b"{\"id\": 7").unwrap();
+    }
+    cleaned(&directory);
+    assert_eq!(directory.names().unwrap(), [alive.file()]);
+}
+
+#[test]
+fn the_directory_is_below_one_that_is_this_user_s() {
+    let directory = directory().unwrap();
+    let parent: PathBuf = directory.path().parent().unwrap().to_owned();
+    let own = parent.metadata().unwrap().uid() == Uid::effective().as_raw();
+    assert!(own || parent == Path::new("/tmp"), "{}", directory.path().display());
+}
