@@ -17,7 +17,7 @@ use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use process::Process;
-use process::{processes, started};
+use process::started;
 pub use setting::Setting;
 
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};

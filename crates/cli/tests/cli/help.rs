@@ -19,6 +19,7 @@ fn help_of_every_command() {
         "calibrate",
         "doctor",
         "clean",
+        "service",
         "run",
         "check",
         "report",
@@ -31,7 +32,7 @@ fn help_of_every_command() {
     let elsewhere = match (cfg!(target_os = "linux"), cfg!(target_arch = "x86_64")) {
         (true, true) => 0,
         (true, false) => 2,
-        _ => 12,
+        _ => 13,
     };
     for command in &commands[elsewhere..] {
         let arguments: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();

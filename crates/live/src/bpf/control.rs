@@ -3,7 +3,7 @@
 //! It is there as long as something refers to its link: a pin in the BPF file system (after [`load`]), or the descriptor of a process
 //! that uses it ([`Hold`]). Whoever finds it there refers to it too; so the last one ends it, however it ends. Connections that have it keep it.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, libbpf_sys};
