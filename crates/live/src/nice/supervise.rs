@@ -357,6 +357,11 @@ os.wait()
             || String::from_utf8_lossy(&socket2::SockRef::from(&own).tcp_congestion().unwrap()).into_owned();
         let before = name();
         assert!(!before.starts_with("reno"), "the test gives it what it has");
+        // Who called, where python3 is a script that starts another.
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(call.pid as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
+        while waits().is_ok() {
+            thread::yield_now();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let switched = switch(std::process::id(), own.as_raw_fd(), "reno", waits);
