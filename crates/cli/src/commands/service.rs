@@ -268,6 +268,7 @@ mod tests {
             has("NoNewPrivileges", "yes");
             has("ProtectSystem", "strict");
             has("ProtectHome", "yes");
+            has("RestrictSUIDSGID", "yes");
             has("CapabilityBoundingSet", "");
             has("SystemCallFilter", "@system-service");
             has("SocketBindDeny", "any");
