@@ -88,7 +88,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         while let Some((to, datagram)) = server.poll_transmit(now, &mut out) {
             assert_eq!(datagram.len, out.len());
-            if to == other {
+            if to.address == other {
                 out_other += out.len();
             } else {
                 to_client.push(out.clone());

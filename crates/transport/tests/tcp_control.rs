@@ -130,6 +130,22 @@ fn nice_s_pairs_below_one_segment() {
 }
 
 #[test]
+fn the_burst_of_the_algorithm_is_honoured() {
+    for burst in [1_u32, 2, 3] {
+        let config = TcpConfig { initial_window: InitialWindow::Bytes(1), tlp: false, ..TcpConfig::default() };
+        let cc = Algorithm::Nice(NiceParams { burst, ..NiceParams::default() }).build(&config.cc_config());
+        let mut client = Connection::client(config.clone(), cc);
+        client.set_unlimited(true);
+        let mut wire =
+            Wire::new(client, server(&config), Channel::clean(50), Channel::clean(50), 1);
+        wire.establish();
+        wire.run_for(TimeDelta::from_millis(40));
+        let together = wire.data_sent().len();
+        assert_eq!(together, burst as usize, "segments that leave at once while the window is below a segment");
+    }
+}
+
+#[test]
 fn congestion_control_hears_of_idleness() {
     for (idle_restart, idles) in [(true, 1), (false, 0)] {
         let config = TcpConfig { idle_restart, ..TcpConfig::default() };

@@ -109,6 +109,8 @@ pub(crate) fn ends(
             let limits = ServerLimits {
                 duration: options.duration,
                 patience: options.duration,
+                // Both ends are the scenario's own: nobody is a stranger.
+                strangers: None,
                 ..ServerLimits::default()
             };
             (

@@ -444,11 +444,7 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
         dupack_threshold: options.dupack_threshold.unwrap_or(default.dupack_threshold),
         max_window_clamp: options.max_window.map(|window| window.bytes(payload)),
         max_rate: options.max_rate.map(|rate| rate.0),
-        // Nice sends pairs, so that a receiver that delays acknowledgements answers at once.
-        small_window_burst: match cc.0 {
-            CcKind::Nice { .. } => 2,
-            _ => options.small_window_burst.unwrap_or(default.small_window_burst),
-        },
+        small_window_burst: options.small_window_burst.unwrap_or(default.small_window_burst),
         heartbeat: default.heartbeat,
         // No scenario can ask for these yet; named, so that a new option is not forgotten here.
         time_wait: default.time_wait,
