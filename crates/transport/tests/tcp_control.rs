@@ -97,14 +97,15 @@ fn a_window_clamp_holds() {
 #[test]
 fn nice_s_pairs_below_one_segment() {
     // The window is a sixteenth of a segment: a pair every 32 round trips; or single segments every 16.
-    for (burst, segments) in [(2usize, 2u32), (1, 1)] {
+    // The options ask for them, or the algorithm does.
+    for (burst, options, algorithm) in [(2usize, 2u32, 1u32), (1, 1, 1), (2, 1, 2)] {
         let config = TcpConfig {
-            small_window_burst: segments,
+            small_window_burst: options,
             initial_window: InitialWindow::Bytes(1),
             tlp: false,
             ..TcpConfig::default()
         };
-        let cc = TestReno::fixed(MSS.div_ceil(16));
+        let cc = TestReno { burst: algorithm, ..TestReno::fixed(MSS.div_ceil(16)) };
         let mut wire = Wire::new(
             Connection::client(config.clone(), cc),
             server(&config),
@@ -126,22 +127,6 @@ fn nice_s_pairs_below_one_segment() {
             let (low, high) = if burst == 2 { (3.0, 3.4) } else { (1.5, 2.4) };
             assert!(gap >= low && gap <= high, "burst {burst}: {gap}");
         }
-    }
-}
-
-#[test]
-fn the_burst_of_the_algorithm_is_honoured() {
-    for burst in [1_u32, 2, 3] {
-        let config = TcpConfig { initial_window: InitialWindow::Bytes(1), tlp: false, ..TcpConfig::default() };
-        let cc = Algorithm::Nice(NiceParams { burst, ..NiceParams::default() }).build(&config.cc_config());
-        let mut client = Connection::client(config.clone(), cc);
-        client.set_unlimited(true);
-        let mut wire =
-            Wire::new(client, server(&config), Channel::clean(50), Channel::clean(50), 1);
-        wire.establish();
-        wire.run_for(TimeDelta::from_millis(40));
-        let together = wire.data_sent().len();
-        assert_eq!(together, burst as usize, "segments that leave at once while the window is below a segment");
     }
 }
 

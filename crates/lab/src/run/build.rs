@@ -384,7 +384,7 @@ fn heartbeat(options: &TcpOptions, flow: &str, streams: &Streams) -> Option<Time
 }
 
 /// A TCP endpoint's options from the scenario's, but for the heartbeat, whose phase is drawn ([`heartbeat`]).
-fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
+fn tcp_config(options: &TcpOptions) -> TcpConfig {
     let default = TcpConfig::default();
     let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
     let bytes = |size: Option<scenario::Size>| {

@@ -195,7 +195,7 @@ mod tests {
         let mut opened = 0;
         for token in 0..100_000_u64 {
             let at = SocketAddr::from(([10, 0, (token >> 8) as u8, token as u8], 1));
-            let now = Timestamp::from_micros(token);
+            let now = Timestamp::from_nanos(token * 1000);
             assert!(!spent.contains(now, token));
             if spent.has_room(Site::of(&at)) {
                 spent.opened(now, token, Site::of(&at));

@@ -248,3 +248,21 @@ impl Report {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_nobody_can_have_counted_are_not_believed() {
+        let written = |data_bytes| {
+            let mut bytes = Vec::new();
+            let receiver = ReceiverResults { data_bytes, ..ReceiverResults::default() };
+            Report { receiver: Some(receiver), ..Report::default() }.write(&mut Writer::new(&mut bytes));
+            bytes
+        };
+        assert!(Report::read(&mut Reader::new(&written(COUNTED - 1))).is_some());
+        assert!(Report::read(&mut Reader::new(&written(COUNTED))).is_none());
+        assert!(Report::read(&mut Reader::new(&written(u64::MAX))).is_none());
+    }
+}
