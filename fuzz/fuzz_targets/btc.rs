@@ -71,7 +71,9 @@ fuzz_target!(|bytes: &[u8]| {
             4 => to_client.drain(..).for_each(|d| client.handle_datagram(now, now, &d, false)),
             5 => to_server.drain(..).for_each(|d| server.handle_datagram(now, now, own, &damaged(d), false)),
             6 => to_client.drain(..).for_each(|d| client.handle_datagram(now, now, &damaged(d), false)),
-            7 => raw.iter().for_each(|&n| treno.on_reply(now, u64::from(n), ProbeReply::Echo)),
+            7 => raw.iter().for_each(|&n| {
+                treno.on_reply(now, u64::from(n), ProbeReply::Echo);
+            }),
             8 => treno.on_too_big(now, u32::from(*wait) * 8),
             _ if raw.len() > 200 => client.stop(now),
             _ => {
@@ -88,7 +90,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         while let Some((to, datagram)) = server.poll_transmit(now, &mut out) {
             assert_eq!(datagram.len, out.len());
-            if to == other {
+            if to.address == other {
                 out_other += out.len();
             } else {
                 to_client.push(out.clone());

@@ -105,10 +105,15 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 
 /// A number with the prefix that keeps it short: "31.4 M".
 pub(crate) fn short(value: f64) -> String {
+    with_unit(value, "").trim_end().to_owned()
+}
+
+/// A number with the prefix that keeps it short, and its unit: "31.4 Mbit/s", "12.0 B".
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
-        v if v >= 1e9 => (value / 1e9, " G"),
-        v if v >= 1e6 => (value / 1e6, " M"),
-        v if v >= 1e3 => (value / 1e3, " k"),
+        v if v >= 1e9 => (value / 1e9, "G"),
+        v if v >= 1e6 => (value / 1e6, "M"),
+        v if v >= 1e3 => (value / 1e3, "k"),
         _ => (value, ""),
     };
     let decimals = match scaled.abs() {
@@ -116,7 +121,7 @@ pub(crate) fn short(value: f64) -> String {
         v if v >= 10.0 => 1,
         _ => 2,
     };
-    format!("{scaled:.decimals$}{prefix}")
+    format!("{scaled:.decimals$} {prefix}{unit}")
 }
 
 /// A wall-clock time in seconds as people say it: "0.84 s", "3 min 12 s".

@@ -248,14 +248,15 @@ impl FromStr for Bytes {
     }
 }
 
-/// Writes `value` with the largest unit that needs no more than three decimals.
+/// Writes `value` with the largest unit that needs no more than three decimals; in the alternate form, `{:#}`, with a space before it.
 fn display(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
+    let space = if f.alternate() { " " } else { "" };
     for &(unit, name) in units {
         if value >= unit && value.is_multiple_of((unit / 1_000).max(1)) {
-            return write!(f, "{}{name}", value as f64 / unit as f64);
+            return write!(f, "{}{space}{name}", value as f64 / unit as f64);
         }
     }
-    write!(f, "{value}{base}")
+    write!(f, "{value}{space}{base}")
 }
 
 impl fmt::Display for Rate {
@@ -266,7 +267,7 @@ impl fmt::Display for Rate {
 }
 impl fmt::Debug for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self}")
     }
 }
 impl fmt::Display for Bytes {
@@ -277,7 +278,7 @@ impl fmt::Display for Bytes {
 }
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self}")
     }
 }
 
@@ -285,6 +286,16 @@ impl fmt::Debug for Bytes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_alternate_form_has_a_space_before_the_unit_and_reads_back() {
+        let span = TimeDelta::from_millis(200);
+        assert_eq!(format!("{span:#} {:#} {:#}", TimeDelta::ZERO, TimeDelta::from_nanos(5)), "200 ms 0 s 5 ns");
+        assert_eq!(format!("{:#} {:#}", Rate::from_bps(1_500_000), Bytes(64_000)), "1.5 Mbit/s 64 kB");
+        assert_eq!(format!("{:#}", Rate::from_bps(1_234_567)), "1234567 bit/s");
+        assert_eq!("1.5 Mbit/s".parse(), Ok(Rate::from_bps(1_500_000)));
+        assert_eq!(format!("{span:#?} {:#?}", Bytes(1)), "200ms 1B", "what programmers see stays as it is");
+    }
 
     #[test]
     fn what_people_write_is_understood() {

@@ -191,19 +191,21 @@ impl fmt::Debug for Timestamp {
     }
 }
 impl fmt::Display for TimeDelta {
-    /// As people write it and as it is read back: the largest unit in which three decimals say it exactly, else "ns".
+    /// As people write it and as it is read back: the largest unit in which three decimals say it exactly, else "ns". The alternate form,
+    /// `{:#}`, has a space before the unit, as sentences have it: "200 ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = if f.alternate() { " " } else { "" };
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
             if self.0 >= unit && self.0.is_multiple_of((unit / 1_000).max(1)) {
-                return write!(f, "{}{name}", self.0 as f64 / unit as f64);
+                return write!(f, "{}{space}{name}", self.0 as f64 / unit as f64);
             }
         }
-        if self.0 == 0 { f.write_str("0s") } else { write!(f, "{}ns", self.0) }
+        if self.0 == 0 { write!(f, "0{space}s") } else { write!(f, "{}{space}ns", self.0) }
     }
 }
 impl fmt::Debug for TimeDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self}")
     }
 }
 

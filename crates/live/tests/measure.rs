@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test that is skipped says so")]
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -16,7 +17,8 @@ use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::{MeasureError, treno};
 use warpline_transport::btc::{
-    CapOptions, Direction, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome, Unreachable,
+    CapOptions, Direction, HELLO, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome, Unreachable,
+    VERSION,
 };
 
 /// A server on a thread of its own.
@@ -203,6 +205,128 @@ fn noise_does_not_disturb_a_test() {
     over.store(true, Ordering::Relaxed);
     noise.join().unwrap();
     assert_eq!(run.outcome, Outcome::Complete);
+}
+
+/// Introduces itself to a server, in as many bytes as are due.
+fn hello(nonce: u8) -> Vec<u8> {
+    let mut bytes = vec![nonce; HELLO];
+    bytes[..2].copy_from_slice(&[VERSION, 1]);
+    bytes
+}
+
+#[test]
+fn a_flood_from_many_addresses_opens_nothing_gets_less_than_it_brings_and_leaves_a_test_alone() {
+    for key in [None, Some(b"secret".to_vec())] {
+        let limits = ServerLimits { key: key.clone(), ..ServerLimits::default() };
+        let server = Server::start("127.0.0.1:0", limits).unwrap();
+        let address = server.address;
+        let over = Arc::new(AtomicBool::new(false));
+        let flood = {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || {
+                let sockets: Vec<UdpSocket> = (0..200)
+                    .map(|host| {
+                        let socket = UdpSocket::bind((Ipv4Addr::new(127, 3, 0, host), 0)).unwrap();
+                        socket.set_nonblocking(true).unwrap();
+                        socket
+                    })
+                    .collect();
+                let (mut state, mut sent, mut came) = (1_u32, 0, 0);
+                let mut noise = || {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (state >> 24) as u8
+                };
+                for step in 0..60_000_usize {
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let mut bytes = hello(noise());
+                    match step % 5 {
+                        // Openings with made-up cookies, segments of made-up sessions, pieces, and bytes of any kind.
+                        1 => {
+                            bytes.resize_with(117, &mut noise);
+                            bytes[1] = 3;
+                        }
+                        2 => {
+                            bytes.iter_mut().skip(2).for_each(|byte| *byte = noise());
+                            bytes[1] = 6;
+                        }
+                        3 => bytes.truncate(1 + usize::from(noise()) % 60),
+                        4 => bytes.iter_mut().for_each(|byte| *byte = noise()),
+                        _ => {}
+                    }
+                    let socket = &sockets[step % sockets.len()];
+                    if socket.send_to(&bytes, address).is_ok() {
+                        sent += bytes.len();
+                    }
+                    let mut answer = [0; 2048];
+                    while let Ok(len) = socket.recv(&mut answer) {
+                        came += len;
+                    }
+                }
+                (sent, came)
+            })
+        };
+        let run = measure(&CapConfig { key, ..config(address, gentle(Direction::Forward)) });
+        over.store(true, Ordering::Relaxed);
+        let (sent, came) = flood.join().unwrap();
+        assert_eq!(run.outcome, Outcome::Complete, "{run:?}");
+        assert!(sent > 0 && came < sent, "{came} bytes for {sent}");
+        let mut server = server;
+        server.end();
+        let ended = server.events.iter().filter(|event| matches!(event, CapdEvent::Finished(_))).count();
+        assert_eq!(ended, 1, "the honest client's session is the only one");
+    }
+}
+
+/// Runs the body of the test with this name in a network namespace of its own. Returns false in the process that is to do nothing more.
+fn inside_namespace(name: &str) -> bool {
+    const INSIDE: &str = "WARPLINE_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let can = Command::new("unshare").args(["-rn", "true"]).status().is_ok_and(|status| status.success());
+    if !can {
+        println!("skipped: this user may not make namespaces here");
+        return false;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-rn", "--"]).arg(std::env::current_exe().unwrap()).args(["--exact", name, "--nocapture"]);
+    assert!(command.env(INSIDE, "1").status().unwrap().success(), "inside the namespace");
+    false
+}
+
+#[test]
+fn no_error_of_one_peer_ends_a_server() {
+    if !inside_namespace("no_error_of_one_peer_ends_a_server") {
+        return;
+    }
+    let shell = |line: &str| {
+        assert!(Command::new("sh").args(["-c", line]).status().unwrap().success(), "{line}");
+    };
+    shell("ip link set lo up");
+    let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
+    // EPERM of a firewall, EACCES, EHOSTUNREACH and EINVAL of routes: each of one peer that has just asked for something.
+    let cuts = [
+        "nft 'add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o ip daddr 127.9.0.1 drop'",
+        "ip route add prohibit 127.9.0.2 table local",
+        "ip route add unreachable 127.9.0.3 table local",
+        "ip route add blackhole 127.9.0.4 table local",
+    ];
+    for (host, cut) in (1..).zip(cuts) {
+        let peer = UdpSocket::bind((Ipv4Addr::new(127, 9, 0, host), 0)).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        peer.connect(server.address).unwrap();
+        peer.send(&hello(host)).unwrap();
+        assert_eq!(peer.recv(&mut [0; 100]).unwrap(), 42, "the way is open: a cookie");
+        shell(cut);
+        peer.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        peer.send(&hello(host)).unwrap();
+        assert!(peer.recv(&mut [0; 100]).is_err(), "{cut}: nothing can be sent there");
+        let run = measure(&config(server.address, gentle(Direction::Reverse)));
+        assert_eq!(run.outcome, Outcome::Complete, "after {cut}");
+        assert_eq!(run.peer.unwrap().host.send_drops, 0, "what another peer was refused is no loss of this test");
+    }
 }
 
 #[test]

@@ -131,8 +131,8 @@ impl Bed {
             assert_eq!(datagram.len, bytes.len());
             self.server_bytes.0 += bytes.len() as u64;
             let bytes = std::mem::take(&mut bytes);
-            if to == self.client_address {
-                self.launch(false, to, bytes);
+            if to.address == self.client_address {
+                self.launch(false, to.address, bytes);
             }
         }
     }
@@ -427,8 +427,8 @@ fn introduced(server: &mut CapServer, from: SocketAddr, nonce: u8, direction: Di
 #[test]
 fn before_a_cookie_comes_back_there_is_no_state_and_no_amplification() {
     let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
-    let now = Timestamp::from_secs(1);
     for port in 1..2000 {
+        let now = Timestamp::from_millis(2 * u64::from(port));
         let mut client = CapClient::new(CapOptions::default(), identity());
         let mut hello = Vec::new();
         client.poll_transmit(now, &mut hello);
@@ -552,7 +552,8 @@ proptest! {
 
 #[test]
 fn datagrams_on_the_wire_are_as_documented() {
-    let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
+    let limits = ServerLimits { strangers: None, ..ServerLimits::default() };
+    let mut server = CapServer::new(limits, &SECRET, 0);
     let mut client = CapClient::new(short(CapOptions::default()), identity());
     let now = Timestamp::from_millis(1500);
     let mut lines = Vec::new();

@@ -97,14 +97,15 @@ fn a_window_clamp_holds() {
 #[test]
 fn nice_s_pairs_below_one_segment() {
     // The window is a sixteenth of a segment: a pair every 32 round trips; or single segments every 16.
-    for (burst, segments) in [(2usize, 2u32), (1, 1)] {
+    // The options ask for them, or the algorithm does.
+    for (burst, options, algorithm) in [(2usize, 2u32, 1u32), (1, 1, 1), (2, 1, 2)] {
         let config = TcpConfig {
-            small_window_burst: segments,
+            small_window_burst: options,
             initial_window: InitialWindow::Bytes(1),
             tlp: false,
             ..TcpConfig::default()
         };
-        let cc = TestReno::fixed(MSS.div_ceil(16));
+        let cc = TestReno { burst: algorithm, ..TestReno::fixed(MSS.div_ceil(16)) };
         let mut wire = Wire::new(
             Connection::client(config.clone(), cc),
             server(&config),

@@ -11,7 +11,9 @@ use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
-use warpline_transport::btc::{CapOptions, Direction, Outcome, Refusal, Unreachable};
+use warpline_transport::btc::{
+    Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable,
+};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::LossRecovery;
 
@@ -96,8 +98,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "linux", help_heading = "Emulated TCP")]
     preset: Preset,
 
-    /// Congestion control (reno, cubic, vegas, bic, westwood, ledbat, ledbat++, nice, fixed), and parameters of it [default: cubic; reno with --preset classic]
-    #[arg(short = 'C', long, value_name = "NAME[:PARAMETER=VALUE,...]", help_heading = "Emulated TCP")]
+    /// Congestion control, and parameters of it
+    #[arg(short = 'C', long, value_name = "NAME[:PARAMETER=VALUE,...]", help = cc_help(), help_heading = "Emulated TCP")]
     cc: Option<Algorithm>,
 
     /// Loss recovery [default: sack]
@@ -187,7 +189,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "out")]
     trace: bool,
 
-    /// Print JSON, for programs
+    /// Print all that RFC 3148 asks for: every metric, and the statements on the algorithms
+    #[arg(short, long, conflicts_with_all = ["quiet", "csv", "json"])]
+    verbose: bool,
+
+    /// Print JSON, for programs: everything
     #[arg(long, conflicts_with_all = ["quiet", "csv"])]
     json: bool,
 
@@ -198,6 +204,14 @@ pub(crate) struct Args {
     /// Print nothing but the capacity, in bit/s, a line for each test
     #[arg(short, long)]
     quiet: bool,
+}
+
+fn cc_help() -> String {
+    let [linux, classic] = [CapOptions::default(), CapOptions::classic()].map(|preset| preset.cc.name());
+    format!(
+        "Congestion control ({}), and parameters of it [default: {linux}; {classic} with --preset classic]",
+        Algorithm::names().join(", ")
+    )
 }
 
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -282,6 +296,9 @@ fn told(outcome: Outcome, host: &str, under_way: bool) -> String {
         Outcome::Silent => {
             "the server was not heard of any more: the path went silent, or the server was killed".into()
         }
+        Outcome::Unsigned => format!(
+            "{host} answers without the key's signature: `warpline capd` has no key there (--key-file), or somebody else answers"
+        ),
         Outcome::Stopped => "stopped here".into(),
         Outcome::Refused(reason, value) => match reason {
             Refusal::Busy => format!("the server has the {value} clients that it takes; try again later"),
@@ -300,7 +317,18 @@ fn told(outcome: Outcome, host: &str, under_way: bool) -> String {
             Refusal::Version => {
                 format!("the server speaks version {value} of the protocol, this is version 1")
             }
-            Refusal::Options => "the server cannot do what the options ask".into(),
+            Refusal::Options => match Bound::from_code(value) {
+                Some(bound) => format!(
+                    "the server does not take this {} of a client without a key: {} is allowed; change it, or give both sides a key (--key-file)",
+                    bound.option(),
+                    bound.allowed(&StrangerLimits::default())
+                ),
+                None => "the server cannot do what the options ask: its version may be another".into(),
+            },
+            Refusal::Crowded => format!(
+                "this address has {value} tests under way, as many as the server takes of one without a key; wait for them to end, or give \
+                 both sides a key (--key-file)"
+            ),
         },
     }
 }
@@ -363,15 +391,15 @@ fn progress_line(direction: Direction, sample: &Sample, before: Option<&Sample>)
     };
     let rate = bytes as f64 * 8e9 / (span.as_nanos().max(1)) as f64;
     let mut line = format!(
-        "{:>7.1} s  {:>9}bit/s",
+        "{:>7.1} s  {:>11}",
         progress.elapsed.map_or(0.0, TimeDelta::as_secs_f64),
-        output::short(rate)
+        output::with_unit(rate, "bit/s")
     );
     if direction == Direction::Forward {
         let _ = write!(
             line,
-            "  cwnd {:>8}B  rtt {:>8.2} ms  retransmitted {}",
-            output::short(progress.cwnd as f64),
+            "  cwnd {:>7}  rtt {:>8.2} ms  retransmitted {}",
+            output::with_unit(progress.cwnd as f64, "B"),
             progress.srtt.as_secs_f64() * 1e3,
             progress.retransmits
         );
@@ -496,7 +524,8 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
                 continue;
             }
             if test.report.throughput_bps.is_some() {
-                text += &format!("\n{}", output::headed(&render(&test.report.lines(), output::width())));
+                let lines = if args.verbose { test.report.lines() } else { test.report.brief() };
+                text += &format!("\n{}", output::headed(&render(&lines, output::width())));
             }
         }
         for directory in directories.iter().filter(|_| !args.quiet) {
@@ -508,7 +537,7 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
     for test in tests {
         let granted = test.run.granted.filter(|(time, _)| *time < args.duration.0);
         if let Some((time, _)) = granted {
-            output::note(&format!("the server grants {time} at most"));
+            output::note(&format!("the server grants {time:#} at most"));
         }
         if test.run.outcome == Outcome::Stopped && test.run.too_big.is_none() {
             code = Code::Interrupted;

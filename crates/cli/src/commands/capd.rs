@@ -7,13 +7,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::scenario::{BitRate, Time};
+use warpline_lab::scenario::Time;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-use warpline_transport::btc::{Direction, Finished, MAX_DURATION, ServerLimits};
+use warpline_core::Rate;
+use warpline_transport::btc::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
+
+/// What strangers may have, a line for each bound.
+pub(crate) fn stranger_bounds() -> String {
+    let limits = StrangerLimits::default();
+    let rate = limits.rate.map_or_else(|| "any".to_owned(), |rate| format!("at most {rate:#}"));
+    let own = [
+        ("--max-rate".to_owned(), format!("{rate}, unless the server's --max-rate says otherwise")),
+        (
+            "--clients-per-address".to_owned(),
+            format!("{} tests at the same time; an IPv6 address counts as its /56", limits.clients_per_address),
+        ),
+    ];
+    let bounds = Bound::ALL.map(|bound| {
+        let when = if bound.both_ways() { "" } else { " (with --reverse)" };
+        (bound.option().to_owned(), format!("{}{when}", bound.allowed(&limits)))
+    });
+    let line = |(option, allowed): (String, String)| format!("  {option:<22} {allowed}\n");
+    own.into_iter().chain(bounds).map(line).collect()
+}
+
+fn help() -> String {
+    format!("{EXAMPLES}\n\nWithout --key-file clients are strangers. A stranger may ask for:\n{}", stranger_bounds())
+}
 
 const EXAMPLES: &str = "\
 Needs no privilege. Many clients may measure at the same time; of none is anything kept, and none is answered with more bytes than it sent,
@@ -57,9 +81,23 @@ pub(crate) fn read_key(key: &Key) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(key.to_vec()))
 }
 
+/// A bound of the rate, or none.
+#[derive(Clone, Copy, Debug)]
+struct MaxRate(Option<Rate>);
+
+fn rate_or_any(text: &str) -> Result<MaxRate, String> {
+    match text {
+        "any" => Ok(MaxRate(None)),
+        _ => text
+            .parse()
+            .map(|rate| MaxRate(Some(rate)))
+            .map_err(|error: warpline_core::ParseQuantityError| format!("{error}, or `any`")),
+    }
+}
+
 /// Serve capacity tests: the other end of `warpline cap`
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help())]
 pub(crate) struct Args {
     /// Address to listen at [default: all of this host's, IPv4 and IPv6]
     #[arg(short, long, value_name = "ADDRESS")]
@@ -70,16 +108,20 @@ pub(crate) struct Args {
     port: u16,
 
     /// Clients at the same time
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = ServerLimits::default().clients as u16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
+
+    /// Clients at the same time from one address, without a key
+    #[arg(long, value_name = "N", default_value_t = StrangerLimits::default().clients_per_address as u16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    clients_per_address: u16,
 
     /// Longest test
     #[arg(long, value_name = "TIME", default_value = "10min")]
     max_duration: Time,
 
-    /// Highest rate of a test, on the wire [default: any]
-    #[arg(long, value_name = "RATE")]
-    max_rate: Option<BitRate>,
+    /// Highest rate of a test, on the wire, or any [default: any with a key, else see below]
+    #[arg(long, value_name = "RATE", value_parser = rate_or_any)]
+    max_rate: Option<MaxRate>,
 
     #[command(flatten)]
     key: Key,
@@ -118,11 +160,11 @@ fn line(finished: &Finished) -> String {
     };
     let rate = if nanos == 0 { 0.0 } else { bytes as f64 * 8e9 / nanos as f64 };
     format!(
-        "{}  {}B {word} in {:.1} s, {}bit/s, {}: {}",
+        "{}  {} {word} in {:.1} s, {}, {}: {}",
         plain(finished.client),
-        output::short(bytes as f64),
+        output::with_unit(bytes as f64, "B"),
         nanos as f64 / 1e9,
-        output::short(rate),
+        output::with_unit(rate, "bit/s"),
         finished.cc,
         finished.why
     )
@@ -133,15 +175,24 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     if limit.is_zero() || limit > MAX_DURATION {
         return Err(Failure::usage("--max-duration must be above 0 and at most 24h"));
     }
+    if args.max_rate.is_some_and(|rate| rate.0.is_some_and(|rate| rate.as_bps() == 0)) {
+        return Err(Failure::usage("--max-rate must be above 0, or any"));
+    }
+    let strangers = StrangerLimits {
+        rate: if args.max_rate.is_some() { None } else { StrangerLimits::default().rate },
+        clients_per_address: usize::from(args.clients_per_address),
+        ..StrangerLimits::default()
+    };
     let listen = SocketAddr::new(args.listen.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), args.port);
     let config = CapdConfig {
         listen,
         limits: ServerLimits {
             clients: usize::from(args.clients),
             duration: limit,
-            rate: args.max_rate.map(|rate| rate.0),
+            rate: args.max_rate.and_then(|rate| rate.0),
             patience: args.patience.0,
             key: read_key(&args.key)?,
+            strangers: Some(strangers),
         },
         offload: !args.no_offload,
         tests: args.tests,

@@ -130,7 +130,11 @@ pub(crate) struct Args {
     #[arg(short, long, requires = "out")]
     force: bool,
 
-    /// Print JSON, for programs
+    /// Print all that is known, and the statements on the algorithms (RFC 3148 section 2)
+    #[arg(short, long, conflicts_with_all = ["quiet", "csv", "json"])]
+    verbose: bool,
+
+    /// Print JSON, for programs: everything
     #[arg(long, conflicts_with_all = ["quiet", "csv"])]
     json: bool,
 
@@ -265,10 +269,10 @@ fn progress_line(sample: &TrenoSample, before: Option<&TrenoSample>) -> String {
         None => (sample.data_bytes, sample.elapsed_ns),
     };
     format!(
-        "{:>7.1} s  {:>9}bit/s  cwnd {:>8}B  rtt {:>8.2} ms  lost {}\n",
+        "{:>7.1} s  {:>11}  cwnd {:>7}  rtt {:>8.2} ms  lost {}\n",
         sample.elapsed_ns as f64 / 1e9,
-        output::short(bytes as f64 * 8e9 / span.max(1) as f64),
-        output::short(sample.cwnd as f64),
+        output::with_unit(bytes as f64 * 8e9 / span.max(1) as f64, "bit/s"),
+        output::with_unit(sample.cwnd as f64, "B"),
         sample.srtt_ns as f64 / 1e6,
         sample.lost
     )
@@ -340,7 +344,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
                     || "no answer".into(),
                     |run| {
                         let nanos = run.results.elapsed_ns.max(1) as f64;
-                        output::short(run.results.data_bytes as f64 * 8e9 / nanos) + "bit/s"
+                        output::with_unit(run.results.data_bytes as f64 * 8e9 / nanos, "bit/s")
                     },
                 );
                 output::print(&format!("{:3}  {address:<40} {bps}\n", hop.ttl))?;
@@ -384,9 +388,10 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     } else if args.quiet {
         report.bulk_transfer_capacity_bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"))
     } else {
+        let lines = if args.verbose { report.lines() } else { report.brief() };
         let place = directory
             .map_or_else(String::new, |path| format!("\nReport: {}\n", path.join("report.html").display()));
-        format!("\n{}{place}", output::headed(&render(&report.lines(), output::width())))
+        format!("\n{}{place}", output::headed(&render(&lines, output::width())))
     };
     output::print(&text)?;
     Ok(match run.outcome {

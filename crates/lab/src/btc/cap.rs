@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warpline_transport::btc::{CapOptions, Direction, HostResults, ReceiverResults, SenderResults};
 
-use super::lines::{Line, Lines, bits, bytes, percent, rate, span};
+use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
 use super::statements::Statements;
 use super::verdict::{Judgement, host_limits};
 
@@ -304,7 +304,7 @@ impl CapReport {
                 timeouts_with_backoff: s.rtos,
                 lost_segments: s.lost_segments,
                 largest_loss_cluster: s.max_cluster,
-                mean_loss_cluster_hundredths: (s.lost_segments * 100)
+                mean_loss_cluster_hundredths: (s.lost_segments.saturating_mul(100))
                     .checked_div(s.loss_episodes)
                     .unwrap_or(0),
                 loss_clusters: [
@@ -369,7 +369,29 @@ impl CapReport {
         }
     }
 
-    /// The report as lines.
+    /// The result and what the path did, in few lines.
+    pub fn brief(&self) -> Vec<Line> {
+        const NAMES: [&str; 15] = [
+            "BTC",
+            "data sent",
+            "elapsed time",
+            "outcome",
+            "path",
+            "congestion control",
+            "ALARM",
+            "note",
+            "CAC",
+            "events that kept the clock",
+            "events that lost it",
+            "round trip",
+            "forward loss",
+            "reordering",
+            "maximum cwnd",
+        ];
+        select(self.lines(), &NAMES, "Path")
+    }
+
+    /// The report as lines: everything that RFC 3148 asks for.
     pub fn lines(&self) -> Vec<Line> {
         let mut out = Lines::default();
         self.result_lines(&mut out);

@@ -38,6 +38,26 @@ impl Lines {
     }
 }
 
+/// The lines with these names, for a report that fits on a screen, with a word on where the others are. The first heading stays, all others
+/// become `rest`.
+pub(super) fn select(lines: Vec<Line>, names: &[&str], rest: &str) -> Vec<Line> {
+    let first = lines.first().map(|line| line.section.clone()).unwrap_or_default();
+    let mut chosen: Vec<Line> = lines
+        .into_iter()
+        .filter(|line| names.contains(&line.name.as_str()))
+        .map(|line| Line {
+            section: if line.section == first { line.section } else { rest.to_owned() },
+            ..line
+        })
+        .collect();
+    chosen.push(Line {
+        section: rest.to_owned(),
+        name: "more".to_owned(),
+        value: "--verbose tells everything that RFC 3148 asks for; --json and --out have it too".to_owned(),
+    });
+    chosen
+}
+
 /// Lines as text: headings, names in a column, values wrapped to `width`.
 pub fn render(lines: &[Line], width: usize) -> String {
     let mut text = String::new();

@@ -137,7 +137,7 @@ impl Statements {
             (
                 format!(
                     "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; its variance \
-                     term at least {}, the time-out",
+                     term at least {:#}, the time-out",
                     options.min_rto
                 ),
                 "The clock's granularity is below a microsecond".to_owned(),
@@ -145,14 +145,14 @@ impl Statements {
         } else {
             let clock = match options.heartbeat {
                 true => format!(
-                    "Time-outs are whole ticks of {}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
+                    "Time-outs are whole ticks of {:#}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
                     options.granularity
                 ),
-                false => format!("Time-outs are rounded up to {}", options.granularity),
+                false => format!("Time-outs are rounded up to {:#}", options.granularity),
             };
             (
                 format!(
-                    "RFC 6298, one sample per round trip{}; at least {}, and",
+                    "RFC 6298, one sample per round trip{}; at least {:#}, and",
                     if options.timestamps { " (timestamps where a segment was sent twice)" } else { "" },
                     options.min_rto
                 ),
@@ -181,14 +181,14 @@ impl Statements {
                 if options.timestamps { " (with 12 of timestamps)" } else { "" }
             ),
             retransmission_timeout: format!(
-                "{rto} at most {}; {} before the first sample. The timer is set when data is sent with none out and anew when data is \
+                "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent with none out and anew when data is \
                  acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
                 options.max_rto, options.initial_rto
             ),
             acknowledgements: match options.delayed_ack {
                 None => "every segment at once".into(),
                 Some(delay) => format!(
-                    "every second full segment, or after {delay}; at once where one is missing or fills a gap{}",
+                    "every second full segment, or after {delay:#}; at once where one is missing or fills a gap{}",
                     if options.quick_acks > 0 {
                         format!("; the first {} one by one", options.quick_acks)
                     } else {

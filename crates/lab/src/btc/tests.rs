@@ -2,7 +2,7 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_transport::btc::{
-    CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, TrenoOptions,
+    Bound, CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, StrangerLimits, TrenoOptions,
     TrenoOutcome, TrenoResults,
 };
 
@@ -87,6 +87,65 @@ fn report(sending: HostResults, receiving: HostResults, tell_anyway: bool) -> Ca
 #[test]
 fn the_whole_report_as_text() {
     insta::assert_snapshot!(render(&report(idle(), idle(), false).lines(), 120));
+}
+
+#[test]
+fn the_brief_report_is_a_screen() {
+    let text = render(&report(idle(), idle(), false).brief(), 80);
+    assert!(text.lines().count() <= 24, "{text}");
+    insta::assert_snapshot!(text);
+    let text = render(&treno(probes()).brief(), 80);
+    assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn counts_that_a_hostile_server_makes_up_do_not_overflow() {
+    // The largest that is believed: see `results.rs` of the protocol.
+    let most = (1_u64 << 60) - 1;
+    let fill = |value: serde_json::Value| -> serde_json::Value {
+        value.as_object().unwrap().keys().map(|name| (name.clone(), most.into())).collect::<serde_json::Map<_, _>>().into()
+    };
+    let sender: SenderResults = serde_json::from_value(fill(serde_json::json!(sender()))).unwrap();
+    let receiver: ReceiverResults = serde_json::from_value(fill(serde_json::json!(receiver()))).unwrap();
+    let host: HostResults = serde_json::from_value(fill(serde_json::json!(idle()))).unwrap();
+    for rtt_count in [0, 1, most] {
+        let report = CapReport::new(&CapInput {
+            options: &CapOptions::default(),
+            outcome: "complete",
+            began_us: None,
+            ends: Ends::default(),
+            sender: Some(SenderResults { rtt_count, loss_episodes: rtt_count, ..sender }),
+            receiver: Some(receiver),
+            sending: Some(host),
+            receiving: Some(host),
+            same_clock: false,
+            tell_anyway: true,
+        });
+        assert!(!render(&report.lines(), 80).is_empty());
+    }
+}
+
+#[test]
+fn a_bounded_rate_is_a_note_where_the_result_comes_near_it() {
+    let noted = |bps| {
+        let options = CapOptions { max_rate: Some(warpline_core::Rate::from_bps(bps)), ..CapOptions::default() };
+        let judgement = host_limits(&options, Some(&sender()), None, None, None);
+        judgement.notes.iter().any(|note| note.contains("bounded to"))
+    };
+    assert!(noted(10_000_000) && !noted(100_000_000), "9.84 Mbit/s were sent");
+}
+
+#[test]
+fn the_manual_states_what_strangers_may_have() {
+    let manual = include_str!("../../../../docs/src/cap.md");
+    let limits = StrangerLimits::default();
+    for bound in Bound::ALL {
+        let row = format!("| `{}` | {} |", bound.option(), bound.allowed(&limits));
+        assert!(manual.contains(&row), "the manual has no row {row}");
+    }
+    let rate = format!("| `--max-rate` | at most {:#} |", limits.rate.unwrap());
+    let tests = format!("| `--clients-per-address` | {} |", limits.clients_per_address);
+    assert!(manual.contains(&rate) && manual.contains(&tests), "{rate} {tests}");
 }
 
 #[test]
@@ -234,7 +293,7 @@ fn everything_that_rfc_3148_asks_for_is_told_in_text_json_page_and_manual() {
 #[test]
 fn the_classic_options_state_their_ticks_and_their_header_bytes() {
     let statements = Statements::new(&CapOptions::classic(), true, false);
-    assert!(statements.retransmission_timeout.contains("500ms"), "{}", statements.retransmission_timeout);
+    assert!(statements.retransmission_timeout.contains("500 ms"), "{}", statements.retransmission_timeout);
     assert!(statements.headers.starts_with("72 bytes"), "{}", statements.headers);
     assert!(statements.segment_size.contains("1448 bytes of data in packets of 1520 bytes"));
     assert!(statements.loss_recovery.contains("RFC 6675"));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warpline_transport::btc::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
-use super::lines::{Line, Lines, bits, bytes, percent, rate, span};
+use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
 
 /// What a report is made from.
 #[derive(Clone, Debug)]
@@ -114,6 +114,8 @@ pub struct TrenoReport {
     pub hops: Vec<HopReport>,
 }
 
+/// Heading of what was measured hop by hop.
+const HOPS: &str = "Hop by hop";
 /// Share of probes without answer above which it is likelier that answers are rationed than that the path is so bad.
 const RATIONED: f64 = 0.25;
 
@@ -242,7 +244,7 @@ fn statements(input: &TrenoInput<'_>) -> Vec<(String, String)> {
         (
             "retransmission time-out",
             format!(
-                "RFC 6298, one sample per round trip, between {} and {}, {} before the first; no granularity",
+                "RFC 6298, one sample per round trip, between {:#} and {:#}, {:#} before the first; no granularity",
                 o.min_rto, o.max_rto, o.initial_rto
             ),
         ),
@@ -251,7 +253,7 @@ fn statements(input: &TrenoInput<'_>) -> Vec<(String, String)> {
             match o.delayed_ack {
                 None => "not emulated: every answer acknowledges one probe".into(),
                 Some(wait) => format!(
-                    "answers are taken in pairs, as one acknowledgement of both probes; one that waits {wait} alone, shows a gap or comes in \
+                    "answers are taken in pairs, as one acknowledgement of both probes; one that waits {wait:#} alone, shows a gap or comes in \
                      recovery is taken by itself"
                 ),
             },
@@ -309,6 +311,30 @@ impl TrenoReport {
             statements: statements(input),
             hops: Vec::new(),
         }
+    }
+
+    /// The result and what the path did, in few lines; with all hops.
+    pub fn brief(&self) -> Vec<Line> {
+        const NAMES: [&str; 12] = [
+            "BTC",
+            "data sent",
+            "elapsed time",
+            "in congestion avoidance",
+            "target",
+            "probes",
+            "responder",
+            "ALARM",
+            "note",
+            "round trip",
+            "probes lost",
+            "largest window",
+        ];
+        let lines = self.lines();
+        let hops: Vec<Line> = lines.iter().filter(|line| line.section == HOPS).cloned().collect();
+        let mut brief = select(lines, &NAMES, "Path");
+        let more = brief.len().saturating_sub(1);
+        brief.splice(more..more, hops);
+        brief
     }
 
     /// The report as lines.
@@ -385,7 +411,7 @@ impl TrenoReport {
             out.add("reverse path load", bits(bps));
         }
         if !self.hops.is_empty() {
-            out.section("Hop by hop");
+            out.section(HOPS);
             for hop in &self.hops {
                 out.add(&format!("{:2} {}", hop.ttl, hop.address.as_deref().unwrap_or("*")), hop.text());
             }

@@ -11,6 +11,8 @@ const WAITING: f64 = 0.05;
 const DROPS: f64 = 0.1;
 /// Share of the smallest round trip above which the time that packets waited for a host's thread is a part of the result.
 const LATE: f64 = 0.05;
+/// Share of the bound of the rate above which the bound, and not the path, may be what was measured.
+const NEAR: f64 = 0.8;
 /// Share of the time above which the advertised window was what held sending back.
 const WINDOW: f64 = 0.5;
 
@@ -110,10 +112,14 @@ pub fn host_limits(
             );
         }
     }
-    if let Some(rate) = options.max_rate {
-        judgement.notes.push(format!(
-            "sending was bounded to {rate}: the result is no bulk transfer capacity where it comes near that"
-        ));
+    if let (Some(rate), Some(sender)) = (options.max_rate, sender) {
+        let sent = sender.sent_wire_bytes as f64 * 8e9 / sender.elapsed_ns.max(1) as f64;
+        if sent > NEAR * rate.as_bps() as f64 {
+            judgement.notes.push(format!(
+                "sending was bounded to {rate:#} (--max-rate; a server bounds clients without a key), and came near it: the result is no bulk \
+                 transfer capacity"
+            ));
+        }
     }
     judgement
 }

@@ -109,6 +109,8 @@ pub(crate) fn ends(
             let limits = ServerLimits {
                 duration: options.duration,
                 patience: options.duration,
+                // Both ends are the scenario's own: nobody is a stranger.
+                strangers: None,
                 ..ServerLimits::default()
             };
             (
@@ -159,7 +161,9 @@ impl MeasureEnd {
                     server.handle_datagram(now, now, client_address(), &bytes, ce);
                 }
             }
-            Role::Treno(treno) => treno.on_reply(now, datagram.seq, ProbeReply::Echo),
+            Role::Treno(treno) => {
+                treno.on_reply(now, datagram.seq, ProbeReply::Echo);
+            }
             Role::Echo => return self.send(port, now, datagram.seq, datagram.len, Ecn::NotEct),
         }
         self.pump(now, id, letters, port);

@@ -384,7 +384,7 @@ fn heartbeat(options: &TcpOptions, flow: &str, streams: &Streams) -> Option<Time
 }
 
 /// A TCP endpoint's options from the scenario's, but for the heartbeat, whose phase is drawn ([`heartbeat`]).
-fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
+fn tcp_config(options: &TcpOptions) -> TcpConfig {
     let default = TcpConfig::default();
     let time = |time: Option<scenario::Time>, default: TimeDelta| time.map_or(default, |time| time.0);
     let bytes = |size: Option<scenario::Size>| {
@@ -444,11 +444,7 @@ fn tcp_config(options: &TcpOptions, cc: &Cc) -> TcpConfig {
         dupack_threshold: options.dupack_threshold.unwrap_or(default.dupack_threshold),
         max_window_clamp: options.max_window.map(|window| window.bytes(payload)),
         max_rate: options.max_rate.map(|rate| rate.0),
-        // Nice sends pairs, so that a receiver that delays acknowledgements answers at once.
-        small_window_burst: match cc.0 {
-            CcKind::Nice { .. } => 2,
-            _ => options.small_window_burst.unwrap_or(default.small_window_burst),
-        },
+        small_window_burst: options.small_window_burst.unwrap_or(default.small_window_burst),
         heartbeat: default.heartbeat,
         // No scenario can ask for these yet; named, so that a new option is not forgotten here.
         time_wait: default.time_wait,

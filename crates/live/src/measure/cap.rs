@@ -106,8 +106,8 @@ pub fn run(
     loop {
         let now = clock.now();
         clock.refresh(now);
-        let mut came = endpoint.receive(&clock, |arrival, _| {
-            if arrival.from == config.server {
+        let mut came = endpoint.receive(&clock, |arrival| {
+            if arrival.from.address == config.server {
                 client.handle_datagram(now, arrival.at, arrival.bytes, arrival.ce);
             }
         })?;

@@ -1,7 +1,6 @@
 //! The server of capacity tests: one socket, one thread, any number of clients.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpline_core::TimeDelta;
@@ -13,8 +12,6 @@ use crate::clock::RealClock;
 
 const TURN: usize = 256;
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
-/// Clients of whom it is remembered at which of the server's addresses they came in.
-const REMEMBERED: usize = 4096;
 
 /// A server to be run.
 #[derive(Clone, Debug)]
@@ -51,26 +48,13 @@ pub fn serve(
     let mut endpoint = Endpoint::new(config.listen, None, config.offload)?;
     let mut clock = RealClock::start();
     let mut server = CapServer::new(config.limits.clone(), &random::<32>()?, wall_us(&clock));
-    // With one address of its own there is nothing to remember.
-    let many = config.listen.ip().is_unspecified();
-    let mut came_to: BTreeMap<SocketAddr, IpAddr> = BTreeMap::new();
-    let mut sending_as = None;
     tell(CapdEvent::Listening(endpoint.local()?));
     let mut tests = 0;
     let (mut idle, mut idle_since) = (true, clock.now());
     loop {
         let now = clock.now();
         clock.refresh(now);
-        let mut busy = endpoint.receive(&clock, |arrival, to| {
-            if many
-                && let Some(to) = to
-                && came_to.get(&arrival.from) != Some(&to)
-            {
-                if came_to.len() >= REMEMBERED {
-                    came_to.clear();
-                }
-                came_to.insert(arrival.from, to);
-            }
+        let mut busy = endpoint.receive(&clock, |arrival| {
             server.handle_datagram(now, arrival.at, arrival.from, arrival.bytes, arrival.ce);
         })?;
         foremost.turn(now, busy);
@@ -83,21 +67,12 @@ pub fn serve(
         for _ in 0..TURN {
             let Some((to, datagram)) = server.poll_transmit(now, endpoint.buffer()) else { break };
             busy = true;
-            if many {
-                let source = came_to.get(&to).copied();
-                if source != sending_as {
-                    // The batch so far leaves from another address.
-                    let buffer = endpoint.buffer();
-                    let behind = buffer.split_off(buffer.len() - datagram.len);
-                    endpoint.flush(&clock)?;
-                    endpoint.buffer().extend_from_slice(&behind);
-                    endpoint.set_source(source);
-                    sending_as = source;
-                }
-            }
             endpoint.queue(to, datagram, &clock)?;
         }
         endpoint.flush(&clock)?;
+        for (to, count) in endpoint.take_refused() {
+            server.on_refused(to, count);
+        }
         let looked = endpoint.watch(now);
         if server.sessions() == 0 {
             if !idle {

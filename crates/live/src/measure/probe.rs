@@ -3,6 +3,7 @@
 //! ICMP needs no privilege where `net.ipv4.ping_group_range` has the user's group (icmp(7), ping sockets); else a raw socket. UDP needs
 //! none anywhere: what routers and the target say about it comes through the socket's error queue (ip(7), `IP_RECVERR`).
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,8 +56,8 @@ const BUFFER: usize = 4 << 20;
 pub enum Heard {
     /// A probe was answered: its number modulo [`ProbeSocket::modulus`], how, and by whom.
     Reply(u64, ProbeReply, IpAddr),
-    /// A router, or this host, takes no more than so many bytes.
-    TooBig(u32),
+    /// A router, or this host, takes no more than so many bytes: said of the probe with this number modulo [`ProbeSocket::modulus`].
+    TooBig(u64, u32),
 }
 
 /// How a send went.
@@ -80,6 +81,34 @@ pub struct ProbeSocket {
     id: u16,
     packet: Vec<u8>,
     answer: Vec<u8>,
+    /// Whether a probe has left.
+    has_sent: bool,
+    /// What echo requests carry a code of: nobody who has not seen a request can make up the answer.
+    secret: RandomState,
+}
+
+/// Smallest MTU that is believed: no IPv6 link has less (RFC 8200, section 5), and Linux takes no less from IPv4's routers
+/// (`net.ipv4.route.min_pmtu`).
+fn least_mtu(v4: bool) -> u32 {
+    if v4 { 552 } else { 1280 }
+}
+
+/// Whether an error is what a router or host said of an earlier probe, which the system tells at the next call (icmp(7); the tables
+/// `icmp_err_convert` in linux/net/ipv4/icmp.c and `tab_unreach` in linux/net/ipv6/icmp.c). The error queue has it too.
+fn is_of_network(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ECONNREFUSED
+            | Errno::EHOSTUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETUNREACH
+            | Errno::ENONET
+            | Errno::ENOPROTOOPT
+            | Errno::EOPNOTSUPP
+            | Errno::EPROTO
+            | Errno::EACCES
+            | Errno::EMSGSIZE
+    )
 }
 
 fn last(errno: Errno) -> io::Error {
@@ -165,6 +194,8 @@ impl ProbeSocket {
             id: random as u16,
             packet: vec![0xa5; ROOM],
             answer: vec![0; ROOM],
+            has_sent: false,
+            secret: RandomState::new(),
         })
     }
 
@@ -208,7 +239,8 @@ impl ProbeSocket {
                 self.packet[..HEADER].copy_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
                 self.packet[4..6].copy_from_slice(&self.id.to_be_bytes());
                 self.packet[6..8].copy_from_slice(&sequence.to_be_bytes());
-                self.packet[HEADER..HEADER + 8].copy_from_slice(&number.to_be_bytes());
+                let code = self.secret.hash_one(sequence);
+                self.packet[HEADER..HEADER + 8].copy_from_slice(&code.to_be_bytes());
                 if self.kind == Kind::Raw && self.target.is_ipv4() {
                     // The kernel makes all other checksums.
                     let sum = internet_checksum(&self.packet[..len]);
@@ -218,20 +250,33 @@ impl ProbeSocket {
             }
         };
         let address = SockaddrStorage::from(to);
+        let mut told = None;
         for _ in 0..4 {
             let iov = [IoSlice::new(&self.packet[start..len])];
             match sendmsg(self.socket.as_raw_fd(), &iov, &[], MsgFlags::empty(), Some(&address)) {
-                Ok(_) => return Ok(Sent::Away),
+                Ok(_) => {
+                    self.has_sent = true;
+                    return Ok(Sent::Away);
+                }
                 Err(Errno::EMSGSIZE) => return Ok(Sent::TooLarge),
                 Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::ENOMEM) => return Ok(Sent::Refused),
                 // Word of an earlier probe, which the error queue has too: this one was not sent yet.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::EPROTO | Errno::EINTR) => {}
+                Err(Errno::EINTR) => {}
+                Err(errno) if is_of_network(errno) || (self.has_sent && errno != Errno::EBADF) => {
+                    told = Some(errno);
+                }
                 Err(errno) => {
                     return Err(MeasureError::socket(format!("send to {}", self.target.ip()))(last(errno)));
                 }
             }
         }
-        Ok(Sent::Refused)
+        match told {
+            // Nothing could be sent yet: this host has no way there. Later it is a way that comes and goes.
+            Some(errno) if !self.has_sent => {
+                Err(MeasureError::socket(format!("send to {}", self.target.ip()))(last(errno)))
+            }
+            _ => Ok(Sent::Refused),
+        }
     }
 
     /// The largest packet that the interface towards the target takes, if the system knows.
@@ -289,16 +334,7 @@ impl ProbeSocket {
             Ok(message) => message,
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
             // The error itself follows in the error queue.
-            Err(
-                Errno::ECONNREFUSED
-                | Errno::EHOSTUNREACH
-                | Errno::ENETUNREACH
-                | Errno::EPROTO
-                | Errno::EMSGSIZE
-                | Errno::EACCES
-                | Errno::ENOPROTOOPT
-                | Errno::EOPNOTSUPP,
-            ) => return Ok(!flags.contains(MsgFlags::MSG_ERRQUEUE)),
+            Err(errno) if is_of_network(errno) => return Ok(!flags.contains(MsgFlags::MSG_ERRQUEUE)),
             Err(errno) => return Err(MeasureError::socket("receive")(last(errno))),
         };
         let from = message.address.and_then(|address| to_socket(&address));
@@ -346,7 +382,10 @@ impl ProbeSocket {
         let v4 = self.target.is_ipv4();
         // A raw IPv4 socket gives the IP header too.
         let icmp = if self.kind == Kind::Raw && v4 { behind_ipv4(bytes)?.1 } else { bytes };
-        read_icmp(icmp, v4, (self.kind == Kind::Raw).then_some(self.id), from, self.target.ip())
+        let heard = read_icmp(icmp, v4, (self.kind == Kind::Raw).then_some(self.id), from, self.target.ip())?;
+        let Heard::Reply(number, ProbeReply::Echo, _) = heard else { return Some(heard) };
+        let code = self.secret.hash_one(number as u16).to_be_bytes();
+        (icmp.get(HEADER..HEADER + 8) == Some(&code[..])).then_some(heard)
     }
 
     /// An error about a datagram of ours: `bytes` are what is quoted of it from its payload on (UDP) or its ICMP header on.
@@ -357,19 +396,22 @@ impl ProbeSocket {
         to: Option<SocketAddr>,
         bytes: &[u8],
     ) -> Option<Heard> {
+        let sequence = match self.kind {
+            Kind::Udp => to?.port().checked_sub(FIRST_PORT)?,
+            Kind::Ping | Kind::Raw => u16::from_be_bytes(*bytes.get(6..8)?.first_chunk()?),
+        };
+        let number = u64::from(sequence);
+        let local = told.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
         if told.ee_errno == libc::EMSGSIZE as u32 {
-            return Some(Heard::TooBig(told.ee_info));
+            let believed = local || told.ee_info >= least_mtu(self.target.is_ipv4());
+            return believed.then_some(Heard::TooBig(number, told.ee_info));
         }
         let v4 = told.ee_origin == libc::SO_EE_ORIGIN_ICMP;
         if !v4 && told.ee_origin != libc::SO_EE_ORIGIN_ICMP6 {
             return None;
         }
         let kind = classify(v4, told.ee_type, told.ee_code)?;
-        let sequence = match self.kind {
-            Kind::Udp => to?.port().checked_sub(FIRST_PORT)?,
-            Kind::Ping | Kind::Raw => u16::from_be_bytes(*bytes.get(6..8)?.first_chunk()?),
-        };
-        Some(Heard::Reply(u64::from(sequence), kind, offender.unwrap_or(self.target.ip())))
+        Some(Heard::Reply(number, kind, offender.unwrap_or(self.target.ip())))
     }
 
     /// Waits for something to come, until `until` at the latest.
@@ -438,13 +480,16 @@ fn read_icmp(icmp: &[u8], v4: bool, id: Option<u16>, from: IpAddr, target: IpAdd
     if inner.first() != Some(&request) || !ours(inner) {
         return None;
     }
-    if v4 && (kind, code) == (3, 4) {
-        return Some(Heard::TooBig(u32::from(word(6, icmp)?)));
+    let number = u64::from(word(6, inner)?);
+    let too_big = match (v4, kind, code) {
+        (true, 3, 4) => Some(u32::from(word(6, icmp)?)),
+        (false, 2, _) => Some(u32::from_be_bytes(*icmp.get(4..8)?.first_chunk()?)),
+        _ => None,
+    };
+    match too_big {
+        Some(mtu) => (mtu >= least_mtu(v4)).then_some(Heard::TooBig(number, mtu)),
+        None => Some(Heard::Reply(number, classify(v4, kind, code)?, from)),
     }
-    if !v4 && kind == 2 {
-        return Some(Heard::TooBig(u32::from_be_bytes(*icmp.get(4..8)?.first_chunk()?)));
-    }
-    Some(Heard::Reply(u64::from(word(6, inner)?), classify(v4, kind, code)?, from))
 }
 
 /// Takes any bytes through everything that reads answers, as a fuzzer makes them.
@@ -500,7 +545,8 @@ mod tests {
         let heard = |bytes: &[u8]| read_icmp(bytes, true, Some(7), ROUTER, TARGET);
         assert_eq!(heard(&error(11, 0, [0; 4])), Some(Heard::Reply(513, ProbeReply::TimeExceeded, ROUTER)));
         assert_eq!(heard(&error(3, 1, [0; 4])), Some(Heard::Reply(513, ProbeReply::Unreachable, ROUTER)));
-        assert_eq!(heard(&error(3, 4, [0, 0, 5, 120])), Some(Heard::TooBig(1400)));
+        assert_eq!(heard(&error(3, 4, [0, 0, 5, 120])), Some(Heard::TooBig(513, 1400)));
+        assert_eq!(heard(&error(3, 4, [0, 0, 0, 48])), None, "no path is as narrow as that");
         assert_eq!(heard(&error(11, 1, [0; 4])), None, "reassembly");
         let mut cut = error(11, 0, [0; 4]);
         cut.truncate(34);

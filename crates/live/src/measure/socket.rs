@@ -1,7 +1,8 @@
 //! A UDP socket with batches, ECN and kernel stamps, and a watch on what the kernel does to its datagrams.
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use nix::libc;
@@ -9,7 +10,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, poll};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
-use warpline_transport::btc::{Datagram, HostResults, Unreachable};
+use warpline_transport::btc::{Datagram, HostResults, Peer, Unreachable};
 
 use super::MeasureError;
 use crate::clock::RealClock;
@@ -22,14 +23,21 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 const SEND_BUFFER: usize = 1 << 20;
 /// How often the kernel is asked what it keeps of the socket.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
+/// Peers of whom it is remembered how large datagrams to them may be.
+const REMEMBERED: usize = 1 << 10;
+/// Receptions in a row that may fail before a server's socket is taken for broken, and the pause after each.
+const FAILURES: u32 = 100;
+const FAILURE_PAUSE: TimeDelta = TimeDelta::from_millis(10);
+/// How long a server waits for room to send: what has none by then is dropped, so that one slow interface does not hold up all.
+const ROOM_WAIT: TimeDelta = TimeDelta::from_millis(100);
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// When, by the kernel's stamp.
     pub at: Timestamp,
-    /// From where.
-    pub from: SocketAddr,
+    /// From where, and to which of this host's addresses.
+    pub from: Peer,
     /// Its payload.
     pub bytes: &'a [u8],
     /// Whether it was marked congestion-experienced.
@@ -48,7 +56,7 @@ pub enum Complaint {
 /// A batch under way to the kernel: datagrams of one length to one place.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
-    to: SocketAddr,
+    to: Peer,
     ecn: Ecn,
     segment: usize,
     count: usize,
@@ -61,8 +69,16 @@ struct Batch {
 pub struct Endpoint {
     socket: UdpSocket,
     state: UdpSocketState,
-    /// Where datagrams to `to` leave from, at a server with many addresses.
-    source: Option<IpAddr>,
+    /// Whether many peers share the socket: then no error of one of them is the socket's.
+    serves: bool,
+    /// Whether the socket listens at several addresses of this host, so that answers must name theirs.
+    names_source: bool,
+    /// Largest datagram that was sent by itself to each peer: batches are made of no larger ones. The system may take one that is too large in a
+    /// batch for a fault of batches, and give them up for everybody.
+    sent_alone: BTreeMap<SocketAddr, usize>,
+    /// Datagrams that the system refused to send to one peer.
+    refused: Vec<(SocketAddr, u64)>,
+    failures: u32,
     out: Vec<u8>,
     batch: Option<Batch>,
     receive: Vec<u8>,
@@ -118,7 +134,11 @@ impl Endpoint {
             slot,
             out: Vec::with_capacity(2 * MOST),
             batch: None,
-            source: None,
+            serves: remote.is_none(),
+            names_source: remote.is_none() && local.ip().is_unspecified(),
+            sent_alone: BTreeMap::new(),
+            refused: Vec::new(),
+            failures: 0,
             host: HostResults { batch_max: 1, ..HostResults::default() },
             looked: Timestamp::ZERO,
             busy_before: super::thread_ns(),
@@ -159,6 +179,11 @@ impl Endpoint {
     /// What the network complained of since the last call.
     pub fn take_complaint(&mut self) -> Option<Complaint> {
         self.complaint.take()
+    }
+
+    /// Datagrams that the system refused to send since the last call, by whom they were for.
+    pub fn take_refused(&mut self) -> impl Iterator<Item = (SocketAddr, u64)> + '_ {
+        self.refused.drain(..)
     }
 
     /// Looks at the socket's queues if it has not for a while; returns whether it did.
@@ -209,15 +234,17 @@ impl Endpoint {
     #[inline]
     pub fn queue(
         &mut self,
-        to: SocketAddr,
+        to: impl Into<Peer>,
         datagram: Datagram,
         clock: &RealClock,
     ) -> Result<(), MeasureError> {
+        let to = to.into();
         let start = self.out.len() - datagram.len;
         if let Some(batch) = &mut self.batch {
             let room = batch.count < self.state.max_gso_segments() && self.out.len() <= MOST;
             let like = batch.to == to && batch.ecn == datagram.ecn && datagram.len <= batch.segment;
-            if self.offload && like && room && !batch.over {
+            let known = || self.sent_alone.get(&to.address).is_some_and(|&size| size >= batch.segment);
+            if self.offload && like && room && !batch.over && (batch.count > 1 || known()) {
                 batch.count += 1;
                 batch.over = datagram.len < batch.segment;
                 return Ok(());
@@ -249,32 +276,55 @@ impl Endpoint {
         let mut at = 0;
         let mut step = len;
         let mut tries = 0;
+        let mut began = None;
         while at < len {
             let end = (at + step).min(len);
             let many = end - at > batch.segment;
             let transmit = Transmit {
-                destination: batch.to,
+                destination: batch.to.address,
                 ecn: codepoint(batch.ecn),
                 contents: &self.out[at..end],
                 segment_size: many.then_some(batch.segment),
-                src_ip: self.source,
+                src_ip: batch.to.local.filter(|_| self.names_source),
             };
             let Err(error) = self.state.try_send((&self.socket).into(), &transmit) else {
+                if !many {
+                    self.note_size(batch.to.address, end - at);
+                }
                 at = end;
                 tries = 0;
                 continue;
             };
+            let count = (end - at).div_ceil(batch.segment.max(1)) as u64;
             tries += 1;
+            if error.raw_os_error() == Some(libc::EINVAL)
+                && self.serves
+                && let Ok(state) = UdpSocketState::new((&self.socket).into())
+            {
+                // An address that is none, or a route that leads nowhere, gives the same error as a kernel that knows no ECN and no
+                // batches, and quinn-udp takes it for that. It learns anew.
+                self.state = state;
+            }
             match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR) => self.wait_for_room(clock)?,
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) => {
+                    let now = clock.now();
+                    if self.serves && now >= *began.get_or_insert(now) + ROOM_WAIT {
+                        self.host.send_drops += count;
+                        at = end;
+                    } else {
+                        self.wait_for_room(clock);
+                    }
+                }
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
                     // A queue of this host is full: the datagrams are gone, and were never on the path.
-                    self.host.send_drops += (end - at).div_ceil(batch.segment.max(1)) as u64;
+                    self.host.send_drops += count;
                     at = end;
                 }
-                // The card or the driver does not split after all.
-                Some(libc::EIO | libc::EINVAL) if many => {
-                    self.offload = false;
+                // The card, the driver or the way to this peer does not split after all: one by one.
+                Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if many => {
+                    self.offload &= error.raw_os_error() != Some(libc::EIO);
+                    self.sent_alone.remove(&batch.to.address);
                     step = batch.segment;
                 }
                 Some(libc::EMSGSIZE) => {
@@ -283,16 +333,20 @@ impl Endpoint {
                 }
                 // Word of an earlier datagram, which the system tells at the next opportunity: this one was not sent yet.
                 _ if tries < 3 && self.drain_errors() => {}
+                // One peer's trouble (a firewall, no route, an address that is none) is neither the others' nor the socket's.
+                _ if self.serves => {
+                    self.note_refused(batch.to.address, count);
+                    at = end;
+                }
                 Some(errno @ (libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH)) => {
                     self.complaint = Some(unreachable(errno));
                     at = end;
                 }
-                Some(libc::EPERM | libc::EACCES) if self.source.is_none() => {
-                    return Err(MeasureError::socket(format!("send to {}", batch.to))(error));
+                Some(libc::EPERM | libc::EACCES) => {
+                    return Err(MeasureError::socket(format!("send to {}", batch.to.address))(error));
                 }
                 _ => {
-                    // One client's trouble is not the others'.
-                    self.host.send_drops += (end - at).div_ceil(batch.segment.max(1)) as u64;
+                    self.host.send_drops += count;
                     at = end;
                 }
             }
@@ -300,14 +354,31 @@ impl Endpoint {
         Ok(())
     }
 
-    fn wait_for_room(&mut self, clock: &RealClock) -> Result<(), MeasureError> {
+    /// A datagram of this size went to `to` by itself.
+    fn note_size(&mut self, to: SocketAddr, size: usize) {
+        if self.sent_alone.len() >= REMEMBERED && !self.sent_alone.contains_key(&to) {
+            // Whoever is still there is known again after one datagram.
+            self.sent_alone.clear();
+        }
+        let largest = self.sent_alone.entry(to).or_default();
+        *largest = (*largest).max(size);
+    }
+
+    fn note_refused(&mut self, to: SocketAddr, count: u64) {
+        if let Some((_, sum)) = self.refused.last_mut().filter(|(last, _)| *last == to) {
+            *sum += count;
+        } else if self.refused.len() < REMEMBERED {
+            self.refused.push((to, count));
+        }
+    }
+
+    fn wait_for_room(&mut self, clock: &RealClock) {
         let before = clock.now();
         self.host.send_waits += 1;
         let mut fds = [PollFd::new(&self.socket, PollFlags::OUT)];
-        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
-        let _ = poll(&mut fds, Some(&second));
+        let longest = if self.serves { ROOM_WAIT } else { TimeDelta::from_secs(1) };
+        let _ = poll(&mut fds, super::timespec(before, before + longest).as_ref());
         self.host.send_wait_ns += clock.now().saturating_since(before).as_nanos();
-        Ok(())
     }
 
     /// Takes what the error queue has. Returns whether there was anything.
@@ -335,7 +406,7 @@ impl Endpoint {
     pub fn receive(
         &mut self,
         clock: &RealClock,
-        mut each: impl FnMut(Arrival<'_>, Option<IpAddr>),
+        mut each: impl FnMut(Arrival<'_>),
     ) -> Result<bool, MeasureError> {
         let now = clock.now();
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
@@ -357,10 +428,18 @@ impl Endpoint {
                         Ok(true)
                     }
                     _ if self.drain_errors() => Ok(true),
+                    // Want of memory, say, passes. A socket that fails on and on is of no use.
+                    _ if self.serves && self.failures < FAILURES => {
+                        self.failures += 1;
+                        let now = clock.now();
+                        let _ = poll(&mut [], super::timespec(now, now + FAILURE_PAUSE).as_ref());
+                        Ok(false)
+                    }
                     _ => Err(MeasureError::socket("receive")(error)),
                 };
             }
         };
+        self.failures = 0;
         for (slot, meta) in self.receive.chunks_exact(self.slot).zip(&meta).take(count) {
             let stamp = meta.timestamp.map_or(0, |stamp| stamp.as_nanos() as u64);
             let at = clock.stamp(stamp, now);
@@ -371,15 +450,10 @@ impl Endpoint {
             let ce = meta.ecn == Some(EcnCodepoint::Ce);
             let stride = meta.stride.max(1);
             for bytes in slot[..meta.len.min(slot.len())].chunks(stride) {
-                each(Arrival { at, from: meta.addr, bytes, ce }, meta.dst_ip);
+                each(Arrival { at, from: Peer { address: meta.addr, local: meta.dst_ip }, bytes, ce });
             }
         }
         Ok(count > 0)
-    }
-
-    /// Sets the address that datagrams leave from.
-    pub fn set_source(&mut self, source: Option<IpAddr>) {
-        self.source = source;
     }
 
     /// Waits for something to come, until `until` at the latest.

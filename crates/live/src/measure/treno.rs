@@ -15,6 +15,8 @@ use crate::clock::RealClock;
 /// Probes that are sent before what came is looked at again.
 const TURN: usize = 64;
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
+/// Responders that are told apart.
+const RESPONDERS: usize = 256;
 /// How long sending pauses when the kernel has no room.
 const REFUSED_PAUSE: TimeDelta = TimeDelta::from_millis(1);
 
@@ -102,14 +104,20 @@ pub fn run(
         let mut came = socket.receive(&clock, |at, heard| match heard {
             Heard::Reply(low, kind, from) => {
                 let number = unfold(low, newest, modulus);
-                *responders.entry((from, kind)).or_default() += 1;
                 // Stamps may lie before what was sent since; time must not go back.
                 last = last.max(at);
-                treno.on_reply(last, number, kind);
+                // Answers that nobody asked for say nothing of who is on the path, and might be of any number of addresses.
+                if treno.on_reply(last, number, kind)
+                    && (responders.len() < RESPONDERS || responders.contains_key(&(from, kind)))
+                {
+                    *responders.entry((from, kind)).or_default() += 1;
+                }
             }
-            Heard::TooBig(mtu) => {
+            Heard::TooBig(low, mtu) => {
                 last = last.max(now);
-                treno.on_too_big(last, mtu);
+                if treno.is_out(unfold(low, newest, modulus)) {
+                    treno.on_too_big(last, mtu);
+                }
             }
         })?;
         foremost.turn(now, came);

@@ -17,6 +17,9 @@ const LONGEST_PAUSE: TimeDelta = TimeDelta::from_secs(2);
 const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
 /// ICMP says that nobody listens: for so long without an answer, and it is believed in mid-test.
 const UNREACHABLE: TimeDelta = TimeDelta::from_millis(1500);
+/// Something that is not signed says, to a client with a key, that there will be no test: it is believed when nothing better came for so long,
+/// in which the server is asked a few times more.
+const HINT: TimeDelta = TimeDelta::from_secs(2);
 
 /// What a client is besides its options.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub enum Outcome {
     NoReport,
     /// The server never answered.
     NoAnswer,
+    /// The server does not sign what it says, although the client has a key.
+    Unsigned,
     /// The server refused, at the beginning or in mid-test; with the refusal's value.
     Refused(Refusal, u32),
     /// The server was not heard of any more in mid-test.
@@ -124,7 +129,8 @@ pub struct CapClient {
     pause: TimeDelta,
     begun: Option<Timestamp>,
     heard: Timestamp,
-    unreachable_since: Option<(Timestamp, Unreachable)>,
+    /// What somebody who need not be the server says of the test's end, and since when. A sign of life of the server refutes it.
+    hint: Option<(Timestamp, Outcome)>,
     granted: Option<(TimeDelta, Option<Rate>)>,
     host: HostResults,
     peer: Option<Report>,
@@ -147,7 +153,7 @@ impl CapClient {
             pause: PAUSE,
             begun: None,
             heard: Timestamp::ZERO,
-            unreachable_since: None,
+            hint: None,
             granted: None,
             host: HostResults::default(),
             peer: None,
@@ -224,7 +230,7 @@ impl CapClient {
                 && link.sends()
             {
                 // Waiting for somebody who is gone is no part of the measurement.
-                let gone = matches!(outcome, Outcome::Silent | Outcome::Unreachable(_));
+                let gone = matches!(outcome, Outcome::Silent | Outcome::Unreachable(_)) || self.hint.is_some();
                 link.finish(if gone { self.heard } else { now });
             }
             self.outcome = Some(outcome);
@@ -252,13 +258,39 @@ impl CapClient {
     /// The network says that the server cannot be had.
     pub fn unreachable(&mut self, now: Timestamp, what: Unreachable) {
         match self.state {
-            State::Hello | State::Opening { .. } => self.finish(now, Outcome::Unreachable(what)),
-            State::Running => {
-                self.unreachable_since.get_or_insert((now, what));
-            }
-            State::Finishing { .. } => self.finish(now, Outcome::NoReport),
+            State::Hello | State::Opening { .. } => self.told(now, Outcome::Unreachable(what), false),
+            State::Running => self.take_hint(now, Outcome::Unreachable(what)),
+            State::Finishing { .. } => self.told(now, Outcome::NoReport, false),
             State::Closing | State::Done => {}
         }
+    }
+
+    /// Somebody says how the test ends. Without a key whoever says it is believed: it takes knowledge of the traffic. With one it takes a
+    /// signature.
+    fn told(&mut self, now: Timestamp, outcome: Outcome, signed: bool) {
+        if signed || self.key.is_none() {
+            self.finish(now, outcome);
+        } else {
+            self.take_hint(now, outcome);
+        }
+    }
+
+    fn take_hint(&mut self, now: Timestamp, outcome: Outcome) {
+        let since = self.hint.map_or(now, |(since, _)| since);
+        self.hint = Some((since, outcome));
+    }
+
+    /// When a hint is believed, if nothing refutes it; and what it says.
+    fn believed(&self) -> (Timestamp, Option<Outcome>) {
+        let Some((since, outcome)) = self.hint else { return (Timestamp::NEVER, None) };
+        let at = match self.state {
+            State::Hello | State::Opening { .. } => since + HINT,
+            State::Running if self.key.is_none() => since + UNREACHABLE,
+            // A session with a key ends by a signature or by silence; a hint only tells what the silence may mean.
+            State::Running => self.heard + self.identity.patience,
+            _ => Timestamp::NEVER,
+        };
+        (at, Some(outcome))
     }
 
     /// A datagram came from the server at `at`, marked congestion-experienced if `ce`; it is `now` by this time.
@@ -270,7 +302,7 @@ impl CapClient {
                 && link.handle(at, &wire, (bytes, header), ce)
             {
                 self.heard = now;
-                self.unreachable_since = None;
+                self.hint = None;
             }
             return;
         }
@@ -292,21 +324,28 @@ impl CapClient {
                 if let Some(session) = &session
                     && !signed(bytes, true, session)
                 {
-                    return;
+                    return self.take_hint(now, Outcome::Unsigned);
                 }
                 self.accepted(now, token, session, duration_ms, rate_bps);
             }
-            (State::Hello | State::Opening { .. }, Message::Refuse { to, reason, value })
+            (State::Hello, Message::Refuse { to, reason, value }) if to == self.identity.nonce => {
+                self.told(now, Outcome::Refused(reason, value), false);
+            }
+            (State::Opening { cookie, .. }, Message::Refuse { to, reason, value })
                 if to == self.identity.nonce =>
             {
-                self.finish(now, Outcome::Refused(reason, value));
+                let session = self.key.as_ref().and_then(|key| key.session(&to, cookie));
+                let sealed = session.is_some_and(|session| signed(bytes, true, &session));
+                self.told(now, Outcome::Refused(reason, value), sealed);
             }
             (State::Running | State::Finishing { .. }, Message::Refuse { to, reason, value })
                 if self.link.as_ref().is_some_and(|link| to == addressed(link.token())) =>
             {
+                let key = self.link.as_ref().and_then(|link| link.key());
+                let sealed = key.is_some_and(|key| signed(bytes, true, key));
                 // A session that the server has forgotten after it had all: the report was lost with it.
                 let late = matches!(self.state, State::Finishing { .. }) && reason == Refusal::Unknown;
-                self.finish(now, if late { Outcome::NoReport } else { Outcome::Refused(reason, value) });
+                self.told(now, if late { Outcome::NoReport } else { Outcome::Refused(reason, value) }, sealed);
             }
             (State::Running | State::Finishing { .. }, Message::Report { token, report }) => {
                 let Some(link) = &mut self.link else { return };
@@ -349,6 +388,7 @@ impl CapClient {
         link.connection.open(now);
         self.link = Some(Box::new(link));
         self.heard = now;
+        self.hint = None;
         self.state = State::Running;
     }
 
@@ -427,11 +467,10 @@ impl CapClient {
     pub fn poll_timeout(&self) -> Timestamp {
         let patience = self.heard + self.identity.patience;
         match &self.state {
-            State::Hello | State::Opening { .. } => self.resend_at.min(patience),
+            State::Hello | State::Opening { .. } => self.resend_at.min(patience).min(self.believed().0),
             State::Running => {
                 let link = self.link.as_ref().map_or(Timestamp::NEVER, |link| link.connection.poll_timeout());
-                let gone = self.unreachable_since.map_or(Timestamp::NEVER, |(since, _)| since + UNREACHABLE);
-                link.min(self.deadline()).min(patience).min(gone)
+                link.min(self.deadline()).min(patience).min(self.believed().0)
             }
             State::Finishing { until } => self.resend_at.min(*until),
             State::Closing => Timestamp::ZERO,
@@ -442,21 +481,25 @@ impl CapClient {
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let silent = now >= self.heard + self.identity.patience;
+        let believed = match self.believed() {
+            (at, outcome) if now >= at => outcome,
+            _ => None,
+        };
         match &self.state {
-            State::Hello if silent => self.finish(now, Outcome::NoAnswer),
-            State::Opening { .. } if silent => self.finish(now, Outcome::NoAnswer),
+            State::Hello | State::Opening { .. } if silent || believed.is_some() => {
+                self.finish(now, believed.unwrap_or(Outcome::NoAnswer));
+            }
             State::Opening { since, .. } if now >= *since + COOKIE_LIFE / 2 => {
                 // The cookie is getting old: ask for another.
                 self.state = State::Hello;
                 self.again_at_once(now);
             }
             State::Running => {
-                let gone = self.unreachable_since.filter(|(since, _)| now >= *since + UNREACHABLE);
                 let Some(link) = &mut self.link else { return };
                 link.handle_timeout(now);
                 let failed = link.failed();
-                if let Some((_, what)) = gone {
-                    self.finish(now, Outcome::Unreachable(what));
+                if let Some(outcome) = believed {
+                    self.finish(now, outcome);
                 } else if silent || failed {
                     self.finish(now, Outcome::Silent);
                 } else {

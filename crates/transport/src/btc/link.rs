@@ -74,6 +74,8 @@ pub(super) struct Link {
     pub meter: Meter,
     pub arrivals: Arrivals,
     number: u32,
+    /// Largest window that the other side may advertise, in bytes.
+    window: u32,
     /// What is expected next from the other side, and what it is expected to acknowledge.
     near: (u64, u64),
     payload: u64,
@@ -105,6 +107,7 @@ impl Link {
             meter: Meter::new(segment),
             arrivals: Arrivals::new(),
             number: 0,
+            window: options.window.min(u64::from(u32::MAX)) as u32,
             near: (0, 0),
             payload: 0,
             acks_sent: (0, 0),
@@ -167,7 +170,12 @@ impl Link {
         {
             return false;
         }
-        let segment = wire.unfold(self.near.0, self.near.1);
+        let mut segment = wire.unfold(self.near.0, self.near.1);
+        if !self.is_plausible(&segment, bytes.len()) {
+            return false;
+        }
+        // Both ends have agreed on the largest window.
+        segment.window = segment.window.min(self.window);
         let size = bytes.len() as u32 + self.parts.headers;
         if let Some(stamp) = wire.stamp {
             self.payload += u64::from(segment.len);
@@ -183,6 +191,16 @@ impl Link {
         let at = self.monotone(at);
         self.connection.handle_segment(at, &segment, ce);
         true
+    }
+
+    /// Whether a segment can be one of the agreed TCP, in a datagram of so many bytes: payload is counted and not carried, so that it takes no
+    /// more than the word of whoever sent it to make it up.
+    #[inline]
+    fn is_plausible(&self, segment: &Segment, datagram: usize) -> bool {
+        let syn = segment.flags.contains(Flags::SYN);
+        (segment.len == 0 || datagram >= padded(segment))
+            && u64::from(segment.len) <= u64::from(self.connection.config().mss)
+            && (!syn || u32::from(segment.syn.mss) == self.connection.config().mss)
     }
 
     /// Appends the next datagram to `out`.

@@ -8,10 +8,12 @@
 //!
 //! [`Connection`]: crate::tcp::Connection
 
+mod admission;
 mod arrivals;
 mod auth;
 mod bytes;
 mod client;
+mod limits;
 mod link;
 mod meter;
 mod options;
@@ -24,11 +26,12 @@ mod wire;
 
 pub use auth::COOKIE_LIFE;
 pub use client::{CapClient, Identity, Outcome, Progress, Unreachable};
+pub use limits::{Bound, ServerLimits, StrangerLimits};
 pub use link::{Datagram, Traced};
 pub use meter::Meter;
 pub use options::{CapOptions, Direction, HEADERS, MAX_DURATION, MAX_SEGMENT, MIN_SEGMENT, OptionError};
 pub use results::{HostResults, ReceiverResults, Report, SenderResults};
-pub use server::{CapServer, Finished, ServerLimits};
+pub use server::{CapServer, Finished, Peer};
 pub use treno::{Probe, Treno};
 pub use treno_options::{TrenoError, TrenoOptions};
 pub use treno_results::{ProbeReply, TrenoOutcome, TrenoResults, TrenoSample};

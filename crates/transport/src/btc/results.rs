@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::{Reader, Writer};
 
+/// Counters that come from elsewhere are below this, or the report is not believed: sums and products of a few of them do not overflow, and
+/// no test of a day counts so far.
+const COUNTED: u64 = 1 << 60;
+
 /// A struct of counters that is written and read as so many numbers in a row.
 macro_rules! counters {
     ($(#[$attribute:meta])* pub struct $name:ident { $( $(#[doc = $doc:literal])+ $field:ident, )+ }) => {
@@ -18,7 +22,7 @@ macro_rules! counters {
                 $( out.u64(self.$field); )+
             }
             pub(super) fn read(input: &mut Reader<'_>) -> Option<Self> {
-                Some($name { $( $field: input.u64()?, )+ })
+                Some($name { $( $field: input.u64().filter(|&count| count < COUNTED)?, )+ })
             }
         }
     };
@@ -242,5 +246,23 @@ impl Report {
             receiver: if parts & 2 == 2 { Some(ReceiverResults::read(input)?) } else { None },
             host: HostResults::read(input)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_nobody_can_have_counted_are_not_believed() {
+        let written = |data_bytes| {
+            let mut bytes = Vec::new();
+            let receiver = ReceiverResults { data_bytes, ..ReceiverResults::default() };
+            Report { receiver: Some(receiver), ..Report::default() }.write(&mut Writer::new(&mut bytes));
+            bytes
+        };
+        assert!(Report::read(&mut Reader::new(&written(COUNTED - 1))).is_some());
+        assert!(Report::read(&mut Reader::new(&written(COUNTED))).is_none());
+        assert!(Report::read(&mut Reader::new(&written(u64::MAX))).is_none());
     }
 }

@@ -1,15 +1,19 @@
 //! The server's end of capacity tests: any number of clients, none of which costs anything before its address is proven.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
 
+use super::admission::{Answers, Site, Spent};
 use super::auth::{COOKIE_LIFE, Key, Secret};
+use super::limits::ServerLimits;
 use super::link::{Datagram, Link, LinkParts};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, ReceiverResults, Report};
-use super::wire::{Message, Refusal, SEGMENT, VERSION, addressed, read_segment, signed};
+use super::wire::{
+    Message, OPEN, Refusal, SEGMENT, VERSION, addressed, read_opening, read_segment, signed,
+};
 use crate::cc::Algorithm;
 
 /// How often, and how long, a report is sent again that nobody confirmed.
@@ -17,37 +21,25 @@ const REPORT_PAUSE: TimeDelta = TimeDelta::from_millis(250);
 const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
 /// A session may outlast its data by so much: handshakes, repairs, queues.
 const OVERTIME: TimeDelta = TimeDelta::from_secs(30);
-/// Refusals outside of sessions in a second, and at once.
-const REFUSALS: u64 = 100;
-/// Cookies that have been used are remembered while they are good; at most so many.
-const SPENT: usize = 1 << 14;
+/// Answers that wait to be sent; more are not made. Whoever gets none asks again.
+const WAITING: usize = 1 << 8;
+/// Datagrams that a session sends before it is another one's turn: a batch.
+const TURN: u32 = 32;
 /// What a client may send at once beyond its rate, in bytes.
 const BURST: u64 = 1 << 20;
 
-/// What a server grants.
-#[derive(Clone, Debug)]
-pub struct ServerLimits {
-    /// Clients at the same time.
-    pub clients: usize,
-    /// Longest test.
-    pub duration: TimeDelta,
-    /// Highest rate of a test, on the wire; none for any.
-    pub rate: Option<Rate>,
-    /// How long nothing may be heard of a client before it is forgotten.
-    pub patience: TimeDelta,
-    /// The key that clients must have, if any.
-    pub key: Option<Vec<u8>>,
+/// Where a datagram came from, or goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// The other host's address.
+    pub address: SocketAddr,
+    /// This host's address on that path, where it has several: answers leave from where they were asked for.
+    pub local: Option<IpAddr>,
 }
 
-impl Default for ServerLimits {
-    fn default() -> Self {
-        ServerLimits {
-            clients: 16,
-            duration: TimeDelta::from_secs(600),
-            rate: None,
-            patience: TimeDelta::from_secs(30),
-            key: None,
-        }
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Peer { address, local: None }
     }
 }
 
@@ -69,10 +61,15 @@ pub struct Finished {
 #[derive(Debug)]
 struct Session {
     link: Link,
-    client: SocketAddr,
+    client: Peer,
     cc: Algorithm,
     opened: Timestamp,
-    heard: Timestamp,
+    /// When a segment came last; none since it was opened.
+    heard: Option<Timestamp>,
+    /// Whether it waits in `ready`.
+    is_ready: bool,
+    /// Datagrams to its client that the system refused to send.
+    refused: u64,
     duration: TimeDelta,
     rate: Option<Rate>,
     accept: Vec<u8>,
@@ -91,12 +88,13 @@ pub struct CapServer {
     phase: u64,
     host: HostResults,
     sessions: BTreeMap<u64, Session>,
-    /// Sessions that may have something to send.
+    /// Sessions that may have something to send, in the order of their turns; and what is left of the first one's turn.
     ready: VecDeque<u64>,
+    turn: u32,
     /// Messages outside of data.
-    queue: VecDeque<(SocketAddr, Vec<u8>)>,
-    spent: BTreeMap<u64, Timestamp>,
-    refusals: (Timestamp, u64),
+    queue: VecDeque<(Peer, Vec<u8>)>,
+    spent: Spent,
+    answers: Answers,
     finished: Vec<Finished>,
     stopping: bool,
 }
@@ -114,9 +112,10 @@ impl CapServer {
             host: HostResults::default(),
             sessions: BTreeMap::new(),
             ready: VecDeque::new(),
+            turn: TURN,
             queue: VecDeque::new(),
-            spent: BTreeMap::new(),
-            refusals: (Timestamp::ZERO, 0),
+            spent: Spent::default(),
+            answers: Answers::new(phase),
             finished: Vec::new(),
             stopping: false,
         }
@@ -149,33 +148,45 @@ impl CapServer {
         }
     }
 
-    /// Refuses outside of a session: never more bytes than came, and not too often.
+    /// The system refused to send `count` datagrams to `to`: they were never on the path, and are nobody else's losses.
+    pub fn on_refused(&mut self, to: SocketAddr, count: u64) {
+        for session in self.sessions.values_mut().filter(|session| session.client.address == to) {
+            session.refused += count;
+        }
+    }
+
+    /// Sends a message outside of data, unless too many wait.
+    fn enqueue(&mut self, to: Peer, bytes: Vec<u8>) {
+        if self.queue.len() < WAITING {
+            self.queue.push_back((to, bytes));
+        }
+    }
+
+    /// Refuses outside of a session: never more bytes than came, and not too often. Signed with the session's key, if the client has shown it.
     fn refuse(
         &mut self,
         now: Timestamp,
-        to: (SocketAddr, [u8; 16]),
+        (to, nonce): (Peer, [u8; 16]),
         came: usize,
-        reason: Refusal,
-        value: u32,
+        (reason, value): (Refusal, u32),
+        key: Option<&Key>,
     ) {
-        let (since, count) = self.refusals;
-        if now.saturating_since(since) >= TimeDelta::from_secs(1) {
-            self.refusals = (now, 0);
-        } else if count >= REFUSALS {
+        if self.queue.len() >= WAITING || !self.answers.allow(now, Site::of(&to.address)) {
             return;
         }
-        self.refusals.1 += 1;
         let mut bytes = Vec::new();
-        Message::Refuse { to: to.1, reason, value }.write(true, None, &mut bytes);
+        Message::Refuse { to: nonce, reason, value }.write(true, key, &mut bytes);
         if bytes.len() <= came {
-            self.queue.push_back((to.0, bytes));
+            self.enqueue(to, bytes);
         }
     }
 
     fn refuse_session(&mut self, token: u64, reason: Refusal, why: &'static str) {
         if let Some(session) = self.sessions.get(&token) {
             let mut bytes = Vec::new();
-            Message::Refuse { to: addressed(token), reason, value: 0 }.write(true, None, &mut bytes);
+            let refusal = Message::Refuse { to: addressed(token), reason, value: 0 };
+            refusal.write(true, session.link.key(), &mut bytes);
+            // At most one for each session: this much room there always is.
             self.queue.push_back((session.client, bytes));
         }
         self.forget(token, why);
@@ -186,32 +197,45 @@ impl CapServer {
         let report = match session.reporting {
             Some((report, ..)) => report,
             None => {
-                session.link.finish(session.heard);
-                Self::report(&session.link, self.host)
+                session.link.finish(session.heard.unwrap_or(session.opened));
+                Self::report(&session, self.host)
             }
         };
         let direction = if session.link.sends() { Direction::Reverse } else { Direction::Forward };
-        self.finished.push(Finished { client: session.client, direction, cc: session.cc, report, why });
-        self.spent.insert(token, session.opened + COOKIE_LIFE + COOKIE_LIFE);
+        let client = session.client.address;
+        self.finished.push(Finished { client, direction, cc: session.cc, report, why });
+        self.spent.ended(token);
     }
 
-    fn report(link: &Link, host: HostResults) -> Report {
-        Report { sender: link.sender_results(), receiver: link.receiver_results(), host }
+    fn report(session: &Session, mut host: HostResults) -> Report {
+        host.send_drops += session.refused;
+        Report { sender: session.link.sender_results(), receiver: session.link.receiver_results(), host }
     }
 
     /// A datagram came from `from` at `at`, marked congestion-experienced if `ce`; it is `now` by this time.
+    #[inline]
     pub fn handle_datagram(
         &mut self,
         now: Timestamp,
         at: Timestamp,
-        from: SocketAddr,
+        from: impl Into<Peer>,
         bytes: &[u8],
         ce: bool,
     ) {
-        if bytes.get(1) == Some(&SEGMENT) {
-            self.handle_segment(now, at, from, bytes, ce);
+        let from = from.into();
+        // Nobody can be answered at port 0: the system takes an attempt for a fault of the socket.
+        if from.address.port() == 0 {
             return;
         }
+        match bytes.get(1) {
+            Some(&SEGMENT) => self.handle_segment(now, at, from, bytes, ce),
+            Some(&OPEN) => self.handle_opening(now, from, bytes),
+            Some(_) => self.handle_message(now, from, bytes),
+            None => {}
+        }
+    }
+
+    fn handle_message(&mut self, now: Timestamp, from: Peer, bytes: &[u8]) {
         if let Some(&first) = bytes.first()
             && first != VERSION
         {
@@ -219,33 +243,32 @@ impl CapServer {
             if first & 0xf0 == VERSION & 0xf0
                 && let Some(nonce) = bytes.get(2..18).and_then(|nonce| nonce.first_chunk::<16>())
             {
-                self.refuse(now, (from, *nonce), bytes.len(), Refusal::Version, u32::from(VERSION & 0xf));
+                let version = u32::from(VERSION & 0xf);
+                self.refuse(now, (from, *nonce), bytes.len(), (Refusal::Version, version), None);
             }
+            return;
+        }
+        if !bytes.get(1).is_some_and(|&kind| Message::is_from_client(kind)) {
             return;
         }
         match Message::read(bytes) {
             Some(Message::Hello { nonce }) => {
-                if let Some(secret) = &self.secret {
-                    let (time, cookie) = secret.cookie(now, &from, &nonce);
+                // Making a cookie and sending it is what costs most: whether it is due is looked at before.
+                if let Some(secret) = &self.secret
+                    && self.queue.len() < WAITING
+                    && self.answers.allow(now, Site::of(&from.address))
+                {
+                    let (time, cookie) = secret.cookie(now, &from.address, &nonce);
                     let mut answer = Vec::new();
                     Message::Cookie { nonce, time, cookie }.write(true, None, &mut answer);
                     debug_assert!(answer.len() <= bytes.len());
-                    self.queue.push_back((from, answer));
-                }
-            }
-            Some(Message::Open { nonce, time, cookie, options }) => {
-                let good = self
-                    .secret
-                    .as_ref()
-                    .is_some_and(|secret| secret.accepts(now, &from, &nonce, (time, &cookie)));
-                if good {
-                    self.open(now, (from, nonce, cookie), options, bytes);
+                    self.enqueue(from, answer);
                 }
             }
             Some(Message::Finish { token }) => self.on_finish(now, from, token, bytes),
             Some(Message::Close { token }) => {
                 if let Some(session) = self.sessions.get(&token)
-                    && session.client == from
+                    && session.client.address == from.address
                     && session.link.key().is_none_or(|key| signed(bytes, false, key))
                 {
                     let why = if session.reporting.is_some() { "complete" } else { "stopped by the client" };
@@ -256,70 +279,102 @@ impl CapServer {
         }
     }
 
-    fn open(
-        &mut self,
-        now: Timestamp,
-        (from, nonce, cookie): (SocketAddr, [u8; 16], [u8; 16]),
-        mut options: CapOptions,
-        bytes: &[u8],
-    ) {
+    /// Nothing of an opening is read before its cookie has proven the address, and nothing of its options before the key has been shown.
+    fn handle_opening(&mut self, now: Timestamp, from: Peer, bytes: &[u8]) {
+        let Some((nonce, time, cookie)) = read_opening(bytes) else { return };
+        let Some(secret) = &self.secret else { return };
+        if !secret.accepts(now, &from.address, &nonce, (time, &cookie)) {
+            return;
+        }
         if let Some(key) = &self.key
             && !signed(bytes, false, key)
         {
-            return self.refuse(now, (from, nonce), bytes.len(), Refusal::Key, 0);
+            return self.refuse(now, (from, nonce), bytes.len(), (Refusal::Key, 0), None);
         }
-        let Some(token) = self.secret.as_ref().map(|secret| secret.token(&cookie)) else { return };
+        let token = secret.token(&cookie);
         if let Some(session) = self.sessions.get(&token) {
             // The answer was lost, or a copy of the question came late.
-            self.queue.push_back((session.client, session.accept.clone()));
+            let (client, accept) = (session.client, session.accept.clone());
+            return self.enqueue(client, accept);
+        }
+        if self.spent.contains(now, token) {
             return;
         }
-        self.spent.retain(|_, until| *until > now);
-        if self.spent.contains_key(&token) {
-            return;
+        let key = self.key.as_ref().and_then(|key| key.session(&nonce, &cookie));
+        match self.admit(&from, bytes) {
+            Ok(options) => self.open(now, (from, nonce, token), options, key),
+            Err(refusal) => self.refuse(now, (from, nonce), bytes.len(), refusal, key.as_ref()),
         }
+    }
+
+    /// What an opening asks for, if it can be granted.
+    fn admit(&self, from: &Peer, bytes: &[u8]) -> Result<CapOptions, (Refusal, u32)> {
         if self.stopping {
-            return self.refuse(now, (from, nonce), bytes.len(), Refusal::Stopping, 0);
+            return Err((Refusal::Stopping, 0));
         }
-        if self.sessions.len() >= self.limits.clients || self.spent.len() >= SPENT {
-            let most = self.limits.clients as u32;
-            return self.refuse(now, (from, nonce), bytes.len(), Refusal::Busy, most);
+        let Some(Message::Open { options, .. }) = Message::read(bytes) else {
+            return Err((Refusal::Options, 0));
+        };
+        let site = Site::of(&from.address);
+        if let Some(limits) = self.limits.for_strangers() {
+            if let Some(bound) = limits.broken(&options) {
+                return Err((Refusal::Options, bound.code()));
+            }
+            let own = |session: &&Session| Site::of(&session.client.address) == site;
+            if self.sessions.values().filter(own).count() >= limits.clients_per_address {
+                return Err((Refusal::Crowded, limits.clients_per_address as u32));
+            }
         }
+        if self.sessions.len() >= self.limits.clients || !self.spent.has_room(site) {
+            return Err((Refusal::Busy, self.limits.clients as u32));
+        }
+        Ok(options)
+    }
+
+    fn open(
+        &mut self,
+        now: Timestamp,
+        (from, nonce, token): (Peer, [u8; 16], u64),
+        mut options: CapOptions,
+        key: Option<Key>,
+    ) {
+        let granted = self.limits.granted_rate();
         options.duration = options.duration.min(self.limits.duration);
-        let rate = match (options.max_rate, self.limits.rate) {
+        options.max_rate = match (options.max_rate, granted) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        options.max_rate = rate;
-        let session_key = self.key.as_ref().and_then(|key| key.session(&nonce, &cookie));
         let mut accept = Vec::new();
         Message::Accept {
             nonce,
             token,
             duration_ms: options.duration.as_millis() as u32,
-            rate_bps: self.limits.rate.map_or(0, Rate::as_bps),
+            rate_bps: granted.map_or(0, Rate::as_bps),
         }
-        .write(true, session_key.as_ref(), &mut accept);
+        .write(true, key.as_ref(), &mut accept);
         let granularity = options.granularity.as_nanos().max(1);
         let parts = LinkParts {
             token,
             from_server: true,
             sends: options.direction == Direction::Reverse,
-            key: session_key,
+            key,
             phase: TimeDelta::from_nanos((self.phase ^ token) % granularity),
             wall_us: self.wall_us,
-            headers: if from.is_ipv4() || is_mapped(&from) { 28 } else { 48 },
+            headers: if from.address.ip().to_canonical().is_ipv4() { 28 } else { 48 },
             trace: false,
         };
-        self.queue.push_back((from, accept.clone()));
+        self.enqueue(from, accept.clone());
+        self.spent.opened(now, token, Site::of(&from.address));
         let session = Session {
             link: Link::new(&options, parts),
             client: from,
             cc: options.cc,
             opened: now,
-            heard: now,
+            heard: None,
+            is_ready: false,
+            refused: 0,
             duration: options.duration,
-            rate: self.limits.rate,
+            rate: granted,
             accept,
             reporting: None,
         };
@@ -327,26 +382,23 @@ impl CapServer {
     }
 
     #[inline]
-    fn handle_segment(&mut self, now: Timestamp, at: Timestamp, from: SocketAddr, bytes: &[u8], ce: bool) {
+    fn handle_segment(&mut self, now: Timestamp, at: Timestamp, from: Peer, bytes: &[u8], ce: bool) {
         let Some((wire, header)) = read_segment(bytes) else { return };
         let Some(session) = self.sessions.get_mut(&wire.token) else {
-            // After a test's end its last segments still come.
-            if !self.spent.contains_key(&wire.token) {
-                let to = (from, addressed(wire.token));
-                self.refuse(now, to, bytes.len(), Refusal::Unknown, 0);
-            }
-            return;
+            return self.refuse_unknown(now, from, wire.token, bytes.len());
         };
-        if session.client != from {
-            if session.link.key().is_none_or(|key| wire.signed(bytes, header, key)) {
-                self.refuse(now, (from, addressed(wire.token)), bytes.len(), Refusal::Moved, 0);
+        if session.client.address != from.address {
+            let key = session.link.key().cloned();
+            if key.as_ref().is_none_or(|key| wire.signed(bytes, header, key)) {
+                let to = (from, addressed(wire.token));
+                self.refuse(now, to, bytes.len(), (Refusal::Moved, 0), key.as_ref());
             }
             return;
         }
         if session.reporting.is_some() || !session.link.handle(at, &wire, (bytes, header), ce) {
             return;
         }
-        session.heard = now;
+        session.heard = Some(now);
         if let Some(rate) = session.rate
             && !session.link.sends()
             && let Some(started) = session.link.started()
@@ -356,27 +408,41 @@ impl CapServer {
                 return self.refuse_session(wire.token, Refusal::TooFast, "faster than granted");
             }
         }
-        if self.ready.back() != Some(&wire.token) {
-            self.ready.push_back(wire.token);
+        self.make_ready(wire.token);
+    }
+
+    /// A session may have something to send.
+    #[inline]
+    fn make_ready(&mut self, token: u64) {
+        if let Some(session) = self.sessions.get_mut(&token)
+            && !session.is_ready
+        {
+            session.is_ready = true;
+            self.ready.push_back(token);
         }
     }
 
-    fn on_finish(&mut self, now: Timestamp, from: SocketAddr, token: u64, bytes: &[u8]) {
+    /// Something came for a session that there is not. After a test's end its last segments still come: they need no answer.
+    fn refuse_unknown(&mut self, now: Timestamp, from: Peer, token: u64, came: usize) {
+        if !self.spent.is_over(token) {
+            self.refuse(now, (from, addressed(token)), came, (Refusal::Unknown, 0), None);
+        }
+    }
+
+    fn on_finish(&mut self, now: Timestamp, from: Peer, token: u64, bytes: &[u8]) {
+        let host = self.host;
         let Some(session) = self.sessions.get_mut(&token) else {
-            if !self.spent.contains_key(&token) {
-                self.refuse(now, (from, addressed(token)), bytes.len(), Refusal::Unknown, 0);
-            }
-            return;
+            return self.refuse_unknown(now, from, token, bytes.len());
         };
-        if session.client != from
+        if session.client.address != from.address
             || session.link.sends()
             || !session.link.key().is_none_or(|key| signed(bytes, false, key))
         {
             return;
         }
-        session.heard = now;
+        session.heard = Some(now);
         if session.reporting.is_none() {
-            let report = Self::report(&session.link, self.host);
+            let report = Self::report(session, host);
             session.reporting = Some((report, Timestamp::NEVER, now + REPORT_WAIT));
         }
         self.send_report(token);
@@ -387,22 +453,32 @@ impl CapServer {
         let Some((report, ..)) = &session.reporting else { return };
         let mut bytes = Vec::new();
         Message::Report { token, report: Box::new(*report) }.write(true, session.link.key(), &mut bytes);
-        self.queue.push_back((session.client, bytes));
+        let client = session.client;
+        self.enqueue(client, bytes);
     }
 
-    /// Appends the next datagram to `out`; call until `None`.
-    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<(SocketAddr, Datagram)> {
+    /// Appends the next datagram to `out`; call until `None`. Sessions take turns.
+    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<(Peer, Datagram)> {
         if let Some((to, bytes)) = self.queue.pop_front() {
             out.extend_from_slice(&bytes);
             return Some((to, Datagram { len: bytes.len(), ecn: Ecn::NotEct }));
         }
-        while let Some(token) = self.ready.front() {
-            if let Some(session) = self.sessions.get_mut(token)
-                && session.reporting.is_none()
-                && let Some(datagram) = session.link.poll(now, out)
-            {
-                return Some((session.client, datagram));
+        while let Some(&token) = self.ready.front() {
+            if let Some(session) = self.sessions.get_mut(&token) {
+                if self.turn == 0 {
+                    self.turn = TURN;
+                    self.ready.rotate_left(1);
+                    continue;
+                }
+                if session.reporting.is_none()
+                    && let Some(datagram) = session.link.poll(now, out)
+                {
+                    self.turn -= 1;
+                    return Some((session.client, datagram));
+                }
+                session.is_ready = false;
             }
+            self.turn = TURN;
             self.ready.pop_front();
         }
         None
@@ -414,13 +490,22 @@ impl CapServer {
     }
 
     fn due(&self, session: &Session) -> Timestamp {
-        let patience = session.heard + self.limits.patience;
+        let patience = self.silent_at(session);
         let age = session.opened + session.duration + OVERTIME + self.limits.patience;
         match &session.reporting {
             Some((_, again, until)) => (*again).min(*until),
             None => {
                 session.link.connection.poll_timeout().min(patience).min(age).min(Self::data_end(session))
             }
+        }
+    }
+
+    /// When a client of which nothing is heard is forgotten: soon, if not one segment came after it was let in.
+    fn silent_at(&self, session: &Session) -> Timestamp {
+        let patience = self.limits.patience;
+        match session.heard {
+            Some(heard) => heard + patience,
+            None => session.opened + patience.min(COOKIE_LIFE),
         }
     }
 
@@ -448,6 +533,7 @@ impl CapServer {
     fn handle_session_timeout(&mut self, now: Timestamp, token: u64) {
         let patience = self.limits.patience;
         let host = self.host;
+        let Some(silent_at) = self.sessions.get(&token).map(|session| self.silent_at(session)) else { return };
         let Some(session) = self.sessions.get_mut(&token) else { return };
         if let Some((_, again, until)) = &mut session.reporting {
             if now >= *until {
@@ -457,7 +543,7 @@ impl CapServer {
             return self.send_report(token);
         }
         session.link.handle_timeout(now);
-        if session.link.failed() || now >= session.heard + patience {
+        if session.link.failed() || now >= silent_at {
             return self.forget(token, "client went silent");
         }
         if now >= session.opened + session.duration + OVERTIME + patience {
@@ -465,15 +551,10 @@ impl CapServer {
         }
         if now >= Self::data_end(session) {
             session.link.finish(now);
-            let report = Self::report(&session.link, host);
+            let report = Self::report(session, host);
             session.reporting = Some((report, now + REPORT_PAUSE, now + REPORT_WAIT));
             return self.send_report(token);
         }
-        self.ready.push_back(token);
+        self.make_ready(token);
     }
-}
-
-/// Whether an IPv6 address is one of IPv4 in disguise, as sockets for both give it.
-fn is_mapped(address: &SocketAddr) -> bool {
-    matches!(address, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some())
 }

@@ -281,10 +281,15 @@ impl Treno {
         self.alarm = Timestamp::NEVER;
     }
 
-    /// An answer to a probe came.
-    pub fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) {
+    /// Whether a probe is out: neither answered nor taken for lost.
+    pub fn is_out(&self, number: u64) -> bool {
+        self.out.contains_key(&number)
+    }
+
+    /// An answer to a probe came. Returns whether the probe was [out](Self::is_out).
+    pub fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) -> bool {
         if self.outcome.is_some() || number >= self.next {
-            return;
+            return false;
         }
         self.heard = now;
         *match kind {
@@ -296,7 +301,7 @@ impl Treno {
         self.accrue(now);
         let Some(out) = self.out.remove(&number) else {
             self.on_stray(number);
-            return;
+            return false;
         };
         self.results.replies += 1;
         self.in_flight -= u64::from(out.bytes);
@@ -318,6 +323,7 @@ impl Treno {
         let gap = first < number;
         self.find_losses(now);
         self.count(now, number, gap);
+        true
     }
 
     /// The probe had been given up, or answered. Its data need not go out again.

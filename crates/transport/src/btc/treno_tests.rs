@@ -208,6 +208,17 @@ fn a_bottleneck_is_filled() {
     }
 }
 
+#[test]
+fn an_answer_that_nobody_asked_for_is_told_from_one_that_was_awaited() {
+    let mut t = treno(TrenoOptions { initial_window: 2, ..TrenoOptions::default() });
+    while t.poll_transmit(at(0)).is_some() {}
+    assert!(t.is_out(1) && !t.is_out(2));
+    assert!(!t.on_reply(at(1), 7, ProbeReply::TimeExceeded), "never sent");
+    assert!(t.on_reply(at(2), 1, ProbeReply::Echo));
+    assert!(!t.on_reply(at(3), 1, ProbeReply::Echo), "answered before");
+    assert!(!t.is_out(1));
+}
+
 proptest! {
     /// Whatever answers, and whenever: counts stay consistent, and sending ends.
     #[test]
@@ -220,8 +231,10 @@ proptest! {
                 0 => t.on_too_big(now, (number * 10) as u32),
                 1 => t.handle_timeout(now),
                 2 => t.on_refused(t.next.saturating_sub(number % 3 + 1)),
-                3 => t.on_reply(now, number, ProbeReply::Unreachable),
-                _ => t.on_reply(now, t.next.saturating_sub(number % 30 + 1), ProbeReply::TimeExceeded),
+                3 => assert!(!t.on_reply(now, number, ProbeReply::Unreachable) || number < t.next),
+                _ => {
+                    t.on_reply(now, t.next.saturating_sub(number % 30 + 1), ProbeReply::TimeExceeded);
+                }
             }
             let mut sent = 0;
             while t.poll_transmit(now).is_some() {

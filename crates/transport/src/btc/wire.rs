@@ -16,8 +16,9 @@
 //! | 9 close | client | token (8): the report has come; forget the session |
 //!
 //! With a pre-shared key the messages 3, 4, 7, 8 and 9 end with a code of 16 bytes over who sent it and all before; in a segment the code
-//! is over its header and stands behind it. Message 3 is signed with the key itself, all others with one made of it for the session. Hello,
-//! cookie and refusals are never signed: whoever names the nonce or token in a refusal has seen the traffic and could stop it anyway.
+//! is over its header and stands behind it. Message 3 is signed with the key itself, all others with one made of it for the session, and so
+//! are refusals of a server that has seen the key. Hello, cookie, and refusals of a server that has not are unsigned: a client with a key
+//! takes such a refusal for a hint, and goes by it only when nothing better came in time.
 //!
 //! A segment is a TCP header: flags (1, those of RFC 9293), shape (1), token (8), sequence number (4), acknowledgement (4),
 //! window in bytes (4), then, as the shape says, timestamps (4 and 4, milliseconds), the options of a SYN (MSS 2, scale 1, bits 1), what
@@ -61,12 +62,15 @@ pub enum Refusal {
     Stopping,
     /// It speaks another version; the value is which.
     Version,
-    /// It cannot do what the options ask.
+    /// It cannot do what the options ask. The value is the code of the [`Bound`](super::Bound) that a client without a key has to keep; zero
+    /// if the options mean nothing to it.
     Options,
+    /// The client's address has as many tests as it may have; the value is how many.
+    Crowded,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 9] = [
+    const ALL: [Refusal; 10] = [
         Refusal::Busy,
         Refusal::Key,
         Refusal::Unknown,
@@ -76,6 +80,7 @@ impl Refusal {
         Refusal::Stopping,
         Refusal::Version,
         Refusal::Options,
+        Refusal::Crowded,
     ];
 }
 
@@ -96,6 +101,8 @@ pub(super) enum Message {
     Close { token: u64 },
 }
 
+/// Kind of an opening.
+pub(super) const OPEN: u8 = 3;
 /// Kind of a segment.
 pub(super) const SEGMENT: u8 = 6;
 
@@ -116,13 +123,18 @@ impl Message {
         match self {
             Message::Hello { .. } => 1,
             Message::Cookie { .. } => 2,
-            Message::Open { .. } => 3,
+            Message::Open { .. } => OPEN,
             Message::Accept { .. } => 4,
             Message::Refuse { .. } => 5,
             Message::Finish { .. } => 7,
             Message::Report { .. } => 8,
             Message::Close { .. } => 9,
         }
+    }
+
+    /// Whether messages of this kind come from clients, of those that [`read`](Self::read) reads.
+    pub(super) const fn is_from_client(kind: u8) -> bool {
+        matches!(kind, 1 | OPEN | 7 | 9)
     }
 
     /// Writes the message to the empty `out`, signed if there is a key.
@@ -178,7 +190,7 @@ impl Message {
         Some(match from.u8()? {
             1 if bytes.len() >= HELLO => Message::Hello { nonce: from.block()? },
             2 => Message::Cookie { nonce: from.block()?, time: from.u64()?, cookie: from.block()? },
-            3 => Message::Open {
+            OPEN => Message::Open {
                 nonce: from.block()?,
                 time: from.u64()?,
                 cookie: from.block()?,
@@ -201,6 +213,15 @@ impl Message {
             _ => return None,
         })
     }
+}
+
+/// What an opening begins with: nonce, time and cookie. They are to be checked before anything else of it is read.
+#[inline]
+pub(super) fn read_opening(bytes: &[u8]) -> Option<([u8; 16], u64, [u8; 16])> {
+    let mut from = Reader::new(bytes);
+    let head = (from.u8()?, from.u8()?);
+    let (nonce, time, cookie) = (from.block()?, from.u64()?, from.block()?);
+    (head == (VERSION, OPEN)).then_some((nonce, time, cookie))
 }
 
 /// Whether the last bytes of a message are its code.

@@ -160,7 +160,9 @@ impl<C: CongestionControl> Connection<C> {
         Self::new(config, cc, State::Listen)
     }
 
-    fn new(config: TcpConfig, cc: C, state: State) -> Self {
+    fn new(mut config: TcpConfig, cc: C, state: State) -> Self {
+        // An algorithm may ask for larger bursts of a small window than the options do.
+        config.small_window_burst = config.small_window_burst.max(cc.min_burst());
         let mut connection = Connection {
             state,
             phase: Phase::Open,

@@ -23,6 +23,8 @@ pub struct TestReno {
     pub last: Option<AckSample>,
     pub acked: u64,
     pub fixed: bool,
+    /// Segments that it asks to be sent together.
+    pub burst: u32,
 }
 
 impl TestReno {
@@ -39,6 +41,7 @@ impl TestReno {
             last: None,
             acked: 0,
             fixed: false,
+            burst: 1,
         }
     }
     /// A window that never moves.
@@ -94,6 +97,9 @@ impl CongestionControl for TestReno {
     }
     fn ssthresh(&self) -> u64 {
         self.ssthresh
+    }
+    fn min_burst(&self) -> u32 {
+        self.burst
     }
     fn name(&self) -> &'static str {
         "test"

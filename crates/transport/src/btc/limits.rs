@@ -1,0 +1,270 @@
+//! What a server grants, and what it does at most for a client that shows no key.
+//!
+//! A stranger may have the server send to it. So a stranger may not ask for a sender that ignores congestion: the sender's algorithm has its
+//! default parameters, its timers and its initial window are those of TCP (RFC 6298, RFC 6928), and its rate is bounded. Every bound is a
+//! field of [`StrangerLimits`]; checks, refusals, help texts and the manual are made from [`Bound`].
+
+use warpline_core::{Bytes, Rate, TimeDelta};
+
+use super::options::{CapOptions, Direction};
+use crate::cc::Algorithm;
+
+/// What a server grants.
+#[derive(Clone, Debug)]
+pub struct ServerLimits {
+    /// Clients at the same time.
+    pub clients: usize,
+    /// Longest test.
+    pub duration: TimeDelta,
+    /// Highest rate of a test, on the wire; none for any.
+    pub rate: Option<Rate>,
+    /// How long nothing may be heard of a client before it is forgotten.
+    pub patience: TimeDelta,
+    /// The key that clients must have, if any.
+    pub key: Option<Vec<u8>>,
+    /// What clients may have where there is no key; none trusts every client, as a simulation does.
+    pub strangers: Option<StrangerLimits>,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        ServerLimits {
+            clients: 16,
+            duration: TimeDelta::from_secs(600),
+            rate: None,
+            patience: TimeDelta::from_secs(30),
+            key: None,
+            strangers: Some(StrangerLimits::default()),
+        }
+    }
+}
+
+impl ServerLimits {
+    /// The limits for strangers, where clients are strangers: those of a server with a key are not.
+    pub fn for_strangers(&self) -> Option<&StrangerLimits> {
+        self.strangers.as_ref().filter(|_| self.key.is_none())
+    }
+
+    /// The highest rate of a test; none for any.
+    pub fn granted_rate(&self) -> Option<Rate> {
+        let strangers = self.for_strangers().and_then(|limits| limits.rate);
+        match (self.rate, strangers) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// What a client without a key may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrangerLimits {
+    /// Highest rate of a test, on the wire; none for any.
+    pub rate: Option<Rate>,
+    /// Tests at the same time from one address; an IPv6 address counts as its /56, which is what one site has.
+    pub clients_per_address: usize,
+    /// Smallest first and smallest later retransmission time-out where the server sends.
+    pub rto: TimeDelta,
+    /// Smallest upper bound of the time-out where the server sends: it must be able to back off (RFC 6298, rule 2.5).
+    pub max_rto: TimeDelta,
+    /// Largest initial window in segments where the server sends (RFC 6928).
+    pub initial_segments: u32,
+    /// Largest initial window in bytes of payload where the server sends; one segment is always allowed.
+    pub initial_bytes: u64,
+    /// Largest window that either end may advertise, in bytes: what is under way takes memory.
+    pub window: u64,
+}
+
+impl Default for StrangerLimits {
+    fn default() -> Self {
+        StrangerLimits {
+            rate: Some(Rate::from_bps(100_000_000)),
+            clients_per_address: 4,
+            rto: TimeDelta::from_millis(200),
+            max_rto: TimeDelta::from_secs(60),
+            initial_segments: 10,
+            initial_bytes: 64_000,
+            window: 20_000_000,
+        }
+    }
+}
+
+/// Something that a client without a key may not ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// A window that no congestion changes.
+    FixedWindow,
+    /// Parameters of the congestion control that are not the defaults.
+    Parameters,
+    /// A first time-out that is too short.
+    InitialRto,
+    /// A smallest time-out that is too short.
+    MinRto,
+    /// A largest time-out that is too short.
+    MaxRto,
+    /// An initial window that is too large.
+    InitialWindow,
+    /// An advertised window that is too large.
+    Window,
+}
+
+impl Bound {
+    /// All of them. A refusal names one by its place here, from one on.
+    pub const ALL: [Bound; 7] = [
+        Bound::FixedWindow,
+        Bound::Parameters,
+        Bound::InitialRto,
+        Bound::MinRto,
+        Bound::MaxRto,
+        Bound::InitialWindow,
+        Bound::Window,
+    ];
+
+    /// The bound that a refusal names by `code`.
+    pub fn from_code(code: u32) -> Option<Bound> {
+        Bound::ALL.get(usize::try_from(code).ok()?.checked_sub(1)?).copied()
+    }
+
+    /// Its place in a refusal.
+    pub fn code(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// The option that it bounds, as command lines name it.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Bound::FixedWindow | Bound::Parameters => "--cc",
+            Bound::InitialRto => "--initial-rto",
+            Bound::MinRto => "--min-rto",
+            Bound::MaxRto => "--max-rto",
+            Bound::InitialWindow => "--initial-window",
+            Bound::Window => "--window",
+        }
+    }
+
+    /// What is allowed, as a part of a sentence.
+    pub fn allowed(self, limits: &StrangerLimits) -> String {
+        match self {
+            Bound::FixedWindow => {
+                format!("any but {}", Algorithm::Fixed(Default::default()).name())
+            }
+            Bound::Parameters => "with its default parameters".into(),
+            Bound::InitialRto | Bound::MinRto => format!("{:#} or more", limits.rto),
+            Bound::MaxRto => format!("{:#} or more", limits.max_rto),
+            Bound::InitialWindow => format!(
+                "at most {} segments, and at most {:#} of data unless it is one segment",
+                limits.initial_segments,
+                Bytes(limits.initial_bytes)
+            ),
+            Bound::Window => format!("at most {:#}", Bytes(limits.window)),
+        }
+    }
+
+    /// Whether it holds for tests in which the server receives, too.
+    pub const fn both_ways(self) -> bool {
+        matches!(self, Bound::Window)
+    }
+
+    fn is_broken(self, limits: &StrangerLimits, options: &CapOptions) -> bool {
+        match self {
+            Bound::FixedWindow => matches!(options.cc, Algorithm::Fixed(_)),
+            Bound::Parameters => Algorithm::from_name(options.cc.name()) != Ok(options.cc),
+            Bound::InitialRto => options.initial_rto < limits.rto,
+            Bound::MinRto => options.min_rto < limits.rto,
+            Bound::MaxRto => options.max_rto < limits.max_rto,
+            Bound::InitialWindow => {
+                let payload = options.tcp(TimeDelta::ZERO).payload();
+                let segments = options.initial_window;
+                let bytes = u64::from(segments) * payload;
+                segments > limits.initial_segments || (segments > 1 && bytes > limits.initial_bytes)
+            }
+            Bound::Window => options.window > limits.window,
+        }
+    }
+}
+
+impl StrangerLimits {
+    /// The first bound that a client without a key breaks with `options`.
+    pub fn broken(&self, options: &CapOptions) -> Option<Bound> {
+        let sends = options.direction == Direction::Reverse;
+        Bound::ALL
+            .into_iter()
+            .filter(|bound| sends || bound.both_ways())
+            .find(|bound| bound.is_broken(self, options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reverse(change: impl FnOnce(&mut CapOptions)) -> CapOptions {
+        let mut options = CapOptions { direction: Direction::Reverse, ..CapOptions::default() };
+        change(&mut options);
+        options.validate().unwrap();
+        options
+    }
+
+    /// Options that break one bound each, and what the bound says.
+    fn breaking() -> Vec<(Bound, CapOptions)> {
+        let ms = TimeDelta::from_millis;
+        vec![
+            (Bound::FixedWindow, reverse(|o| o.cc = "fixed:segments=3000".parse().unwrap())),
+            (Bound::Parameters, reverse(|o| o.cc = "cubic:beta=0.999".parse().unwrap())),
+            (Bound::InitialRto, reverse(|o| o.initial_rto = ms(199))),
+            (Bound::MinRto, reverse(|o| o.min_rto = ms(1))),
+            (Bound::MaxRto, reverse(|o| (o.max_rto, o.initial_rto) = (ms(1000), ms(1000)))),
+            (Bound::InitialWindow, reverse(|o| o.initial_window = 11)),
+            (Bound::InitialWindow, reverse(|o| (o.segment, o.initial_window) = (65_507, 2))),
+            (Bound::Window, reverse(|o| o.window = 20_000_001)),
+        ]
+    }
+
+    #[test]
+    fn each_bound_is_found_and_has_a_code_of_its_own() {
+        let limits = StrangerLimits::default();
+        let mut found: Vec<Bound> = Vec::new();
+        for (bound, options) in breaking() {
+            assert_eq!(limits.broken(&options), Some(bound), "{options:?}");
+            assert_eq!(Bound::from_code(bound.code()), Some(bound));
+            found.push(bound);
+        }
+        found.dedup();
+        assert_eq!(found, Bound::ALL, "every bound can be broken");
+        assert_eq!((Bound::from_code(0), Bound::from_code(99)), (None, None));
+    }
+
+    #[test]
+    fn the_presets_of_both_ways_and_every_algorithm_are_within_the_bounds() {
+        let limits = StrangerLimits::default();
+        for preset in [CapOptions::default(), CapOptions::classic()] {
+            assert_eq!(limits.broken(&preset), None);
+            assert_eq!(limits.broken(&CapOptions { direction: Direction::Reverse, ..preset }), None);
+        }
+        for name in Algorithm::names().iter().filter(|&&name| name != "fixed") {
+            assert_eq!(limits.broken(&reverse(|o| o.cc = name.parse().unwrap())), None, "{name}");
+        }
+        // One segment of the largest size is an initial window that a stranger may have.
+        assert_eq!(limits.broken(&reverse(|o| (o.segment, o.initial_window) = (65_507, 1))), None);
+    }
+
+    #[test]
+    fn where_the_server_receives_only_its_memory_is_bounded() {
+        let limits = StrangerLimits::default();
+        for (bound, options) in breaking() {
+            let forward = CapOptions { direction: Direction::Forward, ..options };
+            assert_eq!(limits.broken(&forward), Some(bound).filter(|bound| bound.both_ways()));
+        }
+    }
+
+    #[test]
+    fn a_key_or_an_operator_lifts_the_rate() {
+        let rate = |bps| Some(Rate::from_bps(bps));
+        let open = ServerLimits::default();
+        assert_eq!(open.granted_rate(), StrangerLimits::default().rate);
+        assert_eq!(ServerLimits { rate: rate(5), ..open.clone() }.granted_rate(), rate(5));
+        let keyed = ServerLimits { key: Some(b"key".to_vec()), ..open.clone() };
+        assert_eq!((keyed.granted_rate(), keyed.for_strangers()), (None, None));
+        let lifted = StrangerLimits { rate: None, ..StrangerLimits::default() };
+        assert_eq!(ServerLimits { strangers: Some(lifted), ..open }.granted_rate(), None);
+    }
+}
