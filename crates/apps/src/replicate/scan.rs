@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use fastcdc::v2020::StreamCDC;
 use rayon::prelude::*;
+use warpline_disk::DiskFile as _;
 
 use super::manifest::{Chunk, Entry, Kind, MAX_CHUNK, Manifest, ManifestError, check_target, order, shown};
 
@@ -199,7 +200,7 @@ fn chunks(file: &mut File, size: u64) -> io::Result<Vec<Chunk>> {
     let mut chunks = Vec::new();
     let mut position = 0;
     while position < size {
-        let (start, end) = next_data(file, position, size)?;
+        let (start, end) = file.next_data(position, size)?;
         push_zeros(&mut chunks, start - position);
         if start == size {
             break;
@@ -226,30 +227,6 @@ fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
         Some(Chunk { length: before, hash: None }) => *before += length,
         _ => chunks.push(Chunk { length, hash: None }),
     }
-}
-
-/// The next stretch of data at or after `position`: where it begins and ends; at `size` twice if only a hole follows.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
-pub(super) fn next_data(file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
-    use rustix::fs::{SeekFrom, seek};
-    use rustix::io::Errno;
-    let start = match seek(file, SeekFrom::Data(position)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok((size, size)),
-        // A file system without holes.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((position, size)),
-        Err(error) => return Err(error.into()),
-    };
-    let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size);
-    // Both may lie beyond a stretch that is only a part of the file.
-    let start = start.min(size);
-    Ok((start, end.clamp(start, size.max(start))))
-}
-
-/// The next stretch of data: holes are not looked for.
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub(super) fn next_data(_file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
-    Ok((position, size))
 }
 
 /// Reads a chunk that a manifest names; none if the file is not what it was.
