@@ -174,8 +174,15 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
         self.open_directory(path)?.sync()
     }
     /// Whether something is there; a link counts, wherever it leads.
-    fn has(&self, path: &Path) -> bool {
-        self.look(path).is_ok()
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    fn has(&self, path: &Path) -> io::Result<bool> {
+        match self.look(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
     /// Reads a whole file.
     ///

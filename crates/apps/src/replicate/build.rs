@@ -176,7 +176,7 @@ fn find_version<D: Directory>(
     verify: bool,
 ) -> Result<Option<bool>, BuildError> {
     // The one that is there may have been named, or switched to, in memory only.
-    if store.is_doubtful(id) {
+    if store.is_doubtful(id)? {
         return Ok(None);
     }
     let base = id.to_string();

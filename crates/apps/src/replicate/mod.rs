@@ -11,6 +11,8 @@
 //! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends; `throttle`: a push that is held to a rate.
 
 pub mod build;
+#[cfg(test)]
+mod faults;
 pub mod manifest;
 pub mod protocol;
 pub mod push;

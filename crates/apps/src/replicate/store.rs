@@ -181,8 +181,11 @@ impl<D: Directory> Store<D> {
 
     /// Whether a flush of this tree, or of its name, was begun and not brought to its end: it failed, or the receiver was killed. What
     /// memory has of it then may be on the disk, or not, and no later flush tells.
-    pub fn is_doubtful(&self, id: Id) -> bool {
-        self.at.has(&begun(id).join("flushing"))
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn is_doubtful(&self, id: Id) -> Result<bool, StoreError> {
+        self.act("examine", begun(id).join("flushing"), |path| self.at.has(path))
     }
 
     /// Notes on the disk that flushing begins: until [`settle`](Self::settle), whatever is there of this tree is in doubt.
@@ -209,7 +212,7 @@ impl<D: Directory> Store<D> {
     /// chunks are copied from there, and so written anew.
     pub fn begin(&self, id: Id, encoded: &[u8]) -> Result<Incoming, StoreError> {
         let path = begun(id);
-        if self.is_doubtful(id) {
+        if self.is_doubtful(id)? {
             let mut aside = path.clone().into_os_string();
             aside.push(DOUBTED);
             self.act("remove", &aside, |aside| remove_all(&self.at, aside))?;
@@ -251,10 +254,11 @@ impl<D: Directory> Store<D> {
         let base = id.to_string();
         let versions = Path::new("versions");
         // One of this name that is there was looked at and is not as it should be.
-        let name = (1u64..)
-            .map(|number| if number == 1 { base.clone() } else { format!("{base}-{number}") })
-            .find(|name| !self.at.has(&versions.join(name)))
-            .unwrap_or(base);
+        let (mut name, mut number) = (base.clone(), 1);
+        while self.act("examine", versions.join(&name), |path| self.at.has(path))? {
+            number += 1;
+            name = format!("{base}-{number}");
+        }
         let manifest = Path::new("manifests").join(&name);
         self.act("write", &manifest, |path| write_whole(&self.at, path, FILE_MODE, encoded))?;
         let from = incoming.tree.strip_prefix(&self.root).unwrap_or(&incoming.tree);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, SeekFrom};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::Path;
 
 use rayon::prelude::*;
