@@ -28,7 +28,11 @@ pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::R
             }
             other => other?,
         }
-        sync_parent(at, here)?;
+        if let Err(error) = sync_parent(at, here) {
+            // Made anew the next time: that it is there now does not mean that it is on the disk.
+            let _ = at.remove_directory(here);
+            return Err(error);
+        }
     }
     Ok(())
 }

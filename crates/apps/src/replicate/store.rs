@@ -17,9 +17,9 @@
 //! A version appears under its name in one rename, when everything in it is on the disk; `current` changes in one rename, when the version is. At
 //! whatever moment the receiver is killed, or the machine: `current` leads to a whole tree.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use warpline_disk::{Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, write_whole};
@@ -67,11 +67,17 @@ pub struct Store<D: Directory = OsDirectory> {
     /// For messages.
     root: PathBuf,
     at: D,
-    /// Held, not read.
-    _lock: D::File,
+    /// Held for the lock. It says [`MADE`] when the names of [`PARTS`] are on the disk.
+    lock: D::File,
 }
 
 const PARTS: [&str; 4] = ["versions", "manifests", "incoming", "trash"];
+
+/// The file that the receiver that works here holds locked.
+const LOCK: &str = "lock";
+
+/// What stands in it when the parts are on the disk.
+const MADE: &[u8] = b"made\n";
 
 /// What the name of a tree that a flush left in doubt ends with.
 const DOUBTED: &str = "-doubted";
@@ -100,25 +106,37 @@ impl<D: Directory> Store<D> {
     /// # Errors
     /// As [`open`](Store::open).
     pub fn open_at(at: D, root: PathBuf) -> Result<Self, StoreError> {
-        let path = root.join("lock");
         let names = at.names(Path::new("")).map_err(failed("read", &root))?;
-        if !names.is_empty() && !names.iter().any(|name| name == "lock") {
+        let is_part = |name: &OsString| PARTS.iter().any(|part| name == part);
+        // Without the lock there may be what a loss of power left of a store that was being made.
+        if !names.iter().all(is_part) && !names.iter().any(|name| name == LOCK) {
             return Err(StoreError::Foreign { path: root });
         }
-        let lock = at.open(Path::new("lock"), Open::ReadWrite(FILE_MODE)).map_err(failed("open", &path))?;
+        let path = root.join(LOCK);
+        let mut lock = at.open(Path::new(LOCK), Open::ReadWrite(FILE_MODE)).map_err(failed("open", &path))?;
         match lock.lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::Taken { path: root }),
             Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
         }
-        let store = Store { root, at, _lock: lock };
+        let mut said = Vec::new();
+        lock.read_to_end(&mut said).map_err(failed("read", &path))?;
+        let made = !said.is_empty() || at.has(Path::new("current")).map_err(failed("examine", &root))?;
+        let mut store = Store { root, at, lock };
         for part in PARTS {
-            create_directories(&store.at, Path::new(part), 0o755)
-                .map_err(failed("create", &store.root.join(part)))?;
+            if !made {
+                // It is empty, and its name may be in memory only: a flush may have failed.
+                store.act("remove", part, |path| remove_all(&store.at, path))?;
+            }
+            store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
         }
         store.clear("trash")?;
         store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
         store.act("flush", "", |_| store.at.sync())?;
+        if !made {
+            let written = store.lock.write_all(MADE).and_then(|()| store.lock.sync());
+            written.map_err(failed("write", &path))?;
+        }
         Ok(store)
     }
 
