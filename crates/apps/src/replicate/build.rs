@@ -84,7 +84,7 @@ pub trait Source {
 }
 
 /// What is being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
     /// Looking at what is there.
     Comparing,

@@ -98,10 +98,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first push that came to
-/// its end if `once` is set, else never.
+/// its end if `once` is set, else never: what goes wrong with one sender ends its connection.
 ///
 /// # Errors
-/// If the store cannot be used, or the address not listened on.
+/// If the store cannot be used, or the address not listened on, or the socket itself fails.
 pub fn serve(
     root: &Path,
     address: &str,
@@ -133,6 +133,7 @@ pub fn serve(
                     let receiver = &receiver;
                     scope.spawn(move || receiver.push(&connection));
                 }
+                Err(QuicError::Ended) => return Err(QuicError::Ended.into()),
                 Err(reason) => (lock(&receiver.observe))(Event::Refused { reason: &reason }),
             }
         }
