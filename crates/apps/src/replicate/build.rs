@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,9 @@ use super::tree::{Tree, children, finish, missing};
 
 /// Bytes asked for and not there yet, at most.
 const AHEAD: u64 = 16 << 20;
+
+/// Bytes of data after which it is said how far comparing and checking came, by whole files.
+pub(super) const BATCH: u64 = 16 << 20;
 
 /// Bytes that stay free on the disk.
 const SPARE: u64 = 32 << 20;
@@ -99,7 +101,7 @@ pub enum Step {
 pub struct Progress {
     /// What is being done.
     pub step: Step,
-    /// Bytes of data that are there.
+    /// Bytes of data that are there; while comparing and checking, that were looked at.
     pub done: u64,
     /// Bytes of data in the tree, holes left out.
     pub total: u64,
@@ -157,9 +159,9 @@ pub fn build<D: Directory>(
     let tree = Tree::at(store.directory(&incoming.tree).map_err(failed("open", &incoming.tree))?);
     let wanted = compare(store, id, manifest, &tree, &mut tell)?;
     let fetched = fetch(manifest, &tree, &wanted, total, source, &mut tell)?;
-    tell(Step::Checking, total)?;
+    tell(Step::Checking, 0)?;
     store.doubt(id)?;
-    complete(manifest, &tree)?;
+    complete(manifest, &tree, &mut tell)?;
     let name = store.add_version(id, &incoming, encoded)?;
     finish_root(store, &name, manifest)?;
     store.switch(&name)?;
@@ -220,28 +222,22 @@ fn compare<D: Directory>(
             tree.make_directory(&entry.path).map_err(entry_error("create", entry))?;
         }
     }
-    let present = AtomicU64::new(0);
-    let lacking: Result<Vec<Vec<Place>>, BuildError> = manifest
-        .entries
-        .par_iter()
-        .enumerate()
-        .map(|(number, entry)| {
-            let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
-            let lacking = lacking_chunks(tree, entry, chunks, &present)?;
-            let mut places = Vec::new();
-            let (mut offset, mut next) = (0, lacking.into_iter().peekable());
-            for (chunk, piece) in (0u32..).zip(chunks) {
-                if next.next_if_eq(&chunk).is_some() {
-                    places.push(Place { entry: number as u32, chunk, offset });
-                }
-                offset += piece.length;
+    let lacking = in_batches(manifest, Step::Comparing, tell, |number, entry| {
+        let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
+        let lacking = lacking_chunks(tree, entry, chunks)?;
+        let mut places = Vec::new();
+        let (mut offset, mut next) = (0, lacking.into_iter().peekable());
+        for (chunk, piece) in (0u32..).zip(chunks) {
+            if next.next_if_eq(&chunk).is_some() {
+                places.push(Place { entry: number as u32, chunk, offset });
             }
-            Ok(places)
-        })
-        .collect();
+            offset += piece.length;
+        }
+        Ok(places)
+    })?;
     let mut wanted: Vec<(Chunk, Vec<Place>)> = Vec::new();
     let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::new();
-    for place in lacking?.into_iter().flatten() {
+    for place in lacking.into_iter().flatten() {
         let chunk = manifest.entries[place.entry as usize].chunks()[place.chunk as usize];
         let Some(hash) = chunk.hash else { continue };
         let at = *known.entry(hash).or_insert(wanted.len());
@@ -251,9 +247,31 @@ fn compare<D: Directory>(
         wanted[at].1.push(place);
     }
     check_space(store, &wanted)?;
-    tell(Step::Comparing, manifest.data_bytes().saturating_sub(lacking_bytes(&wanted)))?;
     reuse(store, id, manifest, tree, &mut wanted)?;
     Ok(wanted)
+}
+
+/// Does something with every entry, many at once, and says now and then how far it is.
+fn in_batches<T: Send>(
+    manifest: &Manifest,
+    step: Step,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    act: impl Fn(usize, &Entry) -> Result<T, BuildError> + Sync,
+) -> Result<Vec<T>, BuildError> {
+    let mut results = Vec::with_capacity(manifest.entries.len());
+    let mut done = 0;
+    while results.len() < manifest.entries.len() {
+        let (first, mut last, mut bytes) = (results.len(), results.len(), 0);
+        while last < manifest.entries.len() && bytes < BATCH {
+            bytes += manifest.entries[last].data();
+            last += 1;
+        }
+        let batch = manifest.entries[first..last].par_iter().enumerate();
+        results.extend(batch.map(|(at, entry)| act(first + at, entry)).collect::<Result<Vec<T>, _>>()?);
+        done += bytes;
+        tell(step, done)?;
+    }
+    Ok(results)
 }
 
 fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
@@ -265,7 +283,6 @@ fn lacking_chunks<D: Directory>(
     tree: &Tree<D>,
     entry: &Entry,
     chunks: &[Chunk],
-    present: &AtomicU64,
 ) -> Result<Vec<u32>, BuildError> {
     let mut file = tree.open_write(&entry.path).map_err(entry_error("create", entry))?;
     let size = entry.size();
@@ -280,7 +297,6 @@ fn lacking_chunks<D: Directory>(
             file.set_size(size)?;
             lacking = missing(&mut file, chunks)?;
         }
-        present.fetch_add(file.look()?.room, Ordering::Relaxed);
         Ok(lacking)
     };
     look().map_err(entry_error("read", entry))
@@ -417,8 +433,12 @@ fn fetch<D: Directory>(
 }
 
 /// Reads everything back, gives it modes and times, and flushes it: the content of files first, directories from the leaves up.
-fn complete<D: Directory>(manifest: &Manifest, tree: &Tree<D>) -> Result<(), BuildError> {
-    manifest.entries.par_iter().try_for_each(|entry| match &entry.kind {
+fn complete<D: Directory>(
+    manifest: &Manifest,
+    tree: &Tree<D>,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    in_batches(manifest, Step::Checking, tell, |_, entry| match &entry.kind {
         Kind::File { mode, chunks } => {
             let mut file = tree.open_write(&entry.path).map_err(entry_error("open", entry))?;
             // The content before the mode: a crash in between leaves a file that can be opened again.

@@ -41,11 +41,15 @@ impl Sent {
         const CHUNK: usize = 5000;
         let directory = |path: &str, mode| (path.to_owned(), Kind::Directory { mode }, Vec::new());
         let file = |path: &str, mode, bytes: Vec<u8>| {
-            let chunks = bytes.chunks(CHUNK).map(|piece| {
+            let mut chunks: Vec<Chunk> = Vec::new();
+            for piece in bytes.chunks(CHUNK) {
                 let hash = piece.iter().any(|byte| *byte != 0).then(|| *blake3::hash(piece).as_bytes());
-                Chunk { length: piece.len() as u64, hash }
-            });
-            (path.to_owned(), Kind::File { mode, chunks: chunks.collect() }, bytes)
+                match chunks.last_mut().filter(|last| last.hash.is_none() && hash.is_none()) {
+                    Some(hole) => hole.length += piece.len() as u64,
+                    None => chunks.push(Chunk { length: piece.len() as u64, hash }),
+                }
+            }
+            (path.to_owned(), Kind::File { mode, chunks }, bytes)
         };
         let holey = [noise(number, CHUNK), vec![0; 4 * CHUNK], noise(number + 1, CHUNK)].concat();
         let entries = [

@@ -177,6 +177,11 @@ impl Entry {
         self.chunks().iter().map(|chunk| chunk.length).sum()
     }
 
+    /// Bytes of data in a file, holes left out; 0 of anything else.
+    pub fn data(&self) -> u64 {
+        self.chunks().iter().filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
+    }
+
     /// A file's chunks; none of anything else.
     pub fn chunks(&self) -> &[Chunk] {
         match &self.kind {
@@ -369,8 +374,7 @@ impl Manifest {
 
     /// Bytes of data in all files, holes left out.
     pub fn data_bytes(&self) -> u64 {
-        let chunks = self.entries.iter().flat_map(Entry::chunks);
-        chunks.filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
+        self.entries.iter().map(Entry::data).sum()
     }
 
     /// Files, and everything else but the root.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::build::{Progress, Step};
+use super::build::{BATCH, Progress, Step};
 
 /// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
 const TIMES: u8 = 3;
@@ -15,7 +15,8 @@ const TIMES: u8 = 3;
 /// Bytes that a receiver has to have compared or checked since the last time for it to count.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes per second that any disk flushes: a receiver may be silent for as long as its largest file takes at this rate.
+/// Bytes per second that any disk reads and flushes. A receiver that compares or checks says something after each batch of files: so long
+/// as a batch takes at this rate, it may be silent.
 const SLOWEST_DISK: u64 = 10_000_000;
 
 /// Bytes per second that have to be acknowledged; what keeps a connection alive is less.
@@ -33,9 +34,10 @@ pub(super) struct Patience {
     acknowledged: u64,
     /// The step of this connection and how far it came in it.
     step: (Step, u64),
-    /// How much longer the receiver may be silent in this step.
+    /// How much longer the receiver may be silent, since it has work that it says nothing of.
     silence: Duration,
-    largest: u64,
+    /// That, for a batch with the largest file.
+    batch: Duration,
 }
 
 impl Patience {
@@ -49,7 +51,7 @@ impl Patience {
             acknowledged: 0,
             step: (Step::Comparing, 0),
             silence: Duration::ZERO,
-            largest,
+            batch: Duration::from_secs((largest + BATCH) / SLOWEST_DISK),
         }
     }
 
@@ -96,13 +98,10 @@ impl Patience {
             && step != Step::Fetching
             && (done >= self.step.1.saturating_add(PIECE) || (done == total && done > self.step.1));
         if done <= total && (later || further) {
-            self.step = (step, if later && step == Step::Checking { 0 } else { done });
+            self.step = (step, if later { 0 } else { done });
             self.moved = now;
-            self.silence = match step {
-                Step::Fetching => Duration::ZERO,
-                Step::Comparing | Step::Checking => Duration::from_secs(self.largest / SLOWEST_DISK),
-            };
         }
+        self.silence = if self.step.0 == Step::Fetching { Duration::ZERO } else { self.batch };
     }
 
     /// How long there was no progress.
@@ -170,21 +169,23 @@ mod tests {
         let say = |patience: &mut Patience, step, done, second| {
             patience.says(Progress { step, done, total: 1 << 30 }, at(second));
         };
-        for second in 1..61 {
+        for second in 1..162 {
             say(&mut patience, Step::Comparing, second, second);
             say(&mut patience, Step::Comparing, u64::MAX, second);
         }
-        assert!(patience.is_over(at(60)));
+        // 101 s for a batch.
+        assert!(!patience.is_over(at(160)) && patience.is_over(at(161)));
+        let mut patience = super::tests::patience();
         say(&mut patience, Step::Comparing, 2 << 20, 61);
         assert!(!patience.is_over(at(120)));
         say(&mut patience, Step::Fetching, 0, 100);
         say(&mut patience, Step::Fetching, 1 << 29, 150);
         assert!(patience.is_over(at(160)));
-        // Flushing the largest file takes its time.
-        say(&mut patience, Step::Checking, 1 << 30, 170);
-        assert!(!patience.is_over(at(329)) && patience.is_over(at(330)));
+        // Flushing a batch with the largest file takes its time: 101 s.
+        say(&mut patience, Step::Checking, 0, 170);
+        assert!(!patience.is_over(at(330)) && patience.is_over(at(331)));
         // Back to an earlier step: no.
-        say(&mut patience, Step::Comparing, 1 << 30, 329);
-        assert!(patience.is_over(at(330)));
+        say(&mut patience, Step::Comparing, 1 << 30, 330);
+        assert!(patience.is_over(at(331)));
     }
 }

@@ -196,7 +196,7 @@ impl<D: Directory> Tree<D> {
         if bits.is_some_and(|bits| there.mode != u32::from(bits)) {
             return other("of another mode");
         }
-        if there.modified == time(entry) { Ok(None) } else { other("of another time") }
+        if same_time(there.modified, time(entry)) { Ok(None) } else { other("of another time") }
     }
 
     /// How the names in a directory differ from those that should be there: strays, or two names that the file system takes for one.
@@ -232,6 +232,13 @@ pub fn children(manifest: &Manifest) -> BTreeMap<&[u8], Vec<&[u8]>> {
 /// An entry's time of modification.
 pub(super) fn time(entry: &Entry) -> Time {
     Time { seconds: entry.mtime, nanos: entry.mtime_ns }
+}
+
+/// Whether a time is the one that was set, as a file system keeps it: to the nanosecond, 100 ns (NTFS), microsecond, second, or two (FAT).
+fn same_time(there: Time, set: Time) -> bool {
+    const NANOS: [u32; 4] = [1, 100, 1000, 1_000_000_000];
+    NANOS.iter().any(|unit| there == Time { nanos: set.nanos / unit * unit, ..set })
+        || there == Time { seconds: set.seconds & !1, nanos: 0 }
 }
 
 /// Gives an open file its mode and time and flushes it.
@@ -291,4 +298,26 @@ fn is_zero(file: &mut impl DiskFile, offset: u64, length: u64) -> io::Result<boo
         position = stop.max(start + 1);
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_the_same_on_a_file_system_that_keeps_less_of_it() {
+        let set = Time { seconds: 7, nanos: 123_456_789 };
+        for (seconds, nanos, same) in [
+            (7, 123_456_789, true),
+            (7, 123_456_700, true),
+            (7, 123_456_000, true),
+            (7, 0, true),
+            (6, 0, true),
+            (8, 0, false),
+            (7, 123_000_001, false),
+            (7, 123_456_788, false),
+        ] {
+            assert_eq!(same_time(Time { seconds, nanos }, set), same, "{seconds} {nanos}");
+        }
+    }
 }
