@@ -68,11 +68,11 @@ pub fn write_whole<D: Directory>(at: &D, path: &Path, mode: u32, bytes: &[u8]) -
     sync_parent(at, path)
 }
 
-/// The name under which a file is written before it has its own: hidden.
+/// The name under which this process writes a file before it has its own: hidden.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("file")));
-    name.push(".part");
+    name.push(format!(".part-{}", std::process::id()));
     path.with_file_name(name)
 }
 
