@@ -199,7 +199,7 @@ struct Stamp {
 
 impl Stamp {
     fn of(data: &Metadata) -> Self {
-        let time = |seconds, nanos| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
+        let time = |seconds: i64, nanos: i64| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
         Stamp {
             length: data.len(),
             modified: time(data.mtime(), data.mtime_nsec()),
@@ -434,7 +434,7 @@ mod tests {
         let (stamp, content) = read_on(1_000_000_000, &[10_000_000_000, 10_250_000_000]).unwrap();
         assert_eq!((stamp.modified.seconds, content), (10, 2));
         // And within a tick of the kernel.
-        let (_, content) = read_on(4_000_000, &[10_197_000_000, 10_199_500_000]).unwrap();
+        let (_, content) = read_on(4_000_000, &[10_200_000_000, 10_203_000_000]).unwrap();
         assert_eq!(content, 2);
         // What was written long ago is not waited for, and a change that shows is noticed.
         assert_eq!(read_on(1_000_000_000, &[3_000_000_000]).unwrap().1, 1);

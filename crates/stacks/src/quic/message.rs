@@ -119,13 +119,15 @@ pub fn serve(
                 // Whoever is turned away was told so.
                 Ok(None) | Err(_) => continue,
             };
-            scope.spawn(move || {
+            let take = move || {
                 while let Ok(mut message) = Message::accept(&connection) {
                     if handle(&mut message).is_ok() && message.taken().is_err() {
                         break;
                     }
                 }
-            });
+            };
+            // Without a thread for it the connection is closed, and the others go on.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, take);
         }
     })
 }
