@@ -5,7 +5,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::sim::{Fault, SimDisk};
-use crate::{Directory, DiskFile as _, Kind, Open, OsDirectory, Time, create_directories, portable, remove_all, write_whole};
+use crate::{
+    Directory, DiskFile as _, Kind, Open, OsDirectory, Time, create_directories, portable, remove_all,
+    write_whole,
+};
 
 fn p(path: &str) -> &Path {
     Path::new(path)
@@ -93,7 +96,8 @@ fn what_was_flushed_survives_and_of_the_rest_anything_may() {
         assert_eq!(after.read(p(name)).unwrap(), b"kept");
         let names = after.names(p("")).unwrap();
         assert_eq!(names.iter().filter(|name| *name != "lost").count(), 1);
-        let content = after.read(p("lost")).map(|bytes| (bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()));
+        let content =
+            after.read(p("lost")).map(|bytes| (bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()));
         outcomes.insert((name, content.ok()));
         // Nothing happened to the disk itself.
         assert_eq!(root.read(p("lost")).unwrap(), [1; 8192]);

@@ -156,8 +156,13 @@ fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Resul
             fs::remove_dir_all(entry.path()).map_err(failed)?;
         }
     }
-    write_whole(&OsDirectory::here(), &directory.join(REPLICATIONS_FILE), FILE_MODE, replications.to_json().as_bytes())
-        .map_err(failed)
+    write_whole(
+        &OsDirectory::here(),
+        &directory.join(REPLICATIONS_FILE),
+        FILE_MODE,
+        replications.to_json().as_bytes(),
+    )
+    .map_err(failed)
 }
 
 #[cfg(test)]

@@ -122,7 +122,11 @@ fn current(disk: &SimDisk) -> Option<Found> {
     let target = disk.root().read_link(Path::new("current")).ok()?;
     let mut found = Found::new();
     let root = disk.root().open_directory(Path::new(&target));
-    add(&mut found, &root.unwrap_or_else(|error| panic!("current leads to {target:?}: {error}")), Path::new(""));
+    add(
+        &mut found,
+        &root.unwrap_or_else(|error| panic!("current leads to {target:?}: {error}")),
+        Path::new(""),
+    );
     Some(found)
 }
 
@@ -203,7 +207,14 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
     alone(|| {
         let trees = [Sent::new(1), Sent::new(2)];
         for (first, second) in [(0, 0), (0, 1)] {
-            let kinds = [Fault::Fail, Fault::Full(1), Fault::Full(40), Fault::Background, Fault::Kill, Fault::PowerLoss];
+            let kinds = [
+                Fault::Fail,
+                Fault::Full(1),
+                Fault::Full(40),
+                Fault::Background,
+                Fault::Kill,
+                Fault::PowerLoss,
+            ];
             for fault in kinds {
                 for number in 0.. {
                     let mut life = Life::new(number, &trees);

@@ -481,10 +481,17 @@ pub(crate) mod tests {
         assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));
         // Few enough to be let in by their size are not let in as holes side by side.
         let holes = vec![Chunk { length: 1, hash: None }; 2];
-        assert!(checked(&[entry("a", Kind::File { mode: 0, chunks: holes })]).unwrap_err().contains("a hole"));
+        assert!(
+            checked(&[entry("a", Kind::File { mode: 0, chunks: holes })]).unwrap_err().contains("a hole")
+        );
         // Eight bytes for each entry of 80.
         let empty: Vec<Entry> = (0..300_000)
-            .map(|_| Entry { path: vec![b'a'], mtime: 0, mtime_ns: 0, kind: Kind::File { mode: 0, chunks: vec![] } })
+            .map(|_| Entry {
+                path: vec![b'a'],
+                mtime: 0,
+                mtime_ns: 0,
+                kind: Kind::File { mode: 0, chunks: vec![] },
+            })
             .collect();
         let bytes = Manifest { entries: [vec![directory("")], empty].concat() }.encode();
         assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));

@@ -65,7 +65,8 @@ fn pushed(
     let source = directory.path().join("source");
     std::fs::create_dir(&source).unwrap();
     for number in 0..4u8 {
-        let bytes: Vec<u8> = (0..300_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ number).collect();
+        let bytes: Vec<u8> =
+            (0..300_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ number).collect();
         std::fs::write(source.join(number.to_string()), bytes).unwrap();
     }
     let server = Server::bind("127.0.0.1:0", &key, &trust, &settings()).unwrap();

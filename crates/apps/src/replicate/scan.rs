@@ -184,7 +184,12 @@ fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
         Ok(None) => Err(ScanError::Restless { path }),
         Ok(Some((stamp, chunks, mode))) => {
             let kind = Kind::File { mode, chunks };
-            Ok(Some(Entry { path: entry.path, mtime: stamp.modified.seconds, mtime_ns: stamp.modified.nanos, kind }))
+            Ok(Some(Entry {
+                path: entry.path,
+                mtime: stamp.modified.seconds,
+                mtime_ns: stamp.modified.nanos,
+                kind,
+            }))
         }
     }
 }
@@ -411,7 +416,8 @@ mod tests {
     fn read_on(tick: i64, writes: &[i64]) -> Option<(Stamp, u64)> {
         const READ: i64 = 100_000_000;
         let clock = std::cell::Cell::new(10_200_000_000i64);
-        let time = |nanos: i64| Time { seconds: nanos / 1_000_000_000, nanos: (nanos % 1_000_000_000) as u32 };
+        let time =
+            |nanos: i64| Time { seconds: nanos / 1_000_000_000, nanos: (nanos % 1_000_000_000) as u32 };
         let written = || writes.iter().filter(|at| **at <= clock.get()).count();
         let stamp = || {
             let last = writes[written() - 1] / tick * tick;

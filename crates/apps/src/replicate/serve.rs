@@ -149,7 +149,7 @@ pub fn serve(
                         continue;
                     }
                     receiver.senders.fetch_add(1, Ordering::Relaxed);
-                                        let begun = thread::Builder::new().spawn_scoped(scope, move || {
+                    let begun = thread::Builder::new().spawn_scoped(scope, move || {
                         receiver.push(&connection);
                         receiver.senders.fetch_sub(1, Ordering::Relaxed);
                     });

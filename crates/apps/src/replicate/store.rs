@@ -22,7 +22,9 @@ use std::fs::TryLockError;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use warpline_disk::{Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, write_whole};
+use warpline_disk::{
+    Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, write_whole,
+};
 
 use super::manifest::{Id, Manifest};
 

@@ -46,7 +46,9 @@ fn mounted(desk: &Desk) -> Option<Mounts> {
     let small = desk.path().join("small");
     let file = small.join("disk");
     let made = mounts.mount(&["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &small).and_then(|()| {
-        fs::File::create(&file).and_then(|file| file.set_len(300_000_000)).map_err(|error| error.to_string())?;
+        fs::File::create(&file)
+            .and_then(|file| file.set_len(300_000_000))
+            .map_err(|error| error.to_string())?;
         // Without a journal, so that the disk goes on after an error, as many do.
         runs(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal"]).arg(&file))?;
         mounts.mount(&["-o", "loop", file.to_str().unwrap()], &desk.path().join("disk"))
@@ -69,7 +71,8 @@ struct Receiver(Child, String);
 
 impl Receiver {
     fn start(desk: &Desk) -> Self {
-        let words = ["replicate", "serve", "disk/store", "--key", "team.key", "--listen", "127.0.0.1:0", "--json"];
+        let words =
+            ["replicate", "serve", "disk/store", "--key", "team.key", "--listen", "127.0.0.1:0", "--json"];
         let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -110,7 +113,17 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
         fs::write(desk.path().join(format!("source/{number}")), noise(number, 2_000_000)).unwrap();
     }
     let push = |receiver: &Receiver| {
-        desk.warpline(&["replicate", "push", "source", &receiver.1, "--key", "team.key", "--patience", "60", "--json"])
+        desk.warpline(&[
+            "replicate",
+            "push",
+            "source",
+            &receiver.1,
+            "--key",
+            "team.key",
+            "--patience",
+            "60",
+            "--json",
+        ])
     };
     let receiver = Receiver::start(&desk);
     // What was written so far, the store itself, is on the loop device; then 6 MB are left for 10.

@@ -135,13 +135,18 @@ impl Directory for SimDirectory {
             }
         };
         let number = match (how, there) {
-            (Open::New(mode) | Open::ReadWrite(mode) | Open::Empty(mode), None) | (Open::New(mode), Some(_)) => {
+            (Open::New(mode) | Open::ReadWrite(mode) | Open::Empty(mode), None)
+            | (Open::New(mode), Some(_)) => {
                 self.create(path, What::File(super::node::Content::default()), mode)?
             }
             (Open::Read, None) => return Err(io::ErrorKind::NotFound.into()),
             (_, Some(number)) => {
                 let mut state = self.disk.state();
-                state.begin(if matches!(how, Open::Empty(_)) { Operation::Write } else { Operation::Read })?;
+                state.begin(if matches!(how, Open::Empty(_)) {
+                    Operation::Write
+                } else {
+                    Operation::Read
+                })?;
                 let content = state.node(number)?.content().ok_or(io::ErrorKind::InvalidInput)?;
                 if matches!(how, Open::Empty(_)) {
                     content.set_size(0);

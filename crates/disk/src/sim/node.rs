@@ -142,7 +142,8 @@ impl Content {
     }
 
     fn room(&self) -> u64 {
-        let clean = self.disk.keys().filter(|page| !self.dirty.contains(page) && !self.cache.contains_key(page));
+        let clean =
+            self.disk.keys().filter(|page| !self.dirty.contains(page) && !self.cache.contains_key(page));
         (self.cache.len() + clean.count()) as u64 * PAGE
     }
 

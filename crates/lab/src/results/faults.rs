@@ -59,10 +59,17 @@ fn whatever_operation_fails_a_run_is_there_whole_or_not_at_all() {
                     match &result {
                         Ok(()) => assert!(there == second, "{context}"),
                         // The earlier one may be beside: the next run brings it back.
-                        Err(_) => assert!(there.is_none() || there == second || (replaces && there == first), "{context}"),
+                        Err(_) => assert!(
+                            there.is_none() || there == second || (replaces && there == first),
+                            "{context}"
+                        ),
                     }
                 }
-                if result.is_ok() { done += 1 } else { failed += 1 }
+                if result.is_ok() {
+                    done += 1
+                } else {
+                    failed += 1
+                }
                 if disk.count() - before <= number {
                     assert!(number > 40, "{number} operations are too few");
                     break;

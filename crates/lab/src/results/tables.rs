@@ -256,7 +256,8 @@ impl<R: Row + 'static> FileWriter<R> {
     /// Makes the file, and the thread: now, and not when there are rows, so that it has the precedence of an ordinary thread.
     fn create(at: &impl Directory, directory: &Path) -> Result<Self, ResultError> {
         let path = directory.join(format!("{}.parquet", R::TABLE));
-        let file = at.open(&path, Open::New(FILE_MODE)).map_err(|error| ResultError::io("create", &path, error))?;
+        let file =
+            at.open(&path, Open::New(FILE_MODE)).map_err(|error| ResultError::io("create", &path, error))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))

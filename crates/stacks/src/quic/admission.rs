@@ -132,7 +132,9 @@ mod tests {
         let admission = Admission::default();
         let mut places = Vec::new();
         for number in 0..2 * MOST {
-            if let Verdict::Welcome(place) = admission.judge(from(&format!("10.0.{}.{}", number / 256, number % 256)), true, 0) {
+            if let Verdict::Welcome(place) =
+                admission.judge(from(&format!("10.0.{}.{}", number / 256, number % 256)), true, 0)
+            {
                 places.push(place);
             }
         }

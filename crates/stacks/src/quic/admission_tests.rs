@@ -48,7 +48,8 @@ fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
     assert!(server.handshakes.count() <= 16, "{} handshakes are held", server.handshakes.count());
     let client = Client::new(&key, &trust, &Settings::default()).unwrap();
     std::thread::scope(|scope| {
-        let sent = scope.spawn(|| client.connect(&address.to_string()).unwrap().send(&mut &b"hello"[..]).unwrap());
+        let sent =
+            scope.spawn(|| client.connect(&address.to_string()).unwrap().send(&mut &b"hello"[..]).unwrap());
         let connection = loop {
             // Handshakes that were given up are no reason to end.
             if let Ok(Some(connection)) = server.accept(Duration::from_secs(20)) {
@@ -65,7 +66,8 @@ fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
 #[test]
 fn a_key_of_another_host_is_refused() {
     let (own, receiver) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-    let server = Server::bind("127.0.0.1:0", &receiver, &Trust::only(own.public()), &Settings::default()).unwrap();
+    let server =
+        Server::bind("127.0.0.1:0", &receiver, &Trust::only(own.public()), &Settings::default()).unwrap();
     let address = server.local_addr().unwrap().to_string();
     let connect = |list: String| {
         let trust = Trust::parse(&list).unwrap();

@@ -110,7 +110,9 @@ pub enum QuicError {
         remote: SocketAddr,
     },
     /// The list of trusted keys has none for this host.
-    #[error("the list of trusted keys has none for {host}: add a line `{host} KEY` with the key that it shows")]
+    #[error(
+        "the list of trusted keys has none for {host}: add a line `{host} KEY` with the key that it shows"
+    )]
     NoKeyFor {
         /// The host as it was named.
         host: String,
@@ -303,9 +305,8 @@ impl Client {
             _ => remote,
         };
         // quinn begins with tasks of its own, for which it looks for the runtime.
-        let connecting = self
-            .base
-            .block_on(async { self.base.endpoint.connect_with(config, target, "warpline") });
+        let connecting =
+            self.base.block_on(async { self.base.endpoint.connect_with(config, target, "warpline") });
         let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
         let connected = self.base.block_on(connecting).map_err(|error| QuicError::lost(remote, &error))?;
         Ok(self.base.connection(connected))

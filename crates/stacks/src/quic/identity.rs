@@ -255,7 +255,9 @@ fn host_and_port(text: &str) -> (String, Option<u16>) {
         },
     };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let host = host.parse::<std::net::IpAddr>().map_or_else(|_| host.to_lowercase(), |it| it.to_canonical().to_string());
+    let host = host
+        .parse::<std::net::IpAddr>()
+        .map_or_else(|_| host.to_lowercase(), |it| it.to_canonical().to_string());
     (host, port)
 }
 
@@ -379,7 +381,8 @@ mod tests {
     #[test]
     fn a_key_belongs_to_the_hosts_that_it_is_listed_for() {
         let keys: Vec<PublicKey> = (0..3).map(|_| Identity::generate().unwrap().public()).collect();
-        let text = format!("Alpha,192.0.2.7:99 {} rack 1\n[2001:DB8::1]:5 {}\n{}\n", keys[0], keys[1], keys[2]);
+        let text =
+            format!("Alpha,192.0.2.7:99 {} rack 1\n[2001:DB8::1]:5 {}\n{}\n", keys[0], keys[1], keys[2]);
         let list = Trust::parse(&text).unwrap();
         assert!(list.names_hosts() && !Trust::only(keys[0]).names_hosts());
         for (address, good) in [
