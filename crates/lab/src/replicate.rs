@@ -4,13 +4,16 @@
 //! report of all runs follow at the end.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
+use warpline_disk::{OsDirectory, remove_all, write_whole};
 use warpline_net::Control;
 
 use crate::report::write_report;
+use crate::results::tables::FILE_MODE;
 use crate::results::{Replications, ResultError, Run, Summary};
 use crate::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use crate::scenario::Scenario;
@@ -43,8 +46,7 @@ pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
 /// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
 ///
 /// # Errors
-/// The first error of any run, in the order of the seeds; runs that have not begun by then do not. Runs that were complete stay
-/// in the directory.
+/// The first error of any run, in the order of the seeds; runs that have not begun by then do not, and nothing of the set stays.
 pub fn replicate(
     scenario: &Scenario,
     seeds: &[u64],
@@ -76,11 +78,16 @@ pub fn replicate(
         .map_err(|error| RunError::Build(format!("no threads for the replications: {error}")))?;
     let results: Vec<Result<Option<RunOutcome>, RunError>> =
         pool.install(|| seeds.par_iter().enumerate().with_max_len(1).map(one).collect());
-    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>();
+    if let Some(directory) = options.out.as_deref().filter(|_| runs.as_ref().map_or(true, Vec::is_empty)) {
+        // The first error is the one to report.
+        let _ = discard(directory);
+    }
+    let runs = runs?;
     let summaries: Vec<Summary> = runs.iter().map(|run| run.summary.clone()).collect();
     let replications = Replications::of(&summaries);
     let complete = runs.len() == seeds.len() && runs.iter().all(|run| run.complete);
-    if let Some(directory) = &options.out {
+    if let Some(directory) = options.out.as_ref().filter(|_| !runs.is_empty()) {
         finish(directory, seeds, &replications)?;
         let runs: Vec<&Path> = runs.iter().filter_map(|run| run.directory.as_deref()).collect();
         if options.report && !runs.is_empty() {
@@ -97,7 +104,8 @@ fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
         return Err(ResultError::Occupied(directory.to_owned()));
     }
     fs::create_dir_all(directory).map_err(failed)?;
-    let mut empty = true;
+    // Without the estimates it is what a killed process left, and stands in nobody's way.
+    let mut whole = false;
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -108,9 +116,32 @@ fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
         if !ours {
             return Err(ResultError::Occupied(directory.to_owned()));
         }
-        empty &= name.starts_with('.');
+        whole |= name == REPLICATIONS_FILE;
     }
-    if empty || force { Ok(()) } else { Err(ResultError::Exists(directory.to_owned())) }
+    if whole && !force {
+        return Err(ResultError::Exists(directory.to_owned()));
+    }
+    // Until this set is whole, there is none.
+    discard(directory)?;
+    fs::create_dir_all(directory).map_err(failed)
+}
+
+/// Removes what sets of runs leave in a directory, and the directory if nothing else is in it.
+fn discard(directory: &Path) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("remove", directory, error);
+    for file in [REPLICATIONS_FILE, REPORT_FILE] {
+        remove_all(&OsDirectory::here(), &directory.join(file)).map_err(failed)?;
+    }
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if Run::open(&path).is_ok() {
+            fs::remove_dir_all(&path).map_err(failed)?;
+        }
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(failed(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the estimates, and removes runs of other seeds that an earlier set left here.
@@ -125,10 +156,13 @@ fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Resul
             fs::remove_dir_all(entry.path()).map_err(failed)?;
         }
     }
-    let mut file = tempfile::NamedTempFile::with_prefix_in(".seed-", directory).map_err(failed)?;
-    std::io::Write::write_all(&mut file, replications.to_json().as_bytes()).map_err(failed)?;
-    file.persist(directory.join(REPLICATIONS_FILE)).map_err(|error| failed(error.error))?;
-    Ok(())
+    write_whole(
+        &OsDirectory::here(),
+        &directory.join(REPLICATIONS_FILE),
+        FILE_MODE,
+        replications.to_json().as_bytes(),
+    )
+    .map_err(failed)
 }
 
 #[cfg(test)]
@@ -178,6 +212,47 @@ mod tests {
         assert_eq!(some.replications.measures[0].estimate.n, 2);
         let none = replicate(&lossy(), &[1, 2], 1, &RunOptions::default(), &|_, _| Control::Stop).unwrap();
         assert!(none.runs.is_empty() && !none.complete);
+    }
+
+    #[test]
+    fn a_set_that_fails_or_never_began_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+        replicate(&lossy(), &[1, 2], 1, &options, &|_, _| Control::Stop).unwrap();
+        assert!(!out.exists());
+        // The second run cannot be written, as on a full disk: its name is taken when it comes to its end.
+        let spoil = |index: usize, progress: &Progress| {
+            if index == 1 && !progress.simulated.is_zero() {
+                fs::create_dir_all(seed_directory(&out, 2).join("taken")).unwrap();
+            }
+            Control::Continue
+        };
+        let error = replicate(&lossy(), &[1, 2, 3], 1, &options, &spoil).unwrap_err();
+        assert!(matches!(error, RunError::Results(ResultError::Occupied(_))), "{error}");
+        let names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        // What is not ours stays.
+        assert_eq!(names, ["seed-2"]);
+        fs::remove_dir_all(&out).unwrap();
+        // What a killed process left is no earlier run.
+        replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();
+        fs::remove_file(out.join(REPLICATIONS_FILE)).unwrap();
+        replicate(&lossy(), &[7], 1, &options, &goes_on).unwrap();
+        assert!(!seed_directory(&out, 1).exists() && seed_directory(&out, 7).exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn estimates_can_be_read_by_whoever_can_read_the_runs() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let options = RunOptions { out: Some(out.clone()), report: true, ..RunOptions::default() };
+        replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let usual = mode(seed_directory(&out, 1).join("summary.json"));
+        assert_eq!(mode(out.join(REPLICATIONS_FILE)), usual);
+        assert_eq!(mode(out.join(REPORT_FILE)), usual);
     }
 
     #[test]

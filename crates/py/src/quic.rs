@@ -250,8 +250,13 @@ impl QuicServer {
         let listening = open.clone();
         thread::spawn(move || {
             while listening.load(Ordering::Relaxed) {
-                // Whoever is turned away was told so.
-                let Ok(Some(connection)) = server.accept(TICK) else { continue };
+                let connection = match server.accept(TICK) {
+                    Ok(Some(connection)) => connection,
+                    // The messages end with this thread.
+                    Err(quic::QuicError::Ended) => break,
+                    // Whoever is turned away was told so.
+                    Ok(None) | Err(_) => continue,
+                };
                 let to = to.clone();
                 thread::spawn(move || {
                     while let Ok(mut message) = quic::Message::accept(&connection) {

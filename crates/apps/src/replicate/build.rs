@@ -2,14 +2,12 @@
 //! flushed, and switched to.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use warpline_disk::{Directory, DiskFile as _};
 
 use super::manifest::{Chunk, Entry, Id, Kind, Manifest, shown};
 use super::store::{Store, StoreError, failed};
@@ -17,6 +15,9 @@ use super::tree::{Tree, children, finish, missing};
 
 /// Bytes asked for and not there yet, at most.
 const AHEAD: u64 = 16 << 20;
+
+/// Bytes of data after which it is said how far comparing and checking came, by whole files.
+pub(super) const BATCH: u64 = 16 << 20;
 
 /// Bytes that stay free on the disk.
 const SPARE: u64 = 32 << 20;
@@ -85,7 +86,7 @@ pub trait Source {
 }
 
 /// What is being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
     /// Looking at what is there.
     Comparing,
@@ -100,7 +101,7 @@ pub enum Step {
 pub struct Progress {
     /// What is being done.
     pub step: Step,
-    /// Bytes of data that are there.
+    /// Bytes of data that are there; while comparing and checking, that were looked at.
     pub done: u64,
     /// Bytes of data in the tree, holes left out.
     pub total: u64,
@@ -138,8 +139,8 @@ pub struct Options {
 ///
 /// # Errors
 /// If that is not possible; the version in use stays, and what was fetched stays for the next attempt.
-pub fn build(
-    store: &Store,
+pub fn build<D: Directory>(
+    store: &Store<D>,
     encoded: &[u8],
     manifest: &Manifest,
     options: Options,
@@ -155,40 +156,47 @@ pub fn build(
         return Ok(Built { unchanged, total, fetched: 0 });
     }
     let incoming = store.begin(id, encoded)?;
-    let tree = Tree::open(&incoming.tree).map_err(failed("open", &incoming.tree))?;
+    let tree = Tree::at(store.directory(&incoming.tree).map_err(failed("open", &incoming.tree))?);
     let wanted = compare(store, id, manifest, &tree, &mut tell)?;
     let fetched = fetch(manifest, &tree, &wanted, total, source, &mut tell)?;
-    tell(Step::Checking, total)?;
-    complete(manifest, &tree)?;
+    tell(Step::Checking, 0)?;
+    store.doubt(id)?;
+    complete(manifest, &tree, &mut tell)?;
     let name = store.add_version(id, &incoming, encoded)?;
     finish_root(store, &name, manifest)?;
     store.switch(&name)?;
+    store.settle(id)?;
     store.prune(options.keep)?;
     Ok(Built { unchanged: false, total, fetched })
 }
 
 /// Looks for the version among those that are there, and switches to it; whether it was in use already, or none if it is not there.
-fn find_version(
-    store: &Store,
+fn find_version<D: Directory>(
+    store: &Store<D>,
     id: Id,
     manifest: &Manifest,
     verify: bool,
 ) -> Result<Option<bool>, BuildError> {
+    // The one that is there may have been named, or switched to, in memory only.
+    if store.is_doubtful(id)? {
+        return Ok(None);
+    }
     let base = id.to_string();
     let current = store.current();
     let mut names: Vec<_> = store.versions()?.into_iter().filter(|name| name.starts_with(&base)).collect();
     names.sort_by_key(|name| Some(name) != current.as_ref());
     for name in names {
         let used = Some(&name) == current.as_ref();
-        let path = store.version(&name);
         if !used {
+            store.doubt(id)?;
             // It was left before its root had its mode, or it is an old one.
             finish_root(store, &name, manifest)?;
         }
-        let Ok(tree) = Tree::open(&path) else { continue };
-        if tree.difference(manifest, verify || !used).is_none() {
+        let Ok(root) = store.directory(&store.version(&name)) else { continue };
+        if Tree::at(root).difference(manifest, verify || !used).is_none() {
             if !used {
                 store.switch(&name)?;
+                store.settle(id)?;
             }
             return Ok(Some(used));
         }
@@ -202,11 +210,11 @@ fn entry_error<'a>(action: &'static str, entry: &'a Entry) -> impl FnOnce(io::Er
 
 /// Makes directories and files, keeps what is right in them, copies what older trees have. Returns what is to be fetched: each chunk once, with all
 /// places that it goes to, in the order of the first of these.
-fn compare(
-    store: &Store,
+fn compare<D: Directory>(
+    store: &Store<D>,
     id: Id,
     manifest: &Manifest,
-    tree: &Tree,
+    tree: &Tree<D>,
     tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
 ) -> Result<Vec<(Chunk, Vec<Place>)>, BuildError> {
     for entry in &manifest.entries {
@@ -214,28 +222,22 @@ fn compare(
             tree.make_directory(&entry.path).map_err(entry_error("create", entry))?;
         }
     }
-    let present = AtomicU64::new(0);
-    let lacking: Result<Vec<Vec<Place>>, BuildError> = manifest
-        .entries
-        .par_iter()
-        .enumerate()
-        .map(|(number, entry)| {
-            let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
-            let lacking = lacking_chunks(tree, entry, chunks, &present)?;
-            let mut places = Vec::new();
-            let (mut offset, mut next) = (0, lacking.into_iter().peekable());
-            for (chunk, piece) in (0u32..).zip(chunks) {
-                if next.next_if_eq(&chunk).is_some() {
-                    places.push(Place { entry: number as u32, chunk, offset });
-                }
-                offset += piece.length;
+    let lacking = in_batches(manifest, Step::Comparing, tell, |number, entry| {
+        let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
+        let lacking = lacking_chunks(tree, entry, chunks)?;
+        let mut places = Vec::new();
+        let (mut offset, mut next) = (0, lacking.into_iter().peekable());
+        for (chunk, piece) in (0u32..).zip(chunks) {
+            if next.next_if_eq(&chunk).is_some() {
+                places.push(Place { entry: number as u32, chunk, offset });
             }
-            Ok(places)
-        })
-        .collect();
+            offset += piece.length;
+        }
+        Ok(places)
+    })?;
     let mut wanted: Vec<(Chunk, Vec<Place>)> = Vec::new();
     let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::new();
-    for place in lacking?.into_iter().flatten() {
+    for place in lacking.into_iter().flatten() {
         let chunk = manifest.entries[place.entry as usize].chunks()[place.chunk as usize];
         let Some(hash) = chunk.hash else { continue };
         let at = *known.entry(hash).or_insert(wanted.len());
@@ -245,9 +247,31 @@ fn compare(
         wanted[at].1.push(place);
     }
     check_space(store, &wanted)?;
-    tell(Step::Comparing, manifest.data_bytes().saturating_sub(lacking_bytes(&wanted)))?;
     reuse(store, id, manifest, tree, &mut wanted)?;
     Ok(wanted)
+}
+
+/// Does something with every entry, many at once, and says now and then how far it is.
+fn in_batches<T: Send>(
+    manifest: &Manifest,
+    step: Step,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    act: impl Fn(usize, &Entry) -> Result<T, BuildError> + Sync,
+) -> Result<Vec<T>, BuildError> {
+    let mut results = Vec::with_capacity(manifest.entries.len());
+    let mut done = 0;
+    while results.len() < manifest.entries.len() {
+        let (first, mut last, mut bytes) = (results.len(), results.len(), 0);
+        while last < manifest.entries.len() && bytes < BATCH {
+            bytes += manifest.entries[last].data();
+            last += 1;
+        }
+        let batch = manifest.entries[first..last].par_iter().enumerate();
+        results.extend(batch.map(|(at, entry)| act(first + at, entry)).collect::<Result<Vec<T>, _>>()?);
+        done += bytes;
+        tell(step, done)?;
+    }
+    Ok(results)
 }
 
 fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
@@ -255,46 +279,49 @@ fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
 }
 
 /// Gives a file its size and says which of its chunks are not there.
-fn lacking_chunks(
-    tree: &Tree,
+fn lacking_chunks<D: Directory>(
+    tree: &Tree<D>,
     entry: &Entry,
     chunks: &[Chunk],
-    present: &AtomicU64,
 ) -> Result<Vec<u32>, BuildError> {
     let mut file = tree.open_write(&entry.path).map_err(entry_error("create", entry))?;
     let size = entry.size();
     let mut look = || -> io::Result<Vec<u32>> {
-        file.set_len(size)?;
+        file.set_size(size)?;
+        // What was written in the background and failed is known for lacking now, and not after all is fetched.
+        file.forget()?;
         let mut lacking = missing(&mut file, chunks)?;
         if lacking.iter().any(|&number| chunks[number as usize].hash.is_none()) {
             // Data where there should be none: never by us. From the beginning.
-            file.set_len(0)?;
-            file.set_len(size)?;
+            file.set_size(0)?;
+            file.set_size(size)?;
             lacking = missing(&mut file, chunks)?;
         }
-        present.fetch_add(file.metadata()?.blocks() * 512, Ordering::Relaxed);
         Ok(lacking)
     };
     look().map_err(entry_error("read", entry))
 }
 
-fn check_space(store: &Store, wanted: &[(Chunk, Vec<Place>)]) -> Result<(), BuildError> {
+fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -> Result<(), BuildError> {
     let needed = lacking_bytes(wanted);
-    let disk =
-        rustix::fs::statvfs(store.root()).map_err(|error| failed("examine", store.root())(error.into()))?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if needed > 0 && needed.saturating_add(SPARE) > free {
+    let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
+    let mut free = store.free()?;
+    // Rather fetched again than not at all.
+    if lacks(free) && store.drop_doubted()? {
+        free = store.free()?;
+    }
+    if lacks(free) {
         return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
     }
     Ok(())
 }
 
 /// Copies chunks that a version, or another unfinished tree, has; those are no longer wanted.
-fn reuse(
-    store: &Store,
+fn reuse<D: Directory>(
+    store: &Store<D>,
     id: Id,
     manifest: &Manifest,
-    tree: &Tree,
+    tree: &Tree<D>,
     wanted: &mut Vec<(Chunk, Vec<Place>)>,
 ) -> Result<(), BuildError> {
     let mut sources = store.others_begun(id)?;
@@ -305,7 +332,7 @@ fn reuse(
         if wanted.is_empty() {
             break;
         }
-        let Ok(old_tree) = Tree::open(path) else { continue };
+        let Ok(old_tree) = store.directory(path).map(Tree::at) else { continue };
         let mut places: BTreeMap<[u8; 32], (usize, u64)> = BTreeMap::new();
         for (number, entry) in old.entries.iter().enumerate() {
             let mut offset = 0;
@@ -335,21 +362,21 @@ fn reuse(
     Ok(())
 }
 
-fn read_at(tree: &Tree, path: &[u8], offset: u64, chunk: &Chunk) -> Option<Vec<u8>> {
-    use std::os::unix::fs::FileExt as _;
-    let file = tree.open_read(path).ok()?;
+fn read_at<D: Directory>(tree: &Tree<D>, path: &[u8], offset: u64, chunk: &Chunk) -> Option<Vec<u8>> {
+    let mut file = tree.open_read(path).ok()?;
     let mut data = vec![0; chunk.length as usize];
-    file.read_exact_at(&mut data, offset).ok()?;
+    file.seek(SeekFrom::Start(offset)).ok()?;
+    file.read_exact(&mut data).ok()?;
     (chunk.hash == Some(*blake3::hash(&data).as_bytes())).then_some(data)
 }
 
 /// Writes a chunk wherever it goes. `open` remembers the last file.
-fn write_places(
+fn write_places<D: Directory>(
     manifest: &Manifest,
-    tree: &Tree,
+    tree: &Tree<D>,
     places: &[Place],
     data: &[u8],
-    open: &mut Option<(u32, File)>,
+    open: &mut Option<(u32, D::File)>,
 ) -> Result<(), BuildError> {
     for place in places {
         let entry = &manifest.entries[place.entry as usize];
@@ -369,9 +396,9 @@ fn write_places(
 }
 
 /// Fetches what is wanted, asking ahead. Returns how many bytes that were.
-fn fetch(
+fn fetch<D: Directory>(
     manifest: &Manifest,
-    tree: &Tree,
+    tree: &Tree<D>,
     wanted: &[(Chunk, Vec<Place>)],
     total: u64,
     source: &mut dyn Source,
@@ -406,13 +433,19 @@ fn fetch(
 }
 
 /// Reads everything back, gives it modes and times, and flushes it: the content of files first, directories from the leaves up.
-fn complete(manifest: &Manifest, tree: &Tree) -> Result<(), BuildError> {
-    manifest.entries.par_iter().try_for_each(|entry| match &entry.kind {
+fn complete<D: Directory>(
+    manifest: &Manifest,
+    tree: &Tree<D>,
+    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    in_batches(manifest, Step::Checking, tell, |_, entry| match &entry.kind {
         Kind::File { mode, chunks } => {
             let mut file = tree.open_write(&entry.path).map_err(entry_error("open", entry))?;
             // The content before the mode: a crash in between leaves a file that can be opened again.
-            file.sync_data().map_err(entry_error("flush", entry))?;
-            let size = file.metadata().map_err(entry_error("read", entry))?.len();
+            file.sync().map_err(entry_error("flush", entry))?;
+            // What is read back comes from the disk.
+            file.forget().map_err(entry_error("read", entry))?;
+            let size = file.look().map_err(entry_error("read", entry))?.size;
             let wrong = missing(&mut file, chunks).map_err(entry_error("read", entry))?;
             if size != entry.size() || !wrong.is_empty() {
                 return Err(BuildError::Corrupt { path: shown(&entry.path) });
@@ -438,9 +471,9 @@ fn complete(manifest: &Manifest, tree: &Tree) -> Result<(), BuildError> {
 }
 
 /// Gives a version's root its mode and time, which it could not have while it was moved.
-fn finish_root(store: &Store, name: &str, manifest: &Manifest) -> Result<(), BuildError> {
+fn finish_root<D: Directory>(store: &Store<D>, name: &str, manifest: &Manifest) -> Result<(), BuildError> {
     let path = store.version(name);
     let Some(Entry { kind: Kind::Directory { mode }, .. }) = manifest.entries.first() else { return Ok(()) };
-    let set = || Tree::open(&path)?.finish_directory(&manifest.entries[0], *mode);
+    let set = || Tree::at(store.directory(&path)?).finish_directory(&manifest.entries[0], *mode);
     Ok(set().map_err(failed("flush", &path))?)
 }

@@ -19,8 +19,16 @@ const MAX_PATH: usize = 4096;
 /// Largest chunk of data in bytes.
 pub const MAX_CHUNK: u64 = 1 << 20;
 
-/// Largest encoded manifest in bytes that a receiver takes: some ten million files.
-pub const MAX_MANIFEST: u64 = 1 << 30;
+/// Largest encoded manifest in bytes that a receiver takes: some ten million files, or 4 TB of data.
+pub const MAX_MANIFEST: u64 = 512 << 20;
+
+/// Most files, directories and links of a manifest.
+pub const MAX_ENTRIES: u64 = 20_000_000;
+
+/// Bytes of memory that a manifest may decode to for each byte of its encoded form, and what a small one may take besides. An entry of real
+/// names and times takes four times its encoded form.
+const SWELL: usize = 6;
+const SWELL_FREE: usize = 1 << 20;
 
 /// A tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +141,15 @@ pub enum ManifestError {
         /// Which.
         what: &'static str,
     },
+    /// More than any tree that is worth it: sent to use up memory.
+    #[error("the tree description would take more memory than is given to one of its length")]
+    Swells,
+    /// More entries than are taken.
+    #[error("the tree has {found} entries; at most {MAX_ENTRIES} are taken: split it")]
+    TooMany {
+        /// How many.
+        found: u64,
+    },
     /// A link that leads, or could lead, out of the tree.
     #[error("the symbolic link `{path}` leads to `{target}`, which is not surely inside the tree")]
     Link {
@@ -160,6 +177,11 @@ impl Entry {
         self.chunks().iter().map(|chunk| chunk.length).sum()
     }
 
+    /// Bytes of data in a file, holes left out; 0 of anything else.
+    pub fn data(&self) -> u64 {
+        self.chunks().iter().filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
+    }
+
     /// A file's chunks; none of anything else.
     pub fn chunks(&self) -> &[Chunk] {
         match &self.kind {
@@ -182,7 +204,10 @@ impl Entry {
                     |chunk: &Chunk| chunk.length > 0 && (chunk.hash.is_none() || chunk.length <= MAX_CHUNK);
                 range(chunks.iter().all(fits), "a chunk")?;
                 let size = chunks.iter().try_fold(0u64, |size, chunk| size.checked_add(chunk.length));
-                range(size.is_some_and(|size| i64::try_from(size).is_ok()), "the size")
+                range(size.is_some_and(|size| i64::try_from(size).is_ok()), "the size")?;
+                // Holes side by side are one: otherwise two bytes would make a chunk.
+                let split = chunks.windows(2).any(|two| two.iter().all(|chunk| chunk.hash.is_none()));
+                range(!split, "a hole")
             }
             Kind::Link { target } => check_target(&self.path, target),
         }
@@ -227,6 +252,55 @@ pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
     if inside { Ok(()) } else { Err(ManifestError::Link { path: shown(path), target: shown(target) }) }
 }
 
+/// Decodes piece by piece, and gives up before more memory is taken than the length allows.
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// Bytes that may still be taken.
+    room: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take<T: Deserialize<'a>>(&mut self) -> Result<T, ManifestError> {
+        let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|_| ManifestError::Damaged)?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), ManifestError> {
+        self.room = self.room.checked_sub(bytes).ok_or(ManifestError::Swells)?;
+        Ok(())
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, ManifestError> {
+        let bytes: &[u8] = self.take()?;
+        self.spend(bytes.len())?;
+        Ok(bytes.to_vec())
+    }
+
+    /// The fields in the order in which [`Entry`] and [`Kind`] name them, as postcard writes them.
+    fn entry(&mut self) -> Result<Entry, ManifestError> {
+        self.spend(size_of::<Entry>())?;
+        let (path, mtime, mtime_ns) = (self.bytes()?, self.take()?, self.take()?);
+        let kind = match self.take::<u32>()? {
+            0 => Kind::Directory { mode: self.take()? },
+            1 => {
+                let (mode, count): (u16, u64) = (self.take()?, self.take()?);
+                let mut chunks: Vec<Chunk> = Vec::new();
+                for _ in 0..count {
+                    self.spend(size_of::<Chunk>())?;
+                    chunks.push(self.take()?);
+                }
+                // A vector grows by doubling.
+                chunks.shrink_to_fit();
+                Kind::File { mode, chunks }
+            }
+            2 => Kind::Link { target: self.bytes()? },
+            _ => return Err(ManifestError::Damaged),
+        };
+        Ok(Entry { path, mtime, mtime_ns, kind })
+    }
+}
+
 impl Manifest {
     /// The encoded form.
     pub fn encode(&self) -> Vec<u8> {
@@ -240,11 +314,20 @@ impl Manifest {
     /// If it is no manifest, or one that must not be built.
     pub fn decode(encoded: &[u8]) -> Result<Self, ManifestError> {
         let body = encoded.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
-        let (manifest, rest) =
-            postcard::take_from_bytes::<Manifest>(body).map_err(|_| ManifestError::Damaged)?;
-        if !rest.is_empty() {
+        let mut reader = Reader { rest: body, room: body.len().saturating_mul(SWELL) + SWELL_FREE };
+        let count: u64 = reader.take()?;
+        if count > MAX_ENTRIES {
+            return Err(ManifestError::TooMany { found: count });
+        }
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let entry = reader.entry()?;
+            entries.push(entry);
+        }
+        if !reader.rest.is_empty() {
             return Err(ManifestError::Damaged);
         }
+        let manifest = Manifest { entries };
         manifest.check()?;
         Ok(manifest)
     }
@@ -291,8 +374,7 @@ impl Manifest {
 
     /// Bytes of data in all files, holes left out.
     pub fn data_bytes(&self) -> u64 {
-        let chunks = self.entries.iter().flat_map(Entry::chunks);
-        chunks.filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
+        self.entries.iter().map(Entry::data).sum()
     }
 
     /// Files, and everything else but the root.
@@ -387,6 +469,49 @@ pub(crate) mod tests {
         );
         assert_eq!(Manifest { entries: vec![] }.check(), Err(ManifestError::Root));
         assert_eq!(Manifest::decode(b"something else"), Err(ManifestError::Magic));
+    }
+
+    #[test]
+    fn what_swells_is_refused_before_it_takes_the_memory() {
+        // Two bytes for each chunk of 48: a gigabyte would become 25.
+        let holes = vec![Chunk { length: 1, hash: None }; 3_000_000];
+        let tree = [directory(""), entry("a", Kind::File { mode: 0, chunks: holes })];
+        let bytes = Manifest { entries: tree.to_vec() }.encode();
+        assert!(bytes.len() < 7_000_000);
+        assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));
+        // Few enough to be let in by their size are not let in as holes side by side.
+        let holes = vec![Chunk { length: 1, hash: None }; 2];
+        assert!(
+            checked(&[entry("a", Kind::File { mode: 0, chunks: holes })]).unwrap_err().contains("a hole")
+        );
+        // Eight bytes for each entry of 80.
+        let empty: Vec<Entry> = (0..300_000)
+            .map(|_| Entry {
+                path: vec![b'a'],
+                mtime: 0,
+                mtime_ns: 0,
+                kind: Kind::File { mode: 0, chunks: vec![] },
+            })
+            .collect();
+        let bytes = Manifest { entries: [vec![directory("")], empty].concat() }.encode();
+        assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));
+        // A count that nothing stands behind.
+        let many = postcard::to_extend(&u64::MAX, MAGIC.to_vec()).unwrap();
+        assert_eq!(Manifest::decode(&many), Err(ManifestError::TooMany { found: u64::MAX }));
+        let some = postcard::to_extend(&(MAX_ENTRIES - 1), MAGIC.to_vec()).unwrap();
+        assert_eq!(Manifest::decode(&some), Err(ManifestError::Damaged));
+    }
+
+    #[test]
+    fn a_large_tree_of_small_files_is_taken() {
+        let files = (0..200_000).map(|number| Entry {
+            path: format!("{number:06}").into_bytes(),
+            mtime: 1_700_000_000,
+            mtime_ns: 123_456_789,
+            kind: Kind::File { mode: 0o644, chunks: vec![] },
+        });
+        let manifest = Manifest { entries: std::iter::once(directory("")).chain(files).collect() };
+        assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
     }
 
     proptest! {

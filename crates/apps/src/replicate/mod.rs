@@ -8,12 +8,18 @@
 //! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: from a directory to a manifest.
 //! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: from a manifest to a
 //!   version.
-//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends; `throttle`: a push that is held to a rate.
+//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends; `throttle`: a push that is held to a rate; `patience`: whether a
+//!   receiver gets on.
 
 pub mod build;
+#[cfg(test)]
+mod faults;
 pub mod manifest;
+mod patience;
 pub mod protocol;
 pub mod push;
+#[cfg(test)]
+mod push_tests;
 pub mod scan;
 pub mod serve;
 pub mod store;

@@ -21,6 +21,9 @@ const MAX_MESSAGE: u32 = MAX_CHUNK as u32 + 1024;
 /// Code with which a receiver closes a connection when another push takes over.
 pub const SUPERSEDED: u32 = 1;
 
+/// Code with which a receiver closes a connection that it has no room for. Trying again may help.
+pub const BUSY: u32 = 2;
+
 /// What the sender begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {

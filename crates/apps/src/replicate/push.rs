@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, T
 
 use super::PORT;
 use super::build::{Built, Progress};
-use super::manifest::{Id, Manifest};
+use super::manifest::{Entry, Id, Manifest};
+use super::patience::Patience;
 use super::protocol::{Answer, Hello, SUPERSEDED, Say, VERSION, receive, send};
 use super::scan::{Scan, ScanError, read_chunk, scan};
 use super::throttle::Throttle;
@@ -29,9 +31,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How to push.
 #[derive(Clone, Copy, Debug)]
 pub struct PushOptions {
-    /// Receivers served at the same time.
+    /// Receivers served at the same time; those that hang are not counted.
     pub at_once: usize,
-    /// A receiver is given up after so long without any progress.
+    /// A receiver is given up after so long without progress: it takes chunks, or has compared or checked more. That it answers is none.
     pub patience: Duration,
     /// Leave out special files and links that lead out of the tree.
     pub skip_special: bool,
@@ -98,11 +100,17 @@ pub struct Outcome {
 /// Whom to tell: the receiver's number, none for all, and what happened.
 pub type Observer<'a> = &'a (dyn Fn(Option<usize>, Event) + Sync);
 
+/// A receiver that does not get on for so long, or a quarter of the patience, leaves its place to another, and goes on beside it.
+const HANGS_AFTER: Duration = Duration::from_secs(5);
+
+/// How often it is looked who gets on.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What came of one attempt.
 enum Attempt {
     Built(Built),
-    /// May be tried again; whether there was progress.
-    Passing(String, bool),
+    /// May be tried again.
+    Passing(String),
     /// A file changed.
     Stale,
     Final(String),
@@ -144,23 +152,7 @@ pub fn push(
         let described = Event::Described { id, files, bytes: manifest.data_bytes(), skipped: skipped.len() };
         observe(None, described);
         let job = Job { root, manifest: &manifest, encoded: &encoded, client: &client, options, observe };
-        let queue: Mutex<VecDeque<(usize, &mut Outcome)>> =
-            Mutex::new(outcomes.iter_mut().enumerate().collect());
-        let stale = Mutex::new(false);
-        thread::scope(|scope| {
-            for _ in 0..options.at_once.clamp(1, hosts.len().max(1)) {
-                scope.spawn(|| {
-                    loop {
-                        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                        let Some((number, outcome)) = next else { break };
-                        if job.serve(number, outcome) {
-                            *stale.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                        }
-                    }
-                });
-            }
-        });
-        let stale = *stale.lock().unwrap_or_else(PoisonError::into_inner);
+        let stale = job.serve_all(&mut outcomes);
         if !stale || round == ROUNDS {
             return Ok((id, outcomes));
         }
@@ -178,16 +170,95 @@ struct Job<'a> {
     observe: Observer<'a>,
 }
 
+/// A receiver that is being served: what both its own thread and the one that watches over all know.
+struct Watch {
+    patience: Patience,
+    connection: Option<Connection>,
+    /// It was given up.
+    over: bool,
+    finished: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watch {
+    /// Looks whether there was progress. Whether the receiver holds a place: one that hangs does not.
+    fn look(&mut self, now: Instant, hangs_after: Duration) -> bool {
+        if let Some(connection) = &self.connection {
+            let acknowledged = connection.congestion().map_or(0, |view| view.delivered);
+            self.patience.acknowledges(acknowledged, now);
+        }
+        if !self.finished && !self.over && self.patience.is_over(now) {
+            self.over = true;
+            // Whatever waits for this receiver ends with the connection.
+            if let Some(connection) = &self.connection {
+                connection.close(0, "no progress");
+            }
+        }
+        !self.finished && !self.over && self.patience.idle(now) < hangs_after
+    }
+}
+
 impl Job<'_> {
+    /// Serves all receivers, each in a thread of its own, so many at once; those that do not get on are not counted among them. Returns
+    /// whether a file turned out to have changed.
+    fn serve_all(&self, outcomes: &mut [Outcome]) -> bool {
+        let hangs_after = (self.options.patience / 4).min(HANGS_AFTER);
+        let largest = self.manifest.entries.iter().map(Entry::size).max().unwrap_or(0);
+        let watches: Vec<Mutex<Watch>> = outcomes
+            .iter()
+            .map(|_| {
+                let patience = Patience::new(self.options.patience, largest, now());
+                Mutex::new(Watch { patience, connection: None, over: false, finished: false })
+            })
+            .collect();
+        let stale = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let mut waiting: VecDeque<(usize, &mut Outcome)> = outcomes.iter_mut().enumerate().collect();
+            let mut begun: Vec<&Mutex<Watch>> = Vec::new();
+            loop {
+                begun.retain(|watch| !lock(watch).finished);
+                let at = now();
+                let active = begun.iter().filter(|watch| lock(watch).look(at, hangs_after)).count();
+                if active < self.options.at_once.max(1)
+                    && let Some((number, outcome)) = waiting.pop_front()
+                {
+                    let (watch, stale) = (&watches[number], &stale);
+                    lock(watch).patience = Patience::new(self.options.patience, largest, now());
+                    begun.push(watch);
+                    scope.spawn(move || {
+                        stale.fetch_or(self.serve(number, outcome, watch), Ordering::Relaxed);
+                        lock(watch).finished = true;
+                    });
+                } else if begun.is_empty() {
+                    break;
+                } else {
+                    pause(LOOK);
+                }
+            }
+        });
+        stale.into_inner()
+    }
+
     /// Serves one receiver, as often as it takes. Returns whether a file turned out to have changed.
-    fn serve(&self, number: usize, outcome: &mut Outcome) -> bool {
+    fn serve(&self, number: usize, outcome: &mut Outcome, watch: &Mutex<Watch>) -> bool {
         let address = with_port(&outcome.host);
         let first = Duration::from_millis(250);
-        let (mut wait, mut since) = (first, now());
+        let (mut wait, mut last) = (first, lock(watch).patience.idle(now()));
         loop {
             outcome.attempts += 1;
             (self.observe)(Some(number), Event::Connecting { attempt: outcome.attempts });
-            let reason = match self.attempt(number, &address, &mut outcome.sent) {
+            let attempt = self.attempt(number, &address, &mut outcome.sent, watch);
+            let idle = {
+                let mut watch = lock(watch);
+                watch.connection = None;
+                watch.patience.lost();
+                watch.over |= watch.patience.is_over(now());
+                watch.patience.idle(now())
+            };
+            let reason = match attempt {
                 Attempt::Built(built) => {
                     outcome.result = Ok(built);
                     return false;
@@ -200,38 +271,44 @@ impl Job<'_> {
                     outcome.result = Err("files kept changing while they were sent".to_owned());
                     return true;
                 }
-                Attempt::Passing(reason, progress) => {
-                    if progress {
-                        (wait, since) = (first, now());
-                    }
-                    reason
-                }
+                Attempt::Passing(reason) => reason,
             };
-            if now().duration_since(since) >= self.options.patience {
-                outcome.result = Err(reason);
+            if lock(watch).over {
+                let seconds = self.options.patience.as_secs_f64();
+                outcome.result = Err(format!("no progress in {seconds} s (--patience); at last: {reason}"));
                 return false;
             }
+            if idle < last {
+                wait = first;
+            }
+            last = idle;
             (self.observe)(Some(number), Event::Waiting { reason });
-            pause(wait);
+            let left = self.options.patience.saturating_sub(idle);
+            pause(wait.min(left));
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
-    fn attempt(&self, number: usize, address: &str, sent: &mut u64) -> Attempt {
+    fn attempt(&self, number: usize, address: &str, sent: &mut u64, watch: &Mutex<Watch>) -> Attempt {
         let connection = match self.client.connect(address) {
             Ok(connection) => connection,
-            Err(error) => return judged(error.into(), false),
+            Err(error) => return judged(error.into()),
         };
-        let mut progress = false;
-        let outcome = self.talk(number, &connection, &mut progress);
+        {
+            let mut watch = lock(watch);
+            watch.patience.connected(self.encoded.len() as u64);
+            watch.connection = Some(connection.clone());
+            if watch.over {
+                return Attempt::Passing("it connected too late".to_owned());
+            }
+        }
+        let outcome = self.talk(number, &connection, watch);
         *sent += connection.stats().udp_tx.bytes;
         // The reason that the receiver gave says more than that the stream is gone.
-        outcome.unwrap_or_else(|error| {
-            judged(connection.close_reason().map_or(error, io::Error::from), progress)
-        })
+        outcome.unwrap_or_else(|error| judged(connection.close_reason().map_or(error, io::Error::from)))
     }
 
-    fn talk(&self, number: usize, connection: &Connection, progress: &mut bool) -> io::Result<Attempt> {
+    fn talk(&self, number: usize, connection: &Connection, watch: &Mutex<Watch>) -> io::Result<Attempt> {
         let (to, mut from) = connection.open()?;
         let mut to = Throttle::new(to, self.options.limit);
         let hello =
@@ -242,10 +319,16 @@ impl Job<'_> {
         let mut offsets = Offsets::default();
         loop {
             match receive(&mut from)? {
-                Say::Progress(now) => (self.observe)(Some(number), Event::Progress(now)),
+                Say::Progress(progress) => {
+                    lock(watch).patience.says(progress, now());
+                    (self.observe)(Some(number), Event::Progress(progress));
+                }
                 Say::Want { entry, chunk } => {
-                    *progress = true;
                     let answer = self.answer(entry, chunk, &mut offsets)?;
+                    let length = self.manifest.entries[entry as usize].chunks()[chunk as usize].length;
+                    if !lock(watch).patience.takes(entry, chunk, length, now()) {
+                        return Ok(Attempt::Passing("it asks for the same chunk over and over".to_owned()));
+                    }
                     stale |= answer == Answer::Gone;
                     send(&mut to, &answer)?;
                 }
@@ -254,7 +337,7 @@ impl Job<'_> {
                     return Ok(Attempt::Built(built));
                 }
                 Say::Failed { .. } if stale => return Ok(Attempt::Stale),
-                Say::Failed { reason, passing: true } => return Ok(Attempt::Passing(reason, *progress)),
+                Say::Failed { reason, passing: true } => return Ok(Attempt::Passing(reason)),
                 Say::Failed { reason, passing: false } => return Ok(Attempt::Final(reason)),
             }
         }
@@ -296,19 +379,20 @@ impl Offsets {
 }
 
 /// Whether an error is worth another attempt.
-fn judged(error: io::Error, progress: bool) -> Attempt {
+fn judged(error: io::Error) -> Attempt {
     let quic = error.get_ref().and_then(|inner| inner.downcast_ref::<QuicError>());
     match quic {
         Some(
             QuicError::Untrusted { .. }
             | QuicError::Refused { .. }
             | QuicError::Address { .. }
+            | QuicError::NoKeyFor { .. }
             | QuicError::Setup(_),
         ) => Attempt::Final(error.to_string()),
         Some(QuicError::Closed { code, .. }) if *code == u64::from(SUPERSEDED) => {
             Attempt::Final("another push took over at this receiver".to_owned())
         }
-        _ => Attempt::Passing(error.to_string(), progress),
+        _ => Attempt::Passing(error.to_string()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! From a directory to its manifest.
 //!
 //! Files are cut by their content (FastCDC), so that an insertion moves one boundary and not all: what did not change is not sent again. A file
-//! that changes while it is read is read anew; one that keeps changing is an error.
+//! that changes while it is read is read anew; one that keeps changing is an error. Whether it changed shows in its times, and so a file that was
+//! changed within the last tick of its file system's clock is read when that tick is over.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -9,9 +10,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fastcdc::v2020::StreamCDC;
 use rayon::prelude::*;
+use warpline_disk::{DiskFile as _, Time};
 
 use super::manifest::{Chunk, Entry, Kind, MAX_CHUNK, Manifest, ManifestError, check_target, order, shown};
 
@@ -168,23 +171,109 @@ fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
         return Ok(Some(entry));
     }
     let path = at(root, &entry.path);
-    for _ in 0..ATTEMPTS {
-        let mut file = match open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(read_error(&path))?,
-        };
-        let before = file.metadata().map_err(read_error(&path))?;
-        let chunks = chunks(&mut file, before.len()).map_err(read_error(&path))?;
-        let after = file.metadata().map_err(read_error(&path))?;
-        let stamp =
-            |data: &Metadata| (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec());
-        let whole = chunks.iter().map(|chunk| chunk.length).sum::<u64>() == after.len();
-        if whole && stamp(&before) == stamp(&after) {
-            let kind = Kind::File { mode: mode(&after), chunks };
-            return Ok(Some(self::entry(entry.path, &after, kind)));
+    let mut read = || -> io::Result<(Stamp, Vec<Chunk>, Stamp, u16)> {
+        let mut file = open(&path)?;
+        let before = Stamp::of(&file.metadata()?);
+        let chunks = chunks(&mut file, before.length)?;
+        let after = file.metadata()?;
+        Ok((before, chunks, Stamp::of(&after), mode(&after)))
+    };
+    match unchanging(&mut read, &mut now, &mut pause) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(read_error(&path)(error)),
+        Ok(None) => Err(ScanError::Restless { path }),
+        Ok(Some((stamp, chunks, mode))) => {
+            let kind = Kind::File { mode, chunks };
+            Ok(Some(Entry {
+                path: entry.path,
+                mtime: stamp.modified.seconds,
+                mtime_ns: stamp.modified.nanos,
+                kind,
+            }))
         }
     }
-    Err(ScanError::Restless { path })
+}
+
+/// By what a file shows that it was changed: its length, and when its content and its state changed last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Time,
+    changed: Time,
+}
+
+impl Stamp {
+    fn of(data: &Metadata) -> Self {
+        let time = |seconds: i64, nanos: i64| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
+        Stamp {
+            length: data.len(),
+            modified: time(data.mtime(), data.mtime_nsec()),
+            changed: time(data.ctime(), data.ctime_nsec()),
+        }
+    }
+
+    /// How long after `now` a change might still leave the same stamp: what was changed a moment ago can be changed again within the same
+    /// tick of the file system's clock.
+    fn racy(&self, now: Time) -> Duration {
+        // A program can set the one to any time, and some file systems lack the other.
+        let last = if self.modified <= now { self.modified.max(self.changed) } else { self.changed };
+        // Whole seconds are a file system that counts in seconds, or in pairs of them (FAT). Others go by the kernel's tick, 10 ms at most.
+        let tick = if last.nanos == 0 { 2_000_000_000 } else { 20_000_000 };
+        let nanos = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+        // One that lies in the future, by a server's clock or by intent, is waited for once as long as any.
+        let left = (nanos(last) + tick - nanos(now)).clamp(0, tick);
+        Duration::from_nanos(left as u64)
+    }
+}
+
+/// Reads a file until it did not change meanwhile; none if it always does. A file that was changed a moment ago is read when the stamp can
+/// show the next change (as git does with files that are "racily clean").
+fn unchanging<T, M>(
+    read: &mut dyn FnMut() -> io::Result<(Stamp, T, Stamp, M)>,
+    now: &mut dyn FnMut() -> Time,
+    pause: &mut dyn FnMut(Duration),
+) -> io::Result<Option<(Stamp, T, M)>>
+where
+    T: Whole,
+{
+    for _ in 0..ATTEMPTS {
+        let began = now();
+        let (before, content, after, more) = read()?;
+        let racy = before.racy(began);
+        if !racy.is_zero() {
+            // What was read may be half of a change that the stamp does not show.
+            pause(racy);
+            let (before, content, after, more) = read()?;
+            if before == after && content.length() == after.length {
+                return Ok(Some((after, content, more)));
+            }
+        } else if before == after && content.length() == after.length {
+            return Ok(Some((after, content, more)));
+        }
+    }
+    Ok(None)
+}
+
+/// Content whose length is known.
+trait Whole {
+    fn length(&self) -> u64;
+}
+
+impl Whole for Vec<Chunk> {
+    fn length(&self) -> u64 {
+        self.iter().map(|chunk| chunk.length).sum()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: files have times of the system's clock")]
+fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: a file system's clock has to tick")]
+fn pause(span: Duration) {
+    std::thread::sleep(span);
 }
 
 /// Opens a regular file; a link that took its place meanwhile is not followed.
@@ -199,7 +288,7 @@ fn chunks(file: &mut File, size: u64) -> io::Result<Vec<Chunk>> {
     let mut chunks = Vec::new();
     let mut position = 0;
     while position < size {
-        let (start, end) = next_data(file, position, size)?;
+        let (start, end) = file.next_data(position, size)?;
         push_zeros(&mut chunks, start - position);
         if start == size {
             break;
@@ -226,30 +315,6 @@ fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
         Some(Chunk { length: before, hash: None }) => *before += length,
         _ => chunks.push(Chunk { length, hash: None }),
     }
-}
-
-/// The next stretch of data at or after `position`: where it begins and ends; at `size` twice if only a hole follows.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
-pub(super) fn next_data(file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
-    use rustix::fs::{SeekFrom, seek};
-    use rustix::io::Errno;
-    let start = match seek(file, SeekFrom::Data(position)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok((size, size)),
-        // A file system without holes.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((position, size)),
-        Err(error) => return Err(error.into()),
-    };
-    let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size);
-    // Both may lie beyond a stretch that is only a part of the file.
-    let start = start.min(size);
-    Ok((start, end.clamp(start, size.max(start))))
-}
-
-/// The next stretch of data: holes are not looked for.
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub(super) fn next_data(_file: &File, position: u64, size: u64) -> io::Result<(u64, u64)> {
-    Ok((position, size))
 }
 
 /// Reads a chunk that a manifest names; none if the file is not what it was.
@@ -338,6 +403,51 @@ mod tests {
         // Something in the hole.
         file.write_all_at(b"x", 1 << 20).unwrap();
         assert_eq!(lacking(&begun).len(), 1);
+    }
+
+    impl Whole for u64 {
+        fn length(&self) -> u64 {
+            1
+        }
+    }
+
+    /// A file system that counts in ticks of so many nanoseconds: a file is written at some times, with the number of the write as content; what
+    /// is read takes 0.1 s.
+    fn read_on(tick: i64, writes: &[i64]) -> Option<(Stamp, u64)> {
+        const READ: i64 = 100_000_000;
+        let clock = std::cell::Cell::new(10_200_000_000i64);
+        let time =
+            |nanos: i64| Time { seconds: nanos / 1_000_000_000, nanos: (nanos % 1_000_000_000) as u32 };
+        let written = || writes.iter().filter(|at| **at <= clock.get()).count();
+        let stamp = || {
+            let last = writes[written() - 1] / tick * tick;
+            Stamp { length: 1, modified: time(last), changed: time(last) }
+        };
+        let mut read = || {
+            let (before, content) = (stamp(), written() as u64);
+            clock.set(clock.get() + READ);
+            Ok((before, content, stamp(), ()))
+        };
+        let found = unchanging(&mut read, &mut || time(clock.get()), &mut |span| {
+            clock.set(clock.get() + span.as_nanos() as i64);
+        });
+        found.unwrap().map(|(stamp, content, ())| (stamp, content))
+    }
+
+    #[test]
+    fn a_change_within_the_tick_of_the_clock_is_not_overlooked() {
+        // Written, read, and written again, all within one second of a file system that counts in seconds: the stamp stays as it was.
+        let (stamp, content) = read_on(1_000_000_000, &[10_000_000_000, 10_250_000_000]).unwrap();
+        assert_eq!((stamp.modified.seconds, content), (10, 2));
+        // And within a tick of the kernel.
+        let (_, content) = read_on(4_000_000, &[10_200_000_000, 10_203_000_000]).unwrap();
+        assert_eq!(content, 2);
+        // What was written long ago is not waited for, and a change that shows is noticed.
+        assert_eq!(read_on(1_000_000_000, &[3_000_000_000]).unwrap().1, 1);
+        assert_eq!(read_on(1_000_000_000, &[3_000_000_000, 10_250_000_000]).unwrap().1, 2);
+        // One that always changes.
+        let always: Vec<i64> = (0..1000).map(|number| number * 50_000_000 + 1).collect();
+        assert_eq!(read_on(1_000_000, &always), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use warpline_stacks::quic::{
 
 use super::build::{self, BuildError, Built, Options, Progress, Source};
 use super::manifest::{Id, Manifest};
-use super::protocol::{Answer, Hello, SUPERSEDED, Say, receive, receive_manifest, send};
+use super::protocol::{Answer, BUSY, Hello, SUPERSEDED, Say, receive, receive_manifest, send};
 use super::store::{Store, StoreError};
 
 /// Why a receiver cannot work.
@@ -91,17 +92,22 @@ struct Receiver<'a> {
     /// Calls of it do not overlap.
     observe: Mutex<&'a mut (dyn FnMut(Event<'_>) + Send)>,
     done: Mutex<bool>,
+    /// Connections that are being served.
+    senders: AtomicUsize,
 }
+
+/// Senders connected at the same time, at most: the newest takes over from the one that pushes, and the others wait for nothing.
+const SENDERS: usize = 64;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first push that came to
-/// its end if `once` is set, else never.
+/// its end if `once` is set, else never: what goes wrong with one sender ends its connection.
 ///
 /// # Errors
-/// If the store cannot be used, or the address not listened on.
+/// If the store cannot be used, or the address not listened on, or the socket itself fails.
 pub fn serve(
     root: &Path,
     address: &str,
@@ -121,6 +127,7 @@ pub fn serve(
         active: Mutex::new(None),
         observe: Mutex::new(observe),
         done: Mutex::new(false),
+        senders: AtomicUsize::new(0),
     };
     thread::scope(|scope| {
         loop {
@@ -131,8 +138,27 @@ pub fn serve(
                 Ok(None) => {}
                 Ok(Some(connection)) => {
                     let receiver = &receiver;
-                    scope.spawn(move || receiver.push(&connection));
+                    let remote = connection.remote_address();
+                    let guest = connection.clone();
+                    let refuse = |reason: &str| {
+                        guest.close(BUSY, reason);
+                        receiver.tell(Event::Failed { remote, reason: reason.to_owned() });
+                    };
+                    if receiver.senders.load(Ordering::Relaxed) >= SENDERS {
+                        refuse("too many senders are connected");
+                        continue;
+                    }
+                    receiver.senders.fetch_add(1, Ordering::Relaxed);
+                    let begun = thread::Builder::new().spawn_scoped(scope, move || {
+                        receiver.push(&connection);
+                        receiver.senders.fetch_sub(1, Ordering::Relaxed);
+                    });
+                    if let Err(error) = begun {
+                        receiver.senders.fetch_sub(1, Ordering::Relaxed);
+                        refuse(&format!("no thread for it: {error}"));
+                    }
                 }
+                Err(QuicError::Ended) => return Err(QuicError::Ended.into()),
                 Err(reason) => (lock(&receiver.observe))(Event::Refused { reason: &reason }),
             }
         }

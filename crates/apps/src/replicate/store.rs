@@ -4,22 +4,29 @@
 //! DEST/current            a symbolic link to versions/ID: what people read
 //! DEST/versions/ID/       whole trees, and nothing but whole ones
 //! DEST/manifests/ID       what each of them has to be
-//! DEST/incoming/ID/       being built: tree and manifest
+//! DEST/incoming/ID/       being built: tree, manifest, and `flushing` from the first flush to the last
+//! DEST/incoming/ID-doubted/ one whose flush failed: chunks are copied from it, and so written anew
 //! DEST/trash/             being removed
 //! DEST/lock               held by the receiver that works here
 //! ```
 //!
+//! After a flush that failed nothing is known of what is on the disk: Linux takes it for written, so that a second flush succeeds and reading finds it in
+//! memory. So `flushing` is noted, on the disk, before the first flush, and taken away after the last: a tree or version that has it, also after
+//! the receiver was killed, counts for nothing but as a source of chunks.
+//!
 //! A version appears under its name in one rename, when everything in it is on the disk; `current` changes in one rename, when the version is. At
 //! whatever moment the receiver is killed, or the machine: `current` leads to a whole tree.
 
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::ffi::{OsStr, OsString};
+use std::fs::TryLockError;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use warpline_disk::{
+    Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, write_whole,
+};
+
 use super::manifest::{Id, Manifest};
-use super::tree::{flush_directory, remove};
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,13 +65,27 @@ pub(super) fn failed<'a>(
 
 /// A receiver's directory, locked.
 #[derive(Debug)]
-pub struct Store {
+pub struct Store<D: Directory = OsDirectory> {
+    /// For messages.
     root: PathBuf,
-    /// Held, not read.
-    _lock: File,
+    at: D,
+    /// Held for the lock. It says [`MADE`] when the names of [`PARTS`] are on the disk.
+    lock: D::File,
 }
 
 const PARTS: [&str; 4] = ["versions", "manifests", "incoming", "trash"];
+
+/// The file that the receiver that works here holds locked.
+const LOCK: &str = "lock";
+
+/// What stands in it when the parts are on the disk.
+const MADE: &[u8] = b"made\n";
+
+/// What the name of a tree that a flush left in doubt ends with.
+const DOUBTED: &str = "-doubted";
+
+/// Mode of the store's files; the umask narrows it.
+const FILE_MODE: u32 = 0o666;
 
 impl Store {
     /// Opens the store at `root`, or makes one there if nothing is, and clears away what an interruption left.
@@ -73,30 +94,63 @@ impl Store {
     /// If the directory cannot be used, or another receiver uses it.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let root = std::path::absolute(root).map_err(failed("find", root))?;
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o755).create(&root).map_err(failed("create", &root))?;
-        let path = root.join("lock");
-        if !path.exists() && fs::read_dir(&root).map_err(failed("read", &root))?.next().is_some() {
+        let here = OsDirectory::here();
+        create_directories(&here, &root, 0o755).map_err(failed("create", &root))?;
+        // It may be a link.
+        let at = here.open_directory(&root.join(".")).map_err(failed("open", &root))?;
+        Self::open_at(at, root)
+    }
+}
+
+impl<D: Directory> Store<D> {
+    /// Opens the store in the directory `at`, which messages call `root`.
+    ///
+    /// # Errors
+    /// As [`open`](Store::open).
+    pub fn open_at(at: D, root: PathBuf) -> Result<Self, StoreError> {
+        let names = at.names(Path::new("")).map_err(failed("read", &root))?;
+        let is_part = |name: &OsString| PARTS.iter().any(|part| name == part);
+        // Without the lock there may be what a loss of power left of a store that was being made.
+        if !names.iter().all(is_part) && !names.iter().any(|name| name == LOCK) {
             return Err(StoreError::Foreign { path: root });
         }
-        let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false).open(&path);
-        let lock = lock.map_err(failed("open", &path))?;
-        match lock.try_lock() {
+        let path = root.join(LOCK);
+        let mut lock = at.open(Path::new(LOCK), Open::ReadWrite(FILE_MODE)).map_err(failed("open", &path))?;
+        match lock.lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::Taken { path: root }),
             Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
         }
-        let store = Store { root, _lock: lock };
+        let mut said = Vec::new();
+        lock.read_to_end(&mut said).map_err(failed("read", &path))?;
+        let made = !said.is_empty() || at.has(Path::new("current")).map_err(failed("examine", &root))?;
+        let mut store = Store { root, at, lock };
         for part in PARTS {
-            let path = store.root.join(part);
-            builder.create(&path).map_err(failed("create", &path))?;
+            if !made {
+                // It is empty, and its name may be in memory only: a flush may have failed.
+                store.act("remove", part, |path| remove_all(&store.at, path))?;
+            }
+            store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
         }
         store.clear("trash")?;
-        let link = store.root.join("current.new");
-        remove(&link).map_err(failed("remove", &link))?;
-        flush_directory(&store.root).map_err(failed("flush", &store.root))?;
+        store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
+        store.act("flush", "", |_| store.at.sync())?;
+        if !made {
+            let written = store.lock.write_all(MADE).and_then(|()| store.lock.sync());
+            written.map_err(failed("write", &path))?;
+        }
         Ok(store)
+    }
+
+    /// Does something with a path below, and says what if it fails.
+    fn act<T>(
+        &self,
+        action: &'static str,
+        path: impl AsRef<Path>,
+        act: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> Result<T, StoreError> {
+        let path = path.as_ref();
+        act(path).map_err(|source| failed(action, &self.root.join(path))(source))
     }
 
     /// Where it is.
@@ -104,14 +158,30 @@ impl Store {
         &self.root
     }
 
+    /// Bytes that can still be written.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn free(&self) -> Result<u64, StoreError> {
+        self.act("examine", "", |_| self.at.free())
+    }
+
     /// The version in use.
     pub fn current(&self) -> Option<String> {
-        current(&self.root)
+        current_of(&self.at)
     }
 
     /// The tree of a version.
     pub fn version(&self, name: &str) -> PathBuf {
         self.root.join("versions").join(name)
+    }
+
+    /// A directory below, such as a version's tree.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn directory(&self, path: &Path) -> io::Result<D> {
+        self.at.open_directory(path.strip_prefix(&self.root).unwrap_or(path))
     }
 
     /// Names of the whole versions, in no order that means anything.
@@ -120,76 +190,119 @@ impl Store {
     }
 
     fn names(&self, part: &str) -> Result<Vec<String>, StoreError> {
-        let path = self.root.join(part);
-        let mut names = Vec::new();
-        for item in fs::read_dir(&path).map_err(failed("read", &path))? {
-            let name = item.map_err(failed("read", &path))?.file_name();
-            names.extend(name.to_str().map(ToOwned::to_owned));
-        }
-        names.sort();
-        Ok(names)
+        let names = self.act("read", part, |path| self.at.names(path))?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
     /// What a version has to be; none if that is not known.
     pub fn manifest(&self, name: &str) -> Option<Manifest> {
-        manifest(&self.root, name)
+        manifest_of(&self.at, name)
     }
 
-    /// The directory in which a tree is being built, with its manifest in it from now on.
+    /// Whether a flush of this tree, or of its name, was begun and not brought to its end: it failed, or the receiver was killed. What
+    /// memory has of it then may be on the disk, or not, and no later flush tells.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn is_doubtful(&self, id: Id) -> Result<bool, StoreError> {
+        self.act("examine", begun(id).join("flushing"), |path| self.at.has(path))
+    }
+
+    /// Notes on the disk that flushing begins: until [`settle`](Self::settle), whatever is there of this tree is in doubt.
+    ///
+    /// # Errors
+    /// If that cannot be noted; then nothing may be flushed.
+    pub fn doubt(&self, id: Id) -> Result<(), StoreError> {
+        let path = begun(id);
+        self.act("create", &path, |path| create_directories(&self.at, path, 0o700))?;
+        self.act("write", path.join("flushing"), |path| write_whole(&self.at, path, FILE_MODE, b""))
+    }
+
+    /// Notes that everything of this tree, and the switch to it, is on the disk.
+    ///
+    /// # Errors
+    /// If that cannot be noted.
+    pub fn settle(&self, id: Id) -> Result<(), StoreError> {
+        let path = begun(id);
+        self.act("remove", path.join("flushing"), |path| remove_all(&self.at, path))?;
+        self.act("flush", &path, |path| self.at.sync_of(path))
+    }
+
+    /// The directory in which a tree is being built, with its manifest in it from now on. One that is in doubt is moved aside: its
+    /// chunks are copied from there, and so written anew.
     pub fn begin(&self, id: Id, encoded: &[u8]) -> Result<Incoming, StoreError> {
-        let path = self.root.join("incoming").join(id.to_string());
+        let path = begun(id);
+        if self.is_doubtful(id)? {
+            let mut aside = path.clone().into_os_string();
+            aside.push(DOUBTED);
+            self.act("remove", &aside, |aside| remove_all(&self.at, aside))?;
+            self.act("rename", &path, |path| self.at.rename(path, Path::new(&aside)))?;
+        }
         let tree = path.join("tree");
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&tree).map_err(failed("create", &tree))?;
-        write_whole(&path.join("manifest"), encoded)?;
-        Ok(Incoming { path, tree })
+        self.act("create", &tree, |tree| create_directories(&self.at, tree, 0o700))?;
+        self.act("write", path.join("manifest"), |path| write_whole(&self.at, path, FILE_MODE, encoded))?;
+        Ok(Incoming { tree: self.root.join(tree) })
     }
 
-    /// Trees that were begun and are not `id`, with what they are to become.
+    /// Trees that were begun, or are in doubt, and are not what `id` is being built in, with what they are to become.
     pub fn others_begun(&self, id: Id) -> Result<Vec<(PathBuf, Manifest)>, StoreError> {
         let own = id.to_string();
         let names = self.names("incoming")?.into_iter().filter(|name| *name != own);
         let begun = names.filter_map(|name| {
-            let path = self.root.join("incoming").join(name);
-            let manifest = Manifest::decode(&fs::read(path.join("manifest")).ok()?).ok()?;
-            Some((path.join("tree"), manifest))
+            let path = Path::new("incoming").join(name);
+            let manifest = Manifest::decode(&self.at.read(&path.join("manifest")).ok()?).ok()?;
+            Some((self.root.join(path).join("tree"), manifest))
         });
         Ok(begun.collect())
+    }
+
+    /// Removes trees in doubt, for the room that they take. Whether there were any.
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub fn drop_doubted(&self) -> Result<bool, StoreError> {
+        let names: Vec<String> =
+            self.names("incoming")?.into_iter().filter(|name| name.ends_with(DOUBTED)).collect();
+        for name in &names {
+            self.act("remove", Path::new("incoming").join(name), |path| remove_all(&self.at, path))?;
+        }
+        Ok(!names.is_empty())
     }
 
     /// Makes a finished tree a version. Its content is on the disk already.
     pub fn add_version(&self, id: Id, incoming: &Incoming, encoded: &[u8]) -> Result<String, StoreError> {
         let base = id.to_string();
+        let versions = Path::new("versions");
         // One of this name that is there was looked at and is not as it should be.
-        let name = (1u64..)
-            .map(|number| if number == 1 { base.clone() } else { format!("{base}-{number}") })
-            .find(|name| !self.version(name).exists())
-            .unwrap_or(base);
-        let manifests = self.root.join("manifests");
-        write_whole(&manifests.join(&name), encoded)?;
-        let to = self.version(&name);
-        fs::rename(&incoming.tree, &to).map_err(failed("rename", &incoming.tree))?;
-        let versions = self.root.join("versions");
-        flush_directory(&versions).map_err(failed("flush", &versions))?;
+        let (mut name, mut number) = (base.clone(), 1);
+        while self.act("examine", versions.join(&name), |path| self.at.has(path))? {
+            number += 1;
+            name = format!("{base}-{number}");
+        }
+        let manifest = Path::new("manifests").join(&name);
+        self.act("write", &manifest, |path| write_whole(&self.at, path, FILE_MODE, encoded))?;
+        let from = incoming.tree.strip_prefix(&self.root).unwrap_or(&incoming.tree);
+        self.act("rename", from, |from| self.at.rename(from, &versions.join(&name)))?;
+        self.act("flush", versions, |path| self.at.sync_of(path))?;
         Ok(name)
     }
 
     /// Switches over to a version.
     pub fn switch(&self, name: &str) -> Result<(), StoreError> {
-        let new = self.root.join("current.new");
-        remove(&new).map_err(failed("remove", &new))?;
-        symlink(Path::new("versions").join(name), &new).map_err(failed("create", &new))?;
+        let target = Path::new("versions").join(name);
+        self.act("create", "current.new", |new| {
+            remove_all(&self.at, new)?;
+            self.at.link(target.as_os_str(), new)
+        })?;
         // Whoever looks sees the old version or the new one.
-        fs::rename(&new, self.root.join("current")).map_err(failed("rename", &new))?;
-        flush_directory(&self.root).map_err(failed("flush", &self.root))?;
+        self.act("rename", "current.new", |new| self.at.rename(new, Path::new("current")))?;
+        self.act("flush", "", |_| self.at.sync())?;
         // Its age counts from now on.
-        let manifest = self.root.join("manifests").join(name);
-        if let Ok(file) = File::open(&manifest) {
-            let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-            let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
-            rustix::fs::futimens(&file, &times).map_err(|error| failed("write", &manifest)(error.into()))?;
-        }
-        Ok(())
+        self.act("write", Path::new("manifests").join(name), |path| match self.at.open(path, Open::Read) {
+            Ok(file) => file.set_time(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        })
     }
 
     /// Removes what is not needed any more: unfinished trees, and versions but the one in use and the `keep` last ones before it.
@@ -201,7 +314,7 @@ impl Store {
         let mut old: Vec<_> =
             self.versions()?.into_iter().filter(|name| Some(name) != current.as_ref()).collect();
         let age = |name: &String| {
-            fs::metadata(self.root.join("manifests").join(name)).and_then(|data| data.modified()).ok()
+            self.at.look(&Path::new("manifests").join(name)).map(|manifest| manifest.modified).ok()
         };
         old.sort_by_key(|name| std::cmp::Reverse(age(name)));
         for name in old.iter().skip(keep) {
@@ -216,60 +329,51 @@ impl Store {
 
     /// Takes something away in one move, so that what has a name here is whole.
     fn discard(&self, part: &str, name: &str) -> Result<(), StoreError> {
-        let from = self.root.join(part).join(name);
-        let to = self.root.join("trash").join(format!("{part}-{name}"));
-        remove(&to).map_err(failed("remove", &to))?;
+        let from = Path::new(part).join(name);
+        let to = Path::new("trash").join(format!("{part}-{name}"));
+        self.act("remove", &to, |to| remove_all(&self.at, to))?;
         // A directory that its owner may not write cannot change its parent.
-        if from.is_dir() {
-            use std::os::unix::fs::PermissionsExt as _;
-            let _ = fs::set_permissions(&from, fs::Permissions::from_mode(0o700));
+        if self.at.look(&from).is_ok_and(|there| there.kind == Kind::Directory) {
+            let _ = self.at.set_mode_of(&from, 0o700);
         }
-        fs::rename(&from, &to).map_err(failed("rename", &from))
+        self.act("rename", &from, |from| self.at.rename(from, &to))
     }
 
     fn clear(&self, part: &str) -> Result<(), StoreError> {
         for name in self.names(part)? {
-            let path = self.root.join(part).join(name);
-            remove(&path).map_err(failed("remove", &path))?;
+            self.act("remove", Path::new(part).join(name), |path| remove_all(&self.at, path))?;
         }
         Ok(())
     }
 }
 
+/// Where a tree is being built, below the store.
+fn begun(id: Id) -> PathBuf {
+    Path::new("incoming").join(id.to_string())
+}
+
 /// A tree that is being built.
 #[derive(Debug)]
 pub struct Incoming {
-    path: PathBuf,
     /// The tree's directory.
     pub tree: PathBuf,
 }
 
-impl Incoming {
-    /// Removes it.
-    pub fn discard(&self) -> Result<(), StoreError> {
-        remove(&self.path).map_err(failed("remove", &self.path))
-    }
-}
-
 /// The version in use in the store at `root`.
 pub fn current(root: &Path) -> Option<String> {
-    let target = fs::read_link(root.join("current")).ok()?;
-    target.file_name().and_then(OsStr::to_str).map(ToOwned::to_owned)
+    current_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?)
+}
+
+fn current_of(at: &impl Directory) -> Option<String> {
+    let target = at.read_link(Path::new("current")).ok()?;
+    Path::new(&target).file_name().and_then(OsStr::to_str).map(ToOwned::to_owned)
 }
 
 /// What a version of the store at `root` has to be; none if that is not known.
 pub fn manifest(root: &Path, name: &str) -> Option<Manifest> {
-    Manifest::decode(&fs::read(root.join("manifests").join(name)).ok()?).ok()
+    manifest_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?, name)
 }
 
-/// Writes a file that is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let mut file = File::create(&part).map_err(failed("create", &part))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed("write", &part))?;
-    fs::rename(&part, path).map_err(failed("rename", &part))?;
-    let directory = path.parent().unwrap_or(path);
-    flush_directory(directory).map_err(failed("flush", directory))
+fn manifest_of(at: &impl Directory, name: &str) -> Option<Manifest> {
+    Manifest::decode(&at.read(&Path::new("manifests").join(name)).ok()?).ok()
 }

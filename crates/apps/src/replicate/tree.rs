@@ -5,37 +5,27 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, SeekFrom};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::Path;
 
 use rayon::prelude::*;
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, chmodat, fchmod, futimens,
-    mkdirat, openat, readlinkat, statat, symlinkat, unlinkat, utimensat,
-};
-use rustix::io::Errno;
+use warpline_disk::{Directory, DiskFile, Kind as What, Metadata, Open, OsDirectory, Time};
 
 use super::manifest::{Chunk, Entry, Kind, Manifest, shown};
-use super::scan::next_data;
 
 /// A directory to work below.
 #[derive(Debug)]
-pub struct Tree {
-    root: OwnedFd,
+pub struct Tree<D = OsDirectory> {
+    root: D,
 }
 
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
 /// What the owner needs while a tree is being built.
-const OPEN_MODE: u16 = 0o700;
+const OPEN_MODE: u32 = 0o700;
 
-fn mode(bits: u16) -> Mode {
-    Mode::from_raw_mode(bits.into())
+/// One name, as a path of one part.
+fn name(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 impl Tree {
@@ -44,108 +34,106 @@ impl Tree {
     /// # Errors
     /// If there is none.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Tree { root: openat(CWD, path, DIRECTORY, Mode::empty())? })
+        Ok(Tree { root: OsDirectory::here().open_directory(path)? })
+    }
+}
+
+impl<D: Directory> Tree<D> {
+    /// The directory that is open as `root`.
+    pub fn at(root: D) -> Self {
+        Tree { root }
     }
 
     /// A directory below.
-    fn directory(&self, path: &[u8]) -> io::Result<OwnedFd> {
-        let mut at = openat(&self.root, c".", DIRECTORY, Mode::empty())?;
-        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            at = openat(&at, OsStr::from_bytes(name), DIRECTORY, Mode::empty())?;
+    fn directory(&self, path: &[u8]) -> io::Result<D> {
+        let mut at = self.root.clone();
+        for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+            at = at.open_directory(name(part))?;
         }
         Ok(at)
     }
 
     /// The directory that something is in, and its name there.
-    fn parent<'a>(&self, path: &'a [u8]) -> io::Result<(OwnedFd, &'a OsStr)> {
+    fn parent<'a>(&self, path: &'a [u8]) -> io::Result<(D, &'a Path)> {
         let cut = path.iter().rposition(|&byte| byte == b'/');
-        let (directory, name) = cut.map_or((&path[..0], path), |at| (&path[..at], &path[at + 1..]));
-        Ok((self.directory(directory)?, OsStr::from_bytes(name)))
+        let (directory, last) = cut.map_or((&path[..0], path), |at| (&path[..at], &path[at + 1..]));
+        Ok((self.directory(directory)?, name(last)))
     }
 
     /// What is there, not following a link; none if nothing is.
-    fn stat(&self, path: &[u8]) -> io::Result<Option<Stat>> {
-        if path.is_empty() {
-            return Ok(Some(rustix::fs::fstat(&self.root)?));
-        }
-        let (parent, name) = self.parent(path)?;
-        match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => Ok(None),
-            other => Ok(Some(other?)),
+    fn stat(&self, path: &[u8]) -> io::Result<Option<Metadata>> {
+        let there = if path.is_empty() {
+            self.root.look(Path::new(""))
+        } else {
+            let (parent, name) = self.parent(path)?;
+            parent.look(name)
+        };
+        match there {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
         }
     }
 
     /// Makes a directory, or makes the one that is there accessible; what is there and is none goes.
     pub fn make_directory(&self, path: &[u8]) -> io::Result<()> {
         if path.is_empty() {
-            return Ok(fchmod(&self.root, mode(OPEN_MODE))?);
+            return self.root.set_mode(OPEN_MODE);
         }
         let (parent, name) = self.parent(path)?;
         loop {
-            match mkdirat(&parent, name, mode(OPEN_MODE)) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
+            match parent.create_directory(name, OPEN_MODE) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other,
             }
-            let there = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if FileType::from_raw_mode(there.st_mode).is_dir() {
-                return Ok(chmodat(&parent, name, mode(OPEN_MODE), AtFlags::empty())?);
+            if parent.look(name)?.kind == What::Directory {
+                return parent.set_mode_of(name, OPEN_MODE);
             }
-            unlinkat(&parent, name, AtFlags::empty())?;
+            parent.remove_file(name)?;
         }
     }
 
     /// Opens a regular file for reading and writing, making it if need be.
-    pub fn open_write(&self, path: &[u8]) -> io::Result<File> {
+    pub fn open_write(&self, path: &[u8]) -> io::Result<D::File> {
         let (parent, name) = self.parent(path)?;
-        if let Ok(there) = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            let kind = FileType::from_raw_mode(there.st_mode);
-            if !kind.is_file() {
-                unlinkat(&parent, name, AtFlags::empty())?;
-            } else if there.st_mode & 0o600 != 0o600 {
-                chmodat(&parent, name, mode(0o600), AtFlags::empty())?;
+        if let Ok(there) = parent.look(name) {
+            if there.kind != What::File {
+                parent.remove_file(name)?;
+            } else if there.mode & 0o600 != 0o600 {
+                parent.set_mode_of(name, 0o600)?;
             }
         }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(openat(&parent, name, flags, mode(0o600))?))
+        parent.open(name, Open::ReadWrite(0o600))
     }
 
     /// Opens a regular file for reading.
-    pub fn open_read(&self, path: &[u8]) -> io::Result<File> {
+    pub fn open_read(&self, path: &[u8]) -> io::Result<D::File> {
         let (parent, name) = self.parent(path)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = File::from(openat(&parent, name, flags, Mode::empty())?);
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+        parent.open(name, Open::Read)
     }
 
     /// Makes a symbolic link with its time.
     pub fn make_link(&self, entry: &Entry, target: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(&entry.path)?;
-        match unlinkat(&parent, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
+        match parent.remove_file(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        symlinkat(OsStr::from_bytes(target), &parent, name)?;
-        Ok(utimensat(&parent, name, &times(entry), AtFlags::SYMLINK_NOFOLLOW)?)
+        parent.link(OsStr::from_bytes(target), name)?;
+        parent.set_time_of(name, time(entry))
     }
 
     /// Gives a directory its mode and time and flushes it.
     pub fn finish_directory(&self, entry: &Entry, bits: u16) -> io::Result<()> {
         let directory = self.directory(&entry.path)?;
-        finish(&directory, entry, bits)
+        directory.set_mode(bits.into())?;
+        directory.set_time(time(entry))?;
+        directory.sync()
     }
 
     /// The names in a directory.
     pub fn names(&self, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-        let mut names = Vec::new();
-        for item in Dir::new(self.directory(path)?)? {
-            let name = item?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
+        let names = self.directory(path)?.names(Path::new(""))?;
+        Ok(names.into_iter().map(OsStringExt::into_vec).collect())
     }
 
     /// The first difference between the tree and a manifest: names, kinds, links, sizes, modes and times; with `content` also every byte.
@@ -165,11 +153,10 @@ impl Tree {
         content: bool,
     ) -> io::Result<Option<String>> {
         let Some(there) = self.stat(&entry.path)? else { return Ok(Some("missing".to_owned())) };
-        let kind = FileType::from_raw_mode(there.st_mode);
         let other = |what: &str| Ok(Some(what.to_owned()));
         let bits = match &entry.kind {
             Kind::Directory { mode } => {
-                if !kind.is_dir() {
+                if there.kind != What::Directory {
                     return other("not a directory");
                 }
                 let expected = names.get(&entry.path[..]).map_or(&[][..], Vec::as_slice);
@@ -179,33 +166,37 @@ impl Tree {
                 Some(*mode)
             }
             Kind::File { mode, chunks } => {
-                if !kind.is_file() {
+                if there.kind != What::File {
                     return other("not a regular file");
                 }
-                if there.st_size as u64 != entry.size() {
+                if there.size != entry.size() {
                     return other("of another size");
                 }
-                if content && !missing(&mut self.open_read(&entry.path)?, chunks)?.is_empty() {
-                    return other("of other content");
+                if content {
+                    let mut file = self.open_read(&entry.path)?;
+                    // What counts is what the disk has, not what memory has of it.
+                    file.forget()?;
+                    if !missing(&mut file, chunks)?.is_empty() {
+                        return other("of other content");
+                    }
                 }
                 Some(*mode)
             }
             Kind::Link { target } => {
-                if !kind.is_symlink() {
+                if there.kind != What::Link {
                     return other("not a symbolic link");
                 }
                 let (parent, name) = self.parent(&entry.path)?;
-                if readlinkat(&parent, name, Vec::new())?.to_bytes() != &target[..] {
+                if parent.read_link(name)?.as_bytes() != &target[..] {
                     return other("a link to somewhere else");
                 }
                 None
             }
         };
-        if bits.is_some_and(|bits| there.st_mode & 0o7777 != u32::from(bits)) {
+        if bits.is_some_and(|bits| there.mode != u32::from(bits)) {
             return other("of another mode");
         }
-        let same = (there.st_mtime, there.st_mtime_nsec as u32) == (entry.mtime, entry.mtime_ns);
-        if same { Ok(None) } else { other("of another time") }
+        if same_time(there.modified, time(entry)) { Ok(None) } else { other("of another time") }
     }
 
     /// How the names in a directory differ from those that should be there: strays, or two names that the file system takes for one.
@@ -238,25 +229,27 @@ pub fn children(manifest: &Manifest) -> BTreeMap<&[u8], Vec<&[u8]>> {
     all
 }
 
-fn times(entry: &Entry) -> Timestamps {
-    let time = Timespec { tv_sec: entry.mtime as _, tv_nsec: entry.mtime_ns as _ };
-    Timestamps { last_access: time, last_modification: time }
+/// An entry's time of modification.
+pub(super) fn time(entry: &Entry) -> Time {
+    Time { seconds: entry.mtime, nanos: entry.mtime_ns }
 }
 
-/// Gives an open file or directory its mode and time and flushes it.
-pub fn finish(file: impl AsFd, entry: &Entry, bits: u16) -> io::Result<()> {
-    fchmod(&file, mode(bits))?;
-    futimens(&file, &times(entry))?;
-    Ok(rustix::fs::fsync(&file)?)
+/// Whether a time is the one that was set, as a file system keeps it: to the nanosecond, 100 ns (NTFS), microsecond, second, or two (FAT).
+fn same_time(there: Time, set: Time) -> bool {
+    const NANOS: [u32; 4] = [1, 100, 1000, 1_000_000_000];
+    NANOS.iter().any(|unit| there == Time { nanos: set.nanos / unit * unit, ..set })
+        || there == Time { seconds: set.seconds & !1, nanos: 0 }
 }
 
-/// Flushes a directory: the names in it.
-pub fn flush_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+/// Gives an open file its mode and time and flushes it.
+pub fn finish(file: &impl DiskFile, entry: &Entry, bits: u16) -> io::Result<()> {
+    file.set_mode(bits.into())?;
+    file.set_time(Some(time(entry)))?;
+    file.sync()
 }
 
 /// Which chunks of a file are not as they should be, by number. The file has its full size.
-pub fn missing(file: &mut File, chunks: &[Chunk]) -> io::Result<Vec<u32>> {
+pub fn missing(file: &mut impl DiskFile, chunks: &[Chunk]) -> io::Result<Vec<u32>> {
     let size: u64 = chunks.iter().map(|chunk| chunk.length).sum();
     let mut wrong = Vec::new();
     let mut offset = 0;
@@ -265,11 +258,11 @@ pub fn missing(file: &mut File, chunks: &[Chunk]) -> io::Result<Vec<u32>> {
         let right = match chunk.hash {
             Some(hash) => {
                 // A hole has not been written yet: it need not be read to be known for wrong.
-                let (data, _) = next_data(file, offset, size)?;
+                let (data, _) = file.next_data(offset, size)?;
                 data < offset + chunk.length && {
                     file.seek(SeekFrom::Start(offset))?;
                     buffer.clear();
-                    Read::take(&mut *file, chunk.length).read_to_end(&mut buffer)?;
+                    io::Read::read_to_end(&mut io::Read::take(&mut *file, chunk.length), &mut buffer)?;
                     *blake3::hash(&buffer).as_bytes() == hash
                 }
             }
@@ -283,12 +276,12 @@ pub fn missing(file: &mut File, chunks: &[Chunk]) -> io::Result<Vec<u32>> {
     Ok(wrong)
 }
 
-fn is_zero(file: &mut File, offset: u64, length: u64) -> io::Result<bool> {
+fn is_zero(file: &mut impl DiskFile, offset: u64, length: u64) -> io::Result<bool> {
     let end = offset + length;
     let mut position = offset;
     let mut buffer = vec![0; 64 << 10];
     while position < end {
-        let (start, stop) = next_data(file, position, end)?;
+        let (start, stop) = file.next_data(position, end)?;
         if start >= end {
             break;
         }
@@ -307,20 +300,24 @@ fn is_zero(file: &mut File, offset: u64, length: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes a file, or a directory with everything in it, whatever its permissions; nothing there is fine.
-pub fn remove(path: &Path) -> io::Result<()> {
-    let metadata = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    if !metadata.is_dir() {
-        return fs::remove_file(path);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_the_same_on_a_file_system_that_keeps_less_of_it() {
+        let set = Time { seconds: 7, nanos: 123_456_789 };
+        for (seconds, nanos, same) in [
+            (7, 123_456_789, true),
+            (7, 123_456_700, true),
+            (7, 123_456_000, true),
+            (7, 0, true),
+            (6, 0, true),
+            (8, 0, false),
+            (7, 123_000_001, false),
+            (7, 123_456_788, false),
+        ] {
+            assert_eq!(same_time(Time { seconds, nanos }, set), same, "{seconds} {nanos}");
+        }
     }
-    if metadata.permissions().mode() & 0o700 != 0o700 {
-        fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    }
-    for item in fs::read_dir(path)? {
-        remove(&item?.path())?;
-    }
-    fs::remove_dir(path)
 }

@@ -74,7 +74,8 @@ struct Keys {
     /// File with this machine's secret key (made by `warpline replicate keygen`)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key: PathBuf,
-    /// File with the public keys of those that are trusted, one in a line [default: whoever has the same key]
+    /// File with the public keys of those that are trusted, one in a line, for `push` after the hosts it belongs to, as in `host1,host2:4433
+    /// ed25519:...` [default: whoever has the same key]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trust: Option<PathBuf>,
 }
@@ -133,10 +134,10 @@ struct Push {
     /// Send no more than this to each receiver, as in 500kbit/s or 2MB/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit: Option<Rate>,
-    /// Receivers served at the same time
+    /// Receivers served at the same time; those that hang are not counted
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
-    /// Give a receiver up after so many seconds without progress
+    /// Give a receiver up after so many seconds in which it takes, compares and checks nothing, even if it answers
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     /// Leave out devices, sockets, pipes, and links that lead out of the directory
@@ -195,6 +196,11 @@ fn keygen(args: &Keygen) -> Result<Code, Failure> {
 
 fn receive(args: &Serve) -> Result<Code, Failure> {
     let (identity, trust) = args.keys.load()?;
+    if trust.names_hosts() {
+        return Err(Failure::usage(
+            "the list of trusted keys binds a key to hosts, which a receiver cannot heed: it knows senders by their keys alone; take the hosts out",
+        ));
+    }
     let options = ServeOptions { keep: args.keep, once: args.once, settings: Settings::default() };
     let mut observe = |event: serve::Event<'_>| {
         if args.json {

@@ -292,8 +292,10 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     bar.clear();
     let replication = replication.map_err(failure)?;
     let seconds = stopwatch.seconds();
-    let directory = options.out.as_deref();
+    // Nothing is there if no run was begun.
+    let directory = options.out.as_deref().filter(|_| !replication.runs.is_empty());
     let report = report_path(directory, options);
+    let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let text = if args.json {
         document(json!({
             "directory": directory,
@@ -308,7 +310,8 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         let mut text = output::headed(&replication.replications.render(output::width()));
         let _ = writeln!(
             text,
-            "\nRan {} in {}",
+            "\nRan {}{} in {}",
+            if done < seeds.len() { format!("{done} of ") } else { String::new() },
             output::counted(seeds.len(), "seed"),
             output::spoken_seconds(seconds)
         );
@@ -317,7 +320,6 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     if let Some(code) = judged(&replication.runs, &text)? {
         return Ok(code);
     }
-    let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let stopped = format!(
         "interrupted after {done} of {} complete; the estimates are over these",
         output::counted(seeds.len(), "run")

@@ -24,6 +24,8 @@ mod nice;
 mod prefetch;
 #[cfg(unix)]
 mod replicate;
+#[cfg(target_os = "linux")]
+mod replicate_disk;
 mod run;
 #[cfg(target_os = "linux")]
 mod shell;

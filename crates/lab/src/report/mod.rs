@@ -14,10 +14,10 @@ mod series;
 mod tables;
 mod tcp;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use warpline_disk::{OsDirectory, write_whole};
 
 pub use column::{Column, Precision};
 pub use data::{
@@ -27,6 +27,7 @@ pub use data::{
 pub use page::render;
 
 use crate::results::ResultError;
+use crate::results::tables::FILE_MODE;
 
 /// Why a report could not be made.
 #[derive(Debug, Error)]
@@ -103,25 +104,5 @@ pub fn write_report(runs: &[&Path], out: &Path) -> Result<(), ReportError> {
 pub(crate) fn write_page(data: &ReportData, out: &Path) -> Result<(), ReportError> {
     let page = render(data);
     let failed = |source| ReportError::Write { path: out.to_owned(), source };
-    let dir = match out.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new().prefix(".report-").tempfile_in(dir).map_err(failed)?;
-    file.write_all(page.as_bytes()).map_err(failed)?;
-    readable(file.as_file()).map_err(failed)?;
-    file.persist(out).map_err(|error| failed(error.error))?;
-    Ok(())
-}
-
-/// Temporary files are private; a report is as public as any file.
-#[cfg(unix)]
-fn readable(file: &std::fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable(_: &std::fs::File) -> std::io::Result<()> {
-    Ok(())
+    write_whole(&OsDirectory::here(), out, FILE_MODE, page.as_bytes()).map_err(failed)
 }

@@ -50,6 +50,8 @@ pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun};
 #[cfg(test)]
 mod example;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod wire_tests;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpline_disk::Directory;
+
 use crate::results::column::Row;
 use crate::results::error::ResultError;
 use crate::results::events::{PacketRow, TcpRow};
@@ -19,10 +21,10 @@ pub struct Run {
 }
 
 /// Whether the directory holds a run: a summary that says it is ours. Its version does not matter.
-pub(crate) fn is_run(directory: &Path) -> bool {
-    fs::read_to_string(directory.join(SUMMARY_FILE))
+pub(crate) fn is_run(at: &impl Directory, directory: &Path) -> bool {
+    at.read(&directory.join(SUMMARY_FILE))
         .ok()
-        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+        .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
         .is_some_and(|value| value["warpline"].is_string() && value["format"].is_u64())
 }
 

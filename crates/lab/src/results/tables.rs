@@ -14,6 +14,7 @@ use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use warpline_disk::{Directory, DiskFile, Open};
 
 use crate::results::column::Row;
 use crate::results::error::ResultError;
@@ -25,6 +26,8 @@ use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow
 pub const ROW_GROUP_ROWS: usize = 1 << 16;
 /// Rows gathered before they are turned into a record batch.
 const BATCH_ROWS: usize = 1 << 13;
+/// Mode of the files of a run; the umask narrows it.
+pub(crate) const FILE_MODE: u32 = 0o666;
 /// Batches that wait to be written, at the most.
 const QUEUED_BATCHES: usize = 16;
 
@@ -201,8 +204,8 @@ impl<R: Row + 'static> TableSink<R> {
     }
 
     /// Rows go to `TABLE.parquet` in the directory.
-    pub(crate) fn file(directory: &Path) -> Result<Self, ResultError> {
-        Ok(TableSink { pending: Vec::new(), target: Target::File(FileWriter::create(directory)?) })
+    pub(crate) fn file(at: &impl Directory, directory: &Path) -> Result<Self, ResultError> {
+        Ok(TableSink { pending: Vec::new(), target: Target::File(FileWriter::create(at, directory)?) })
     }
 
     /// Appends a row.
@@ -251,9 +254,10 @@ struct FileWriter<R: Row> {
 
 impl<R: Row + 'static> FileWriter<R> {
     /// Makes the file, and the thread: now, and not when there are rows, so that it has the precedence of an ordinary thread.
-    fn create(directory: &Path) -> Result<Self, ResultError> {
+    fn create(at: &impl Directory, directory: &Path) -> Result<Self, ResultError> {
         let path = directory.join(format!("{}.parquet", R::TABLE));
-        let file = File::create(&path).map_err(|error| ResultError::io("create", &path, error))?;
+        let file =
+            at.open(&path, Open::New(FILE_MODE)).map_err(|error| ResultError::io("create", &path, error))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
@@ -271,9 +275,9 @@ impl<R: Row + 'static> FileWriter<R> {
     }
 
     /// The thread: writes what comes, until nothing more does.
-    fn run(
+    fn run<F: DiskFile>(
         path: &Path,
-        mut writer: ArrowWriter<BufWriter<File>>,
+        mut writer: ArrowWriter<BufWriter<F>>,
         rows: &Receiver<Vec<R>>,
     ) -> Result<(), ResultError> {
         for rows in rows {
@@ -321,14 +325,18 @@ impl<R: Row> Drop for FileWriter<R> {
 }
 
 /// Flushes a file's buffer and brings the file to disk.
-pub(crate) fn finish_file(path: &Path, mut buffered: BufWriter<File>) -> Result<(), ResultError> {
+pub(crate) fn finish_file(path: &Path, mut buffered: BufWriter<impl DiskFile>) -> Result<(), ResultError> {
     buffered.flush().map_err(|error| ResultError::io("write", path, error))?;
-    buffered.get_ref().sync_all().map_err(|error| ResultError::io("write", path, error))
+    buffered.get_ref().sync().map_err(|error| ResultError::io("write", path, error))
 }
 
 /// Writes a whole table to `TABLE.parquet` in the directory.
-pub(crate) fn write_table<R: Row + Clone + 'static>(directory: &Path, rows: &[R]) -> Result<(), ResultError> {
-    let mut sink = TableSink::file(directory)?;
+pub(crate) fn write_table<R: Row + Clone + 'static>(
+    at: &impl Directory,
+    directory: &Path,
+    rows: &[R],
+) -> Result<(), ResultError> {
+    let mut sink = TableSink::file(at, directory)?;
     for row in rows {
         sink.push(row.clone())?;
     }

@@ -1,12 +1,12 @@
 //! Recording a run while it is under way: into a run directory, or into tables in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use warpline_core::packet::{EndpointId, FlowId, LinkId, NodeId};
 use warpline_core::record::{LinkRecord, TcpRecord};
+use warpline_disk::{Directory, Open, OsDirectory};
 
 use crate::results::address::AddressBook;
 use crate::results::column::Row;
@@ -18,7 +18,7 @@ use crate::results::pcapng::{CaptureOptions, CaptureWriter};
 use crate::results::qlog::QlogWriter;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::results::summary::{SUMMARY_FILE, Summary};
-use crate::results::tables::{Table, TableSink, Tables, finish_file, write_table};
+use crate::results::tables::{FILE_MODE, Table, TableSink, Tables, finish_file, write_table};
 use crate::results::wire::{Frames, NoFrames, WireFormat};
 
 /// Takes what a run records, as it goes.
@@ -161,27 +161,27 @@ impl Recorder for MemoryRecorder {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct RunWriter {
+pub struct RunWriter<D: Directory = OsDirectory> {
     streams: Streams,
     names: BTreeSet<String>,
     wire: WireFormat,
-    captures: BTreeMap<LinkId, Capture>,
-    qlogs: BTreeMap<FlowId, Qlog>,
+    captures: BTreeMap<LinkId, Capture<D::File>>,
+    qlogs: BTreeMap<FlowId, Qlog<D::File>>,
     /// Last: it is removed, if the run fails, when nobody writes there any more.
-    directory: PartialDirectory,
+    directory: PartialDirectory<D>,
 }
 
 #[derive(Debug)]
-struct Capture {
+struct Capture<F: Write> {
     path: PathBuf,
-    writer: CaptureWriter<BufWriter<File>>,
+    writer: CaptureWriter<BufWriter<F>>,
 }
 
 /// The qlog of a flow: a trace per end; the far end's file begins with its first event.
 #[derive(Debug)]
-struct Qlog {
+struct Qlog<F: Write> {
     name: String,
-    sides: [Option<(PathBuf, QlogWriter<BufWriter<File>>)>; 2],
+    sides: [Option<(PathBuf, QlogWriter<BufWriter<F>>)>; 2],
 }
 
 /// The tables of a run; nothing else may take their names.
@@ -209,16 +209,23 @@ impl RunWriter {
     /// # Errors
     /// If something else is at `out`, or the directory cannot be made.
     pub fn create(out: &Path, force: bool, book: AddressBook) -> Result<RunWriter, ResultError> {
-        let directory = PartialDirectory::create(out, force)?;
-        let path = directory.path();
+        Self::create_at(OsDirectory::here(), out, force, book)
+    }
+}
+
+impl<D: Directory> RunWriter<D> {
+    /// As [`create`](RunWriter::create), below the directory `at`.
+    pub(crate) fn create_at(at: D, out: &Path, force: bool, book: AddressBook) -> Result<Self, ResultError> {
+        let directory = PartialDirectory::create(at, out, force)?;
+        let (at, path) = (directory.at(), directory.path());
         let streams = Streams {
             book,
             packet_links: BTreeSet::new(),
             tcp_flows: BTreeSet::new(),
-            packets: TableSink::file(path)?,
-            tcp: TableSink::file(path)?,
-            flows: TableSink::file(path)?,
-            links: TableSink::file(path)?,
+            packets: TableSink::file(at, path)?,
+            tcp: TableSink::file(at, path)?,
+            flows: TableSink::file(at, path)?,
+            links: TableSink::file(at, path)?,
         };
         Ok(RunWriter {
             directory,
@@ -292,13 +299,11 @@ impl RunWriter {
         finish_file(&path, file)
     }
 
-    fn new_file(&mut self, name: &str) -> Result<(PathBuf, BufWriter<File>), ResultError> {
-        let path = self.directory.path().join(name);
-        if !self.names.insert(name.to_lowercase()) || path.exists() {
+    fn new_file(&mut self, name: &str) -> Result<(PathBuf, BufWriter<D::File>), ResultError> {
+        if !self.names.insert(name.to_lowercase()) {
             return Err(ResultError::SameName { name: name.to_owned() });
         }
-        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
-        Ok((path, BufWriter::new(file)))
+        self.directory.new_file(name)
     }
 
     /// Writes the remaining tables and the summary and brings everything to disk. The run is not in place before
@@ -306,13 +311,14 @@ impl RunWriter {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn seal(mut self, summary: &Summary, transfers: &[TransferRow]) -> Result<SealedRun, ResultError> {
+    pub fn seal(mut self, summary: &Summary, transfers: &[TransferRow]) -> Result<SealedRun<D>, ResultError> {
         let path = self.directory.path().to_owned();
-        write_table(&path, &summary.flows)?;
-        write_table(&path, transfers)?;
-        write_table(&path, &summary.links)?;
+        let at = self.directory.at().clone();
+        write_table(&at, &path, &summary.flows)?;
+        write_table(&at, &path, transfers)?;
+        write_table(&at, &path, &summary.links)?;
         if !summary.dilation_steps().is_empty() {
-            write_table(&path, summary.dilation_steps())?;
+            write_table(&at, &path, summary.dilation_steps())?;
         }
         self.add_file(SUMMARY_FILE, summary.to_json().as_bytes())?;
         self.streams.flows.close()?;
@@ -337,7 +343,7 @@ impl RunWriter {
     }
 }
 
-impl Recorder for RunWriter {
+impl<D: Directory> Recorder for RunWriter<D> {
     fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
         self.streams.book.add_connection(flow, opener, other);
     }
@@ -377,11 +383,11 @@ impl Recorder for RunWriter {
 
 /// A run whose tables and summary are written, but which is not in place yet. [`crate::results::Run::open`] reads it at its path.
 #[derive(Debug)]
-pub struct SealedRun {
-    directory: PartialDirectory,
+pub struct SealedRun<D: Directory = OsDirectory> {
+    directory: PartialDirectory<D>,
 }
 
-impl SealedRun {
+impl<D: Directory> SealedRun<D> {
     /// Where it is for now.
     pub fn path(&self) -> &Path {
         self.directory.path()
@@ -392,9 +398,7 @@ impl SealedRun {
     /// # Errors
     /// If it cannot be written.
     pub fn add_file(&mut self, name: &str, contents: &[u8]) -> Result<(), ResultError> {
-        let path = self.directory.path().join(name);
-        let file = File::create_new(&path).map_err(|error| ResultError::io("create", &path, error))?;
-        let mut file = BufWriter::new(file);
+        let (path, mut file) = self.directory.new_file(name)?;
         file.write_all(contents).map_err(|error| ResultError::io("write", &path, error))?;
         finish_file(&path, file)
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use warpline_core::TimeDelta;
 use warpline_transport::cc::{Algorithm, NiceParams};
 
+use super::admission::{Admission, CONNECTIONS, HANDSHAKE, Place, Verdict};
 use super::congestion::{Factory, View};
 use super::gate::Keeper;
 use super::identity::{Identity, PublicKey, Trust};
@@ -108,6 +109,17 @@ pub enum QuicError {
         /// The other end.
         remote: SocketAddr,
     },
+    /// The list of trusted keys has none for this host.
+    #[error(
+        "the list of trusted keys has none for {host}: add a line `{host} KEY` with the key that it shows"
+    )]
+    NoKeyFor {
+        /// The host as it was named.
+        host: String,
+    },
+    /// The server's socket is gone: nobody will come any more.
+    #[error("the server's UDP socket failed")]
+    Ended,
     /// Nothing came from the other end.
     #[error("{remote} does not answer")]
     Silent {
@@ -245,7 +257,8 @@ fn resolve(address: &str) -> Result<SocketAddr, QuicError> {
 #[derive(Clone, Debug)]
 pub struct Client {
     base: Arc<Base>,
-    config: quinn::ClientConfig,
+    identity: Identity,
+    trust: Trust,
 }
 
 impl Client {
@@ -254,25 +267,35 @@ impl Client {
     /// # Errors
     /// If there is no socket to be had.
     pub fn new(identity: &Identity, trust: &Trust, settings: &Settings) -> Result<Self, QuicError> {
-        let setup = |error: &dyn fmt::Display| QuicError::Setup(error.to_string());
-        let tls = tls::client(identity, trust).map_err(|error| setup(&error))?;
-        let tls = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
-        let mut config = quinn::ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(settings.transport()));
         let own = identity.endpoint();
         // Of both families where the machine has them.
         let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
         let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
         let base =
             Base::bind(both, None, &own, settings).or_else(|_| Base::bind(four, None, &own, settings))?;
-        Ok(Client { base, config })
+        Ok(Client { base, identity: identity.clone(), trust: trust.clone() })
+    }
+
+    /// What a connection to this host needs: only keys that are trusted for it are accepted.
+    fn config(&self, host: &str) -> Result<quinn::ClientConfig, QuicError> {
+        let setup = |error: &dyn fmt::Display| QuicError::Setup(error.to_string());
+        let trust = self.trust.of(host);
+        if trust.is_empty() {
+            return Err(QuicError::NoKeyFor { host: host.to_owned() });
+        }
+        let tls = tls::client(&self.identity, &trust).map_err(|error| setup(&error))?;
+        let tls = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
+        let mut config = quinn::ClientConfig::new(Arc::new(tls));
+        config.transport_config(Arc::new(self.base.settings.transport()));
+        Ok(config)
     }
 
     /// Connects to `address`, "host:port".
     ///
     /// # Errors
-    /// If it does not answer, or shows a key that is not trusted. That it does not trust ours shows in the first use of the connection.
+    /// If it does not answer, or shows a key that is not trusted for this host and port. That it does not trust ours shows in the first use of the connection.
     pub fn connect(&self, address: &str) -> Result<Connection, QuicError> {
+        let config = self.config(address)?;
         let remote = resolve(address)?;
         let local = self.base.endpoint.local_addr().ok();
         let target = match (remote, local) {
@@ -282,9 +305,8 @@ impl Client {
             _ => remote,
         };
         // quinn begins with tasks of its own, for which it looks for the runtime.
-        let connecting = self
-            .base
-            .block_on(async { self.base.endpoint.connect_with(self.config.clone(), target, "warpline") });
+        let connecting =
+            self.base.block_on(async { self.base.endpoint.connect_with(config, target, "warpline") });
         let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
         let connected = self.base.block_on(connecting).map_err(|error| QuicError::lost(remote, &error))?;
         Ok(self.base.connection(connected))
@@ -296,6 +318,8 @@ impl Client {
 pub struct Server {
     base: Arc<Base>,
     incoming: Mutex<Receiver<Result<quinn::Connection, QuicError>>>,
+    #[cfg(test)]
+    pub(super) handshakes: Admission,
 }
 
 impl Server {
@@ -314,17 +338,33 @@ impl Server {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
+        // What comes before it is judged: a first flight and little more of each.
+        config.max_incoming(CONNECTIONS).incoming_buffer_size(16 << 10).incoming_buffer_size_total(4 << 20);
         let base = Base::bind(resolve(address)?, Some(config), &identity.endpoint(), settings)?;
-        let (to, incoming) = channel();
+        let (to, incoming) = sync_channel(CONNECTIONS);
         let endpoint = base.endpoint.clone();
+        let admission = Admission::default();
+        #[cfg(test)]
+        let handshakes = admission.clone();
         if let Some(runtime) = &base.runtime {
             runtime.spawn(async move {
                 while let Some(one) = endpoint.accept().await {
-                    tokio::spawn(shake_hands(one, to.clone()));
+                    let proved = one.remote_address_validated();
+                    match admission.judge(one.remote_address(), proved, endpoint.open_connections()) {
+                        Verdict::Welcome(place) => drop(tokio::spawn(shake_hands(one, place, to.clone()))),
+                        // Without a proof a retry is always allowed.
+                        Verdict::Prove => drop(one.retry()),
+                        Verdict::Ignore => one.ignore(),
+                    }
                 }
             });
         }
-        Ok(Server { base, incoming: Mutex::new(incoming) })
+        Ok(Server {
+            base,
+            incoming: Mutex::new(incoming),
+            #[cfg(test)]
+            handshakes,
+        })
     }
 
     /// Where it listens.
@@ -338,22 +378,33 @@ impl Server {
     /// The next connection; none when `patience` is over. Somebody who was turned away is an error, after which the server goes on.
     ///
     /// # Errors
-    /// If somebody could not be let in: an untrusted key, or a handshake that broke.
+    /// If somebody could not be let in: an untrusted key, or a handshake that broke. [`QuicError::Ended`] is the only one after which nobody
+    /// comes any more.
     pub fn accept(&self, patience: Duration) -> Result<Option<Connection>, QuicError> {
         let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         match incoming.recv_timeout(patience) {
             Ok(Ok(connection)) => Ok(Some(self.base.connection(connection))),
             Ok(Err(error)) => Err(error),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(QuicError::Ended),
         }
     }
 }
 
-async fn shake_hands(one: quinn::Incoming, to: Sender<Result<quinn::Connection, QuicError>>) {
+async fn shake_hands(
+    one: quinn::Incoming,
+    place: Place,
+    to: SyncSender<Result<quinn::Connection, QuicError>>,
+) {
     let remote = one.remote_address();
-    let outcome = async { one.accept()?.await }.await;
-    // Nobody listens any more: the server is gone.
-    let _ = to.send(outcome.map_err(|error| QuicError::lost(remote, &error)));
+    let shaken = async { one.accept()?.await };
+    let outcome = match tokio::time::timeout(HANDSHAKE, shaken).await {
+        Ok(outcome) => outcome.map_err(|error| QuicError::lost(remote, &error)),
+        Err(_) => Err(QuicError::Silent { remote }),
+    };
+    drop(place);
+    // Nobody listens any more, the server is gone; or nobody takes connections: one more is not kept.
+    let _ = to.try_send(outcome);
 }
 
 struct Held {

@@ -224,22 +224,82 @@ impl Identity {
     }
 }
 
-/// The keys of those who may connect, or be connected to.
+/// The keys of those who may connect, or be connected to. A key may be bound to hosts: then it is good for a connection to these only, and a
+/// receiver that is broken into cannot pass for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trust(Vec<PublicKey>);
+pub struct Trust(Vec<Trusted>);
+
+/// A key of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Trusted {
+    key: PublicKey,
+    /// Hosts as "host" (any port) or "host:port"; none for any host.
+    hosts: Option<Vec<String>>,
+}
+
+impl From<PublicKey> for Trusted {
+    fn from(key: PublicKey) -> Self {
+        Trusted { key, hosts: None }
+    }
+}
+
+/// Host and port of "host:port", "[address]:port", "host", or a bare address. Names are the same in upper and lower case, and addresses in all
+/// their spellings.
+fn host_and_port(text: &str) -> (String, Option<u16>) {
+    let text = text.trim();
+    let (host, port) = match text.parse::<std::net::Ipv6Addr>() {
+        Ok(_) => (text, None),
+        Err(_) => match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+            Some((host, Ok(port))) => (host, Some(port)),
+            _ => (text, None),
+        },
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host
+        .parse::<std::net::IpAddr>()
+        .map_or_else(|_| host.to_lowercase(), |it| it.to_canonical().to_string());
+    (host, port)
+}
+
+impl Trusted {
+    fn is_for(&self, address: &str) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let (host, port) = host_and_port(address);
+        hosts.iter().any(|listed| {
+            let (name, listed) = host_and_port(listed);
+            name == host && (listed.is_none() || listed == port)
+        })
+    }
+}
 
 impl Trust {
-    /// One key.
+    /// One key, for any host.
     pub fn only(key: PublicKey) -> Self {
-        Trust(vec![key])
+        Trust(vec![key.into()])
     }
 
-    /// These keys.
+    /// These keys, for any host.
     pub fn any_of(keys: Vec<PublicKey>) -> Self {
-        Trust(keys)
+        Trust(keys.into_iter().map(Trusted::from).collect())
     }
 
-    /// Reads a list: a public key in each line, and after it what you like; `#` begins a comment.
+    /// The keys that are good for a connection to `address`, "host:port".
+    pub fn of(&self, address: &str) -> Self {
+        Trust(self.0.iter().filter(|trusted| trusted.is_for(address)).cloned().collect())
+    }
+
+    /// Whether nobody is trusted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a key is bound to hosts, which a server cannot heed: it knows who comes by the key alone.
+    pub fn names_hosts(&self) -> bool {
+        self.0.iter().any(|trusted| trusted.hosts.is_some())
+    }
+
+    /// Reads a list: in each line a public key, or before it the hosts that it belongs to (`host1,host2:4433 ed25519:...`; without a port it is any
+    /// port), and after it what you like; `#` begins a comment.
     ///
     /// # Errors
     /// If the file cannot be read, a line holds no key, or none does.
@@ -252,7 +312,7 @@ impl Trust {
             }
             other => other,
         })?;
-        if keys.0.is_empty() {
+        if keys.is_empty() {
             return Err(KeyError::Nobody { path: path.to_owned() });
         }
         Ok(keys)
@@ -267,9 +327,16 @@ impl Trust {
         lines
             .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
             .map(|(line, text)| {
-                let word = text.split_whitespace().next().unwrap_or_default();
-                let wrong = || KeyError::NoPublicKey { path: None, line, text: word.to_owned() };
-                word.parse().map_err(|_| wrong())
+                let mut words = text.split_whitespace();
+                let first = words.next().unwrap_or_default();
+                let wrong = || KeyError::NoPublicKey { path: None, line, text: first.to_owned() };
+                if let Ok(key) = first.parse::<PublicKey>() {
+                    return Ok(Trusted::from(key));
+                }
+                // Hosts and then a key, or a key that is spelt wrong.
+                let key = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
+                let hosts = first.split(',').filter(|host| !host.is_empty()).map(ToOwned::to_owned).collect();
+                Ok(Trusted { key, hosts: Some(hosts) })
             })
             .collect::<Result<_, _>>()
             .map(Trust)
@@ -277,7 +344,7 @@ impl Trust {
 
     /// Whether `key` is on the list, in a time that does not depend on the keys.
     pub(super) fn holds(&self, key: &PublicKey) -> bool {
-        self.0.iter().fold(0u8, |found, trusted| found | trusted.0.ct_eq(&key.0).unwrap_u8()) != 0
+        self.0.iter().fold(0u8, |found, trusted| found | trusted.key.0.ct_eq(&key.0).unwrap_u8()) != 0
     }
 }
 
@@ -309,6 +376,27 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(Identity::load(&path), Err(KeyError::Readable { .. })));
+    }
+
+    #[test]
+    fn a_key_belongs_to_the_hosts_that_it_is_listed_for() {
+        let keys: Vec<PublicKey> = (0..3).map(|_| Identity::generate().unwrap().public()).collect();
+        let text =
+            format!("Alpha,192.0.2.7:99 {} rack 1\n[2001:DB8::1]:5 {}\n{}\n", keys[0], keys[1], keys[2]);
+        let list = Trust::parse(&text).unwrap();
+        assert!(list.names_hosts() && !Trust::only(keys[0]).names_hosts());
+        for (address, good) in [
+            ("alpha:4433", [true, false, true]),
+            ("ALPHA:5", [true, false, true]),
+            ("192.0.2.7:99", [true, false, true]),
+            ("192.0.2.7:98", [false, false, true]),
+            ("[2001:db8:0::1]:5", [false, true, true]),
+            ("[2001:db8::1]:6", [false, false, true]),
+            ("beta:4433", [false, false, true]),
+        ] {
+            let trust = list.of(address);
+            assert_eq!(keys.iter().map(|key| trust.holds(key)).collect::<Vec<_>>(), good, "{address}");
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub fn send(
 /// `handle` returns well, and refused otherwise.
 ///
 /// # Errors
-/// If it cannot listen. What goes wrong with one connection ends that connection only.
+/// If it cannot listen, or its socket fails. What goes wrong with one connection ends that connection only.
 pub fn serve(
     address: &str,
     identity: &Identity,
@@ -113,15 +113,21 @@ pub fn serve(
     let handle = &handle;
     std::thread::scope(|scope| {
         loop {
-            // Whoever is turned away was told so.
-            let Ok(Some(connection)) = server.accept(Duration::from_secs(3600)) else { continue };
-            scope.spawn(move || {
+            let connection = match server.accept(Duration::from_secs(3600)) {
+                Ok(Some(connection)) => connection,
+                Err(QuicError::Ended) => return Err(QuicError::Ended),
+                // Whoever is turned away was told so.
+                Ok(None) | Err(_) => continue,
+            };
+            let take = move || {
                 while let Ok(mut message) = Message::accept(&connection) {
                     if handle(&mut message).is_ok() && message.taken().is_err() {
                         break;
                     }
                 }
-            });
+            };
+            // Without a thread for it the connection is closed, and the others go on.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, take);
         }
     })
 }

@@ -18,8 +18,12 @@
 //! * [`congestion`]: the bridge from quinn's `congestion::Controller` to ours, which programs with endpoints of their own use alone.
 //! * [`gate`]: windows below two datagrams, which quinn does not have.
 //! * [`identity`], [`tls`]: encryption and authentication by pinned keys.
+//! * `admission`: who may begin a handshake with a server.
 //! * [`endpoint`]: blocking connections and streams. [`message`]: one call to send, one to receive.
 
+mod admission;
+#[cfg(test)]
+mod admission_tests;
 pub mod congestion;
 pub mod endpoint;
 pub mod gate;

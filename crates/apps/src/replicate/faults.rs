@@ -1,0 +1,310 @@
+//! What a receiver says when its disk fails: nothing is ever said to be done that is not, and `current` always leads to a whole tree.
+//!
+//! The disk is a simulated one. Each push meets faults at chosen operations: errors of writes, flushes, renames; a full disk; writing in the
+//! background that fails; kills; losses of power. After each, what would survive a loss of power is looked at, and not by the code that is tested.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use warpline_core::random::Streams;
+use warpline_disk::sim::{Fault, Operation, SimDirectory, SimDisk};
+use warpline_disk::{Directory as _, Kind as What};
+
+use super::build::{BuildError, Built, Options, Source, build};
+use super::manifest::{Chunk, Entry, Id, Kind, Manifest};
+use super::store::Store;
+
+/// What a tree is, as a reader finds it: mode and time of everything, with a file's bytes or a link's target.
+type Found = BTreeMap<PathBuf, (What, u32, i64, Vec<u8>)>;
+
+/// A tree and where its chunks are to be had.
+#[derive(Clone)]
+struct Sent {
+    manifest: Manifest,
+    encoded: Vec<u8>,
+    found: Found,
+    asked: std::collections::VecDeque<(u32, u32)>,
+}
+
+/// Bytes without a pattern, the same for the same seed.
+fn noise(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Streams::new(seed).stream("noise");
+    (0..count).map(|_| random.next_u64() as u8).collect()
+}
+
+impl Sent {
+    /// A tree with files of a page and of many, an empty one, a hole, a link, and directories that nobody may write; each number has
+    /// another, and they have chunks in common.
+    fn new(number: u64) -> Self {
+        const CHUNK: usize = 5000;
+        let directory = |path: &str, mode| (path.to_owned(), Kind::Directory { mode }, Vec::new());
+        let file = |path: &str, mode, bytes: Vec<u8>| {
+            let mut chunks: Vec<Chunk> = Vec::new();
+            for piece in bytes.chunks(CHUNK) {
+                let hash = piece.iter().any(|byte| *byte != 0).then(|| *blake3::hash(piece).as_bytes());
+                match chunks.last_mut().filter(|last| last.hash.is_none() && hash.is_none()) {
+                    Some(hole) => hole.length += piece.len() as u64,
+                    None => chunks.push(Chunk { length: piece.len() as u64, hash }),
+                }
+            }
+            (path.to_owned(), Kind::File { mode, chunks }, bytes)
+        };
+        let holey = [noise(number, CHUNK), vec![0; 4 * CHUNK], noise(number + 1, CHUNK)].concat();
+        let entries = [
+            directory("", 0o755),
+            directory("a", 0o755),
+            file("a/big", 0o644, [noise(number, 3 * CHUNK), noise(99, CHUNK)].concat()),
+            directory("a/closed", 0o555),
+            file("a/closed/small", 0o400, noise(number + 7, 10)),
+            file("empty", 0o644, Vec::new()),
+            file("holey", 0o600, holey),
+            ("link".to_owned(), Kind::Link { target: b"a/big".to_vec() }, b"a/big".to_vec()),
+        ];
+        let mut found = Found::new();
+        let mut all = Vec::new();
+        for (path, kind, bytes) in entries {
+            let (what, mode) = match &kind {
+                Kind::Directory { mode } => (What::Directory, *mode),
+                Kind::File { mode, .. } => (What::File, *mode),
+                Kind::Link { .. } => (What::Link, 0o777),
+            };
+            let mtime = 1_000_000 + number as i64;
+            found.insert(PathBuf::from(&path), (what, mode.into(), mtime, bytes));
+            all.push(Entry { path: path.into_bytes(), mtime, mtime_ns: 0, kind });
+        }
+        let manifest = Manifest { entries: all };
+        manifest.check().unwrap();
+        Sent { encoded: manifest.encode(), manifest, found, asked: std::collections::VecDeque::new() }
+    }
+
+    fn push(&mut self, disk: &SimDisk) -> Result<Built, BuildError> {
+        let store = Store::open_at(disk.root(), PathBuf::from("/"))?;
+        let (encoded, manifest) = (self.encoded.clone(), self.manifest.clone());
+        self.asked.clear();
+        build(&store, &encoded, &manifest, Options { keep: 1, verify: false }, self, &mut |_| Ok(()))
+    }
+}
+
+impl Source for Sent {
+    fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()> {
+        self.asked.push_back((entry, chunk));
+        Ok(())
+    }
+
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let (entry, chunk) = self.asked.pop_front().unwrap();
+        let entry = &self.manifest.entries[entry as usize];
+        let start: u64 = entry.chunks()[..chunk as usize].iter().map(|chunk| chunk.length).sum();
+        let path = PathBuf::from(std::str::from_utf8(&entry.path).unwrap());
+        let length = entry.chunks()[chunk as usize].length;
+        Ok(Some(self.found[&path].3[start as usize..(start + length) as usize].to_vec()))
+    }
+}
+
+/// The tree that `current` leads to on this disk; none if there is no `current`.
+fn current(disk: &SimDisk) -> Option<Found> {
+    fn add(found: &mut Found, at: &SimDirectory, path: &Path) {
+        let data = at.look(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let bytes = match data.kind {
+            What::File => at.read(path).unwrap(),
+            What::Link => at.read_link(path).unwrap().into_encoded_bytes(),
+            _ => {
+                for name in at.names(path).unwrap() {
+                    add(found, at, &path.join(name));
+                }
+                Vec::new()
+            }
+        };
+        found.insert(path.to_owned(), (data.kind, data.mode, data.modified.seconds, bytes));
+    }
+    let target = disk.root().read_link(Path::new("current")).ok()?;
+    let mut found = Found::new();
+    let root = disk.root().open_directory(Path::new(&target));
+    add(
+        &mut found,
+        &root.unwrap_or_else(|error| panic!("current leads to {target:?}: {error}")),
+        Path::new(""),
+    );
+    Some(found)
+}
+
+/// A receiver's life: what was pushed, and what was said of it.
+struct Life {
+    disk: SimDisk,
+    trees: Vec<Sent>,
+    /// The number of the tree that was last said to be in use.
+    promised: Option<usize>,
+    /// Trees that were pushed since and may be in use, or not.
+    possible: Vec<usize>,
+    /// What happened, for whoever has to find out.
+    log: Vec<String>,
+}
+
+impl Life {
+    fn new(seed: u64, trees: &[Sent]) -> Self {
+        let (disk, trees) = (SimDisk::new(seed), trees.to_vec());
+        Life { disk, trees, promised: None, possible: Vec::new(), log: vec![format!("seed {seed}")] }
+    }
+
+    /// Pushes a tree, judges what is said, and starts the receiver again if it is no more. Whether it was done.
+    fn push(&mut self, number: usize, faults: &[(u64, Fault)]) -> bool {
+        let begin = self.disk.count();
+        for &(at, fault) in faults {
+            self.disk.inject(begin + at, fault);
+        }
+        let result = self.trees[number].push(&self.disk);
+        let said = result.as_ref().map_or_else(ToString::to_string, |built| format!("{built:?}"));
+        self.log.push(format!("push {number} with {faults:?}: {said}"));
+        if result.is_ok() {
+            (self.promised, self.possible) = (Some(number), Vec::new());
+        } else {
+            self.possible.push(number);
+        }
+        for _ in 0..3 {
+            self.judge(&self.disk.survivor());
+        }
+        self.disk.restart();
+        self.judge(&self.disk.clone());
+        result.is_ok()
+    }
+
+    fn judge(&self, disk: &SimDisk) {
+        let found = current(disk);
+        let allowed = self.possible.iter().copied().chain(self.promised);
+        let is = match &found {
+            None => self.promised.is_none(),
+            Some(found) => allowed.into_iter().any(|number| self.trees[number].found == *found),
+        };
+        let names = |found: &Found| {
+            let odd = |number: &usize| {
+                let tree = &self.trees[*number].found;
+                let differ = tree.iter().filter(|(path, what)| found.get(*path) != Some(what));
+                differ.map(|(path, _)| path.clone().into_os_string()).collect::<Vec<OsString>>()
+            };
+            (0..self.trees.len()).map(|number| (number, odd(&number))).collect::<Vec<_>>()
+        };
+        assert!(
+            is,
+            "promised {:?}, possible {:?}; current {}: differs {:?}\n{}",
+            self.promised,
+            self.possible,
+            if found.is_some() { "is none of them" } else { "is not there" },
+            found.as_ref().map(names),
+            self.log.join("\n")
+        );
+    }
+}
+
+/// One thread: the operations have the same numbers each time.
+fn alone<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(act)
+}
+
+#[test]
+fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
+    alone(|| {
+        let trees = [Sent::new(1), Sent::new(2)];
+        for (first, second) in [(0, 0), (0, 1)] {
+            let kinds = [
+                Fault::Fail,
+                Fault::Full(1),
+                Fault::Full(40),
+                Fault::Background,
+                Fault::Kill,
+                Fault::PowerLoss,
+            ];
+            for fault in kinds {
+                for number in 0.. {
+                    let mut life = Life::new(number, &trees);
+                    // The second push finds a version in use; or the same one.
+                    if first != second {
+                        assert!(life.push(first, &[]));
+                    }
+                    let before = life.disk.count();
+                    life.push(second, &[(number, fault)]);
+                    if life.disk.count() - before <= number {
+                        assert!(number > 100, "{number} operations are too few");
+                        break;
+                    }
+                    // The same again, and on a healthy disk it is done.
+                    assert!(life.push(second, &[]), "{}", life.log.join("\n"));
+                }
+            }
+        }
+    });
+}
+
+/// Random faults in the tests; for more, set the variable.
+const FAULTS: u64 = 600;
+
+#[test]
+fn random_faults_never_make_a_false_done() {
+    let faults = std::env::var("WARPLINE_FAULTS").map_or(FAULTS, |text| text.parse().unwrap());
+    let (happened, done) = alone(|| {
+        let trees: Vec<Sent> = (1..=4).map(Sent::new).collect();
+        let (mut happened, mut done, mut seed) = (0, 0, 0);
+        while happened < faults {
+            seed += 1;
+            let mut life = Life::new(seed, &trees);
+            let mut random = Streams::new(seed).stream("faults");
+            for _ in 0..6 {
+                let number = random.below(trees.len() as u64) as usize;
+                let chosen: Vec<(u64, Fault)> = (0..1 + random.below(3))
+                    .map(|_| {
+                        let fault = match random.below(6) {
+                            0 | 1 => Fault::Fail,
+                            2 => Fault::Full(1 + random.below(60)),
+                            3 => Fault::Background,
+                            4 => Fault::Kill,
+                            _ => Fault::PowerLoss,
+                        };
+                        (random.below(420), fault)
+                    })
+                    .collect();
+                let before = life.disk.count();
+                done += u64::from(life.push(number, &chosen));
+                let spent = life.disk.count() - before;
+                happened += chosen.iter().filter(|(at, _)| *at < spent).count() as u64;
+            }
+            let last = random.below(trees.len() as u64) as usize;
+            assert!(life.push(last, &[]), "{}", life.log.join("\n"));
+        }
+        (happened, done)
+    });
+    eprintln!("{happened} faults, {done} pushes done in spite of them, none of them falsely");
+    assert!(done > happened / 40, "{done}: too few pushes come to their end to tell anything");
+}
+
+#[test]
+fn a_failed_flush_is_written_anew_and_not_fetched_again() {
+    alone(|| {
+        let mut tree = Sent::new(1);
+        let healthy = SimDisk::new(1);
+        tree.push(&healthy).unwrap();
+        let flushes: Vec<u64> = (0u64..)
+            .zip(healthy.operations())
+            .filter(|(_, operation)| *operation == Operation::Flush)
+            .map(|(number, _)| number)
+            .collect();
+        // The last ones are of the files of the tree.
+        let mut again = 0;
+        for &number in &flushes {
+            let disk = SimDisk::new(1);
+            disk.inject(number, Fault::Fail);
+            assert!(tree.push(&disk).is_err());
+            disk.restart();
+            let store = Store::open_at(disk.root(), PathBuf::from("/")).unwrap();
+            let doubtful = store.is_doubtful(Id::of(&tree.encoded)).unwrap();
+            drop(store);
+            let built = tree.push(&disk).unwrap();
+            if doubtful {
+                again += 1;
+                assert_eq!(built.fetched, 0, "flush {number}");
+            }
+            assert!(current(&disk.survivor()) == Some(tree.found.clone()));
+        }
+        assert!(again >= 5, "{again}");
+    });
+}

@@ -1,0 +1,191 @@
+//! Whether a receiver gets on: a deadline that only real progress moves.
+//!
+//! A receiver that answers, keeps its connection alive and says things has not got on by that. It has when it takes a chunk that it had not taken often
+//! enough already, when it acknowledges bytes of such chunks, or when it has compared or checked a good piece more of the tree. All of that has
+//! an end, and so has a receiver that does none of it, or always the same.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::build::{BATCH, Progress, Step};
+
+/// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
+const TIMES: u8 = 3;
+
+/// Bytes that a receiver has to have compared or checked since the last time for it to count.
+const PIECE: u64 = 1 << 20;
+
+/// Bytes per second that any disk reads and flushes. A receiver that compares or checks says something after each batch of files: so long
+/// as a batch takes at this rate, it may be silent.
+const SLOWEST_DISK: u64 = 10_000_000;
+
+/// Bytes per second that have to be acknowledged; what keeps a connection alive is less.
+const LEAST_RATE: u64 = 32;
+
+/// One receiver's progress.
+#[derive(Debug)]
+pub(super) struct Patience {
+    limit: Duration,
+    /// When there was progress last.
+    moved: Instant,
+    taken: BTreeMap<(u32, u32), u8>,
+    /// Bytes of what this connection may acknowledge, and what of them counted.
+    credit: u64,
+    acknowledged: u64,
+    /// The step of this connection and how far it came in it.
+    step: (Step, u64),
+    /// How much longer the receiver may be silent, since it has work that it says nothing of.
+    silence: Duration,
+    /// That, for a batch with the largest file.
+    batch: Duration,
+}
+
+impl Patience {
+    /// A receiver that may be without progress for `limit`, of a tree whose largest file has `largest` bytes.
+    pub(super) fn new(limit: Duration, largest: u64, now: Instant) -> Self {
+        Patience {
+            limit,
+            moved: now,
+            taken: BTreeMap::new(),
+            credit: 0,
+            acknowledged: 0,
+            step: (Step::Comparing, 0),
+            silence: Duration::ZERO,
+            batch: Duration::from_secs((largest + BATCH) / SLOWEST_DISK),
+        }
+    }
+
+    /// A new connection, on which a description of so many bytes is sent.
+    pub(super) fn connected(&mut self, description: u64) {
+        self.credit = description;
+        self.acknowledged = 0;
+        self.step = (Step::Comparing, 0);
+        self.silence = Duration::ZERO;
+    }
+
+    /// The connection is gone.
+    pub(super) fn lost(&mut self) {
+        self.silence = Duration::ZERO;
+    }
+
+    /// The receiver takes a chunk. False if it takes it for the so-manyth time.
+    pub(super) fn takes(&mut self, entry: u32, chunk: u32, length: u64, now: Instant) -> bool {
+        let times = self.taken.entry((entry, chunk)).or_insert(0);
+        if *times >= TIMES {
+            return false;
+        }
+        *times += 1;
+        self.credit += length;
+        self.moved = now;
+        true
+    }
+
+    /// So many bytes of this connection were acknowledged in all.
+    pub(super) fn acknowledges(&mut self, bytes: u64, now: Instant) {
+        let counts = bytes.min(self.credit);
+        if counts >= self.acknowledged + (LEAST_RATE * self.limit.as_secs()).max(256) {
+            self.acknowledged = counts;
+            self.moved = now;
+        }
+    }
+
+    /// The receiver says how far it is.
+    pub(super) fn says(&mut self, progress: Progress, now: Instant) {
+        let Progress { step, done, total } = progress;
+        let later = step > self.step.0;
+        // What is fetched shows in what is taken.
+        let further = step == self.step.0
+            && step != Step::Fetching
+            && (done >= self.step.1.saturating_add(PIECE) || (done == total && done > self.step.1));
+        if done <= total && (later || further) {
+            self.step = (step, if later { 0 } else { done });
+            self.moved = now;
+        }
+        self.silence = if self.step.0 == Step::Fetching { Duration::ZERO } else { self.batch };
+    }
+
+    /// How long there was no progress.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.moved)
+    }
+
+    /// Whether the receiver is to be given up.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.idle(now) >= self.limit + self.silence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        use std::sync::OnceLock;
+        static START: OnceLock<Instant> = OnceLock::new();
+        #[expect(clippy::disallowed_methods, reason = "any moment does")]
+        let start = *START.get_or_init(Instant::now);
+        start + Duration::from_secs(seconds)
+    }
+
+    fn patience() -> Patience {
+        let mut patience = Patience::new(Duration::from_secs(60), 1_000_000_000, at(0));
+        patience.connected(1000);
+        patience
+    }
+
+    #[test]
+    fn chunks_are_progress_and_the_same_ones_again_are_not() {
+        let mut patience = patience();
+        for time in 1..=3 {
+            assert!(patience.takes(1, 1, 5000, at(50 * time)));
+        }
+        assert!(!patience.takes(1, 1, 5000, at(160)));
+        assert!(!patience.is_over(at(209)) && patience.is_over(at(210)));
+        assert!(patience.takes(1, 2, 5000, at(211)) && !patience.is_over(at(270)));
+    }
+
+    #[test]
+    fn what_keeps_a_connection_alive_is_no_progress_and_what_was_asked_for_is() {
+        let mut patience = patience();
+        // 40 bytes every 3.75 s.
+        for second in 1..60 {
+            patience.acknowledges(second * 11, at(second));
+        }
+        assert!(patience.is_over(at(60)));
+        patience.takes(0, 0, 100_000, at(60));
+        for minute in 2..10 {
+            patience.acknowledges(minute * 3000, at(minute * 60 - 1));
+            assert!(!patience.is_over(at(minute * 60)), "{minute}");
+        }
+        // No more than was asked for counts.
+        patience.acknowledges(101_000, at(1000));
+        patience.acknowledges(1_000_000, at(1050));
+        assert!(patience.is_over(at(1060)));
+    }
+
+    #[test]
+    fn a_receiver_that_says_the_same_or_hardly_more_has_not_got_on() {
+        let mut patience = patience();
+        let say = |patience: &mut Patience, step, done, second| {
+            patience.says(Progress { step, done, total: 1 << 30 }, at(second));
+        };
+        for second in 1..162 {
+            say(&mut patience, Step::Comparing, second, second);
+            say(&mut patience, Step::Comparing, u64::MAX, second);
+        }
+        // 101 s for a batch.
+        assert!(!patience.is_over(at(160)) && patience.is_over(at(161)));
+        let mut patience = super::tests::patience();
+        say(&mut patience, Step::Comparing, 2 << 20, 61);
+        assert!(!patience.is_over(at(120)));
+        say(&mut patience, Step::Fetching, 0, 100);
+        say(&mut patience, Step::Fetching, 1 << 29, 150);
+        assert!(patience.is_over(at(160)));
+        // Flushing a batch with the largest file takes its time: 101 s.
+        say(&mut patience, Step::Checking, 0, 170);
+        assert!(!patience.is_over(at(330)) && patience.is_over(at(331)));
+        // Back to an earlier step: no.
+        say(&mut patience, Step::Comparing, 1 << 30, 330);
+        assert!(patience.is_over(at(331)));
+    }
+}

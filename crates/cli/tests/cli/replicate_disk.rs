@@ -1,0 +1,164 @@
+//! `warpline replicate` on a real disk that fails: an ext4 on a loop device whose own file has no room left, so that writing succeeds and
+//! flushing fails. Skipped, with the reason, where nobody may mount.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::support::Desk;
+
+/// Mounts that go away with this, the last one first.
+struct Mounts(Vec<PathBuf>);
+
+fn runs(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {text}")) }
+}
+
+impl Mounts {
+    fn mount(&mut self, words: &[&str], at: &Path) -> Result<(), String> {
+        fs::create_dir_all(at).unwrap();
+        runs(Command::new("mount").args(words).arg(at))?;
+        self.0.push(at.to_owned());
+        Ok(())
+    }
+
+    fn unmount(&mut self) {
+        let at = self.0.pop().unwrap();
+        runs(Command::new("umount").arg(at)).unwrap();
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        while let Some(at) = self.0.pop() {
+            let _ = runs(Command::new("umount").arg("--lazy").arg(at));
+        }
+    }
+}
+
+/// An ext4 of 300 MB in a file on a memory disk of 24 MB, mounted on `disk`; none, and why, where that cannot be.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+fn mounted(desk: &Desk) -> Option<Mounts> {
+    let mut mounts = Mounts(Vec::new());
+    let small = desk.path().join("small");
+    let file = small.join("disk");
+    let made = mounts.mount(&["-t", "tmpfs", "-o", "size=24m", "tmpfs"], &small).and_then(|()| {
+        fs::File::create(&file)
+            .and_then(|file| file.set_len(300_000_000))
+            .map_err(|error| error.to_string())?;
+        // Without a journal, so that the disk goes on after an error, as many do.
+        runs(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal"]).arg(&file))?;
+        mounts.mount(&["-o", "loop", file.to_str().unwrap()], &desk.path().join("disk"))
+    });
+    if let Err(reason) = made {
+        eprintln!("skipped: no loop device with an ext4 can be mounted here: {reason}");
+        return None;
+    }
+    Some(mounts)
+}
+
+/// Bytes that are free on a disk.
+fn free(disk: &Path) -> u64 {
+    let output = Command::new("df").args(["--output=avail", "--block-size=1"]).arg(disk).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().last().unwrap().trim().parse().unwrap()
+}
+
+/// A receiver, and where it listens.
+struct Receiver(Child, String);
+
+impl Receiver {
+    fn start(desk: &Desk) -> Self {
+        let words =
+            ["replicate", "serve", "disk/store", "--key", "team.key", "--listen", "127.0.0.1:0", "--json"];
+        let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        // What it says later is not read, and must not stop it.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+        Receiver(child, said["address"].as_str().unwrap().to_owned())
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Bytes without a pattern.
+fn noise(seed: u32, count: u32) -> Vec<u8> {
+    let mut state = seed | 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    };
+    (0..count).map(next).collect()
+}
+
+#[test]
+fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
+    let desk = Desk::new();
+    let Some(mut mounts) = mounted(&desk) else { return };
+    desk.warpline(&["replicate", "keygen", "team.key"]).fine();
+    fs::create_dir(desk.path().join("source")).unwrap();
+    for number in 1..=5 {
+        fs::write(desk.path().join(format!("source/{number}")), noise(number, 2_000_000)).unwrap();
+    }
+    let push = |receiver: &Receiver| {
+        desk.warpline(&[
+            "replicate",
+            "push",
+            "source",
+            &receiver.1,
+            "--key",
+            "team.key",
+            "--patience",
+            "60",
+            "--json",
+        ])
+    };
+    let receiver = Receiver::start(&desk);
+    // What was written so far, the store itself, is on the loop device; then 6 MB are left for 10.
+    runs(&mut Command::new("sync")).unwrap();
+    let fill = free(&desk.path().join("small")).saturating_sub(6_000_000) as usize;
+    let mut filler = fs::File::create(desk.path().join("small/filler")).unwrap();
+    filler.write_all(&vec![1; fill]).unwrap();
+    let answer = push(&receiver);
+    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+    // The page cache has all that is right, and the disk has not. The receiver may also be another process by now.
+    drop(filler);
+    fs::remove_file(desk.path().join("small/filler")).unwrap();
+    drop(receiver);
+    let receiver = Receiver::start(&desk);
+    let value = push(&receiver).fine().json();
+    // It is written anew from what memory has, or fetched.
+    assert_eq!(value["receivers"][0]["state"], "done", "{value}");
+    drop(receiver);
+    mounts.unmount();
+    let file = desk.path().join("small/disk");
+    mounts.mount(&["-o", "loop", file.to_str().unwrap()], &desk.path().join("disk")).unwrap();
+    for number in 1..=5 {
+        let there = fs::read(desk.path().join(format!("disk/store/current/{number}"))).unwrap();
+        assert!(there == noise(number, 2_000_000), "file {number} is not what was sent");
+    }
+    assert!(desk.warpline(&["replicate", "verify", "disk/store"]).fine().stdout.contains("is whole"));
+    // A disk that is full, and says so at once: nothing changes, and when there is room it goes on.
+    fs::write(desk.path().join("source/1"), noise(77, 2_000_000)).unwrap();
+    let receiver = Receiver::start(&desk);
+    let fill = free(&desk.path().join("disk")).saturating_sub(8 << 20).to_string();
+    runs(Command::new("fallocate").args(["-l", &fill]).arg(desk.path().join("disk/filler"))).unwrap();
+    let answer = push(&receiver);
+    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+    assert!(answer.stderr.contains("are free on the disk of"), "{}", answer.stderr);
+    fs::remove_file(desk.path().join("disk/filler")).unwrap();
+    push(&receiver).fine();
+    assert!(fs::read(desk.path().join("disk/store/current/1")).unwrap() == noise(77, 2_000_000));
+}

@@ -1,0 +1,304 @@
+//! A disk in memory that fails when it is told to, for tests.
+//!
+//! It has a cache and a disk below. What is written is in the cache; a flush brings a file's content, or the names in a directory, to the disk.
+//! At a loss of power the cache is gone, and of what was not flushed a random part is on the disk all the same, in any order: pages, sizes, modes,
+//! names. A rename is one step. A flush that fails does what Linux does: a part is written, the rest counts as written from then on, is
+//! found in the cache, and never reaches the disk. A killed process loses nothing but its place.
+//!
+//! Every operation has a number, from 0; [`SimDisk::inject`] says what goes wrong at which. What is random comes from the seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warpline_core::random::{Stream, Streams};
+
+use crate::{Kind, Time};
+
+mod handles;
+mod node;
+
+pub use handles::{SimDirectory, SimFile};
+use node::{Change, Node, What};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The operation fails, once, with an input/output error. A flush loses what it should have written.
+    Fail,
+    /// The disk is full for so many operations: what needs room fails, and flushes find out that it was never there.
+    Full(u64),
+    /// The system writes some of what is in the cache, in the background, and fails. A flush of that file says so, once.
+    Background,
+    /// The process is killed: every operation fails until [`SimDisk::restart`].
+    Kill,
+    /// The power fails: every operation fails until [`SimDisk::restart`], and what was not flushed is lost, or not.
+    PowerLoss,
+}
+
+/// What an operation does, for those who choose where something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Opens, reads or looks.
+    Read,
+    /// Writes to a file or changes its size.
+    Write,
+    /// Makes a name: of a file, directory or link.
+    Create,
+    /// Takes a name away.
+    Remove,
+    /// Renames.
+    Rename,
+    /// Changes a mode or a time.
+    Attribute,
+    /// Flushes a file.
+    Flush,
+    /// Flushes a directory.
+    FlushNames,
+}
+
+const ROOT: u64 = 0;
+
+#[derive(Clone, Debug)]
+struct State {
+    nodes: BTreeMap<u64, Node>,
+    next: u64,
+    /// Changes of names that are not flushed, the oldest first.
+    pending: Vec<Change>,
+    random: Stream,
+    done: Vec<Operation>,
+    faults: BTreeMap<u64, Fault>,
+    full_until: u64,
+    down: Option<Fault>,
+    clock: i64,
+}
+
+/// The disk. Clones are the same disk; [`survivor`](Self::survivor) makes another.
+#[derive(Clone, Debug)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+fn down() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "this process is no more")
+}
+
+impl SimDisk {
+    /// An empty disk with the random numbers of `seed`.
+    pub fn new(seed: u64) -> Self {
+        let root = Node::new(What::directory(), 0o755, Time::default(), true);
+        SimDisk(Arc::new(Mutex::new(State {
+            nodes: BTreeMap::from([(ROOT, root)]),
+            next: ROOT + 1,
+            pending: Vec::new(),
+            random: Streams::new(seed).stream("disk"),
+            done: Vec::new(),
+            faults: BTreeMap::new(),
+            full_until: 0,
+            down: None,
+            clock: 1_000,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its root directory, for the process that runs now.
+    pub fn root(&self) -> SimDirectory {
+        SimDirectory::new(self.clone(), ROOT)
+    }
+
+    /// Has `fault` happen at the operation with this number, counted from the first.
+    pub fn inject(&self, operation: u64, fault: Fault) {
+        self.state().faults.insert(operation, fault);
+    }
+
+    /// The operations so far.
+    pub fn operations(&self) -> Vec<Operation> {
+        self.state().done.clone()
+    }
+
+    /// How many operations there were.
+    pub fn count(&self) -> u64 {
+        self.state().done.len() as u64
+    }
+
+    /// Whether the process was killed or the power failed.
+    pub fn is_down(&self) -> bool {
+        self.state().down.is_some()
+    }
+
+    /// Ends all faults and begins a new process. If the power failed, what survived is there.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.full_until = 0;
+        if state.down.take() == Some(Fault::PowerLoss) {
+            state.lose_power();
+        }
+    }
+
+    /// A disk with what would be there if the power failed now. This one goes on.
+    pub fn survivor(&self) -> SimDisk {
+        let mut state = self.state();
+        // Each copy is another possibility.
+        let seed = state.random.next_u64();
+        let mut copy = state.clone();
+        copy.random = Streams::new(seed).stream("survivor");
+        copy.faults.clear();
+        copy.full_until = 0;
+        copy.down = None;
+        copy.lose_power();
+        SimDisk(Arc::new(Mutex::new(copy)))
+    }
+}
+
+impl State {
+    /// Takes the next number; what goes wrong at it, if the operation itself has to fail.
+    fn begin(&mut self, operation: Operation) -> io::Result<()> {
+        if self.down.is_some() {
+            return Err(down());
+        }
+        let number = self.done.len() as u64;
+        self.done.push(operation);
+        self.clock += 1;
+        match self.faults.get(&number).copied() {
+            None => {}
+            Some(Fault::Fail) => {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            Some(Fault::Full(count)) => self.full_until = number + count,
+            Some(Fault::Background) => self.fail_in_background(),
+            Some(fault @ (Fault::Kill | Fault::PowerLoss)) => {
+                self.down = Some(fault);
+                return Err(down());
+            }
+        }
+        let needs_room = !matches!(operation, Operation::Read | Operation::Remove | Operation::Attribute);
+        if needs_room && number < self.full_until && operation != Operation::Rename {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        Time { seconds: self.clock, nanos: 0 }
+    }
+
+    fn add(&mut self, node: Node) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.nodes.insert(number, node);
+        number
+    }
+
+    fn node(&mut self, number: u64) -> io::Result<&mut Node> {
+        self.nodes.get_mut(&number).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn names(&mut self, number: u64) -> io::Result<&mut BTreeMap<OsString, u64>> {
+        match &mut self.node(number)?.what {
+            What::Directory { names, .. } => Ok(names),
+            _ => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    /// Changes names in the cache, and remembers to change them on the disk.
+    fn change(&mut self, change: Change) -> io::Result<()> {
+        if let Some((directory, name, _)) = &change.remove {
+            self.names(*directory)?.remove(name);
+        }
+        if let Some((directory, name, number)) = &change.add {
+            self.names(*directory)?.insert(name.clone(), *number);
+        }
+        let now = self.now();
+        for directory in change.directories() {
+            let node = self.node(directory)?;
+            node.modified = now;
+            node.changed = true;
+        }
+        self.pending.push(change);
+        Ok(())
+    }
+
+    /// Changes names on the disk.
+    fn settle(&mut self, change: &Change) {
+        if let Some((directory, name, number)) = &change.remove
+            && let Some(names) = self.nodes.get_mut(directory).and_then(Node::disk_names)
+            && names.get(name) == Some(number)
+        {
+            names.remove(name);
+        }
+        if let Some((directory, name, number)) = &change.add {
+            // A link's own content goes with its name.
+            if let Some(node) = self.nodes.get_mut(number)
+                && matches!(node.what, What::Link { .. })
+            {
+                node.settle_attributes();
+            }
+            if let Some(names) = self.nodes.get_mut(directory).and_then(Node::disk_names) {
+                names.insert(name.clone(), *number);
+            }
+        }
+    }
+
+    /// Flushes a directory's names.
+    fn flush_names(&mut self, number: u64, fails: bool) {
+        let (of_it, others): (Vec<Change>, Vec<Change>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|change| change.directories().any(|it| it == number));
+        self.pending = others;
+        for change in of_it {
+            // What a failed flush leaves is written, forgotten, or to be written yet.
+            match if fails { self.random.below(3) } else { 0 } {
+                0 => self.settle(&change),
+                1 => {}
+                _ => self.pending.push(change),
+            }
+        }
+        if !fails && let Some(node) = self.nodes.get_mut(&number) {
+            node.settle_attributes();
+            let links: Vec<u64> = match &node.what {
+                What::Directory { names, .. } => names.values().copied().collect(),
+                _ => Vec::new(),
+            };
+            for link in links {
+                if let Some(node) = self.nodes.get_mut(&link).filter(|node| node.kind() == Kind::Link) {
+                    node.settle_attributes();
+                }
+            }
+        }
+    }
+
+    /// A random file's dirty pages are written in part, and the rest is lost without anybody being told yet.
+    fn fail_in_background(&mut self) {
+        let dirty: Vec<u64> =
+            self.nodes.iter().filter(|(_, node)| node.is_dirty()).map(|(number, _)| *number).collect();
+        let chosen = self.random.below(dirty.len() as u64) as usize;
+        if let Some(node) = dirty.get(chosen).and_then(|number| self.nodes.get_mut(number)) {
+            node.write_back(&mut self.random, true);
+            node.failed = true;
+        }
+    }
+
+    fn lose_power(&mut self) {
+        for change in std::mem::take(&mut self.pending) {
+            if self.random.chance(0.5) {
+                self.settle(&change);
+            }
+        }
+        for node in self.nodes.values_mut() {
+            node.lose_power(&mut self.random);
+        }
+        // What no name leads to any more is gone.
+        let mut found = BTreeSet::from([ROOT]);
+        let mut ahead = vec![ROOT];
+        while let Some(number) = ahead.pop() {
+            let Some(What::Directory { names, .. }) = self.nodes.get(&number).map(|node| &node.what) else {
+                continue;
+            };
+            ahead.extend(names.values().filter(|number| found.insert(**number)));
+        }
+        self.nodes.retain(|number, _| found.contains(number));
+    }
+}

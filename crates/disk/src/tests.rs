@@ -1,0 +1,154 @@
+//! What every disk does alike, and what the simulated one loses.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use crate::sim::{Fault, SimDisk};
+use crate::{
+    Directory, DiskFile as _, Kind, Open, OsDirectory, Time, create_directories, portable, remove_all,
+    write_whole,
+};
+
+fn p(path: &str) -> &Path {
+    Path::new(path)
+}
+
+/// What holds below any empty directory.
+fn contract<D: Directory>(root: &D) {
+    create_directories(root, p("a/b"), 0o755).unwrap();
+    create_directories(root, p("a/b"), 0o755).unwrap();
+    assert_eq!(root.create_directory(p("a"), 0o755).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    write_whole(root, p("a/b/file"), 0o666, b"some bytes").unwrap();
+    write_whole(root, p("a/b/file"), 0o666, b"others").unwrap();
+    assert_eq!(root.read(p("a/b/file")).unwrap(), b"others");
+    assert_eq!(root.names(p("a/b")).unwrap(), ["file"]);
+    assert_eq!(root.open(p("a/b/file"), Open::New(0o600)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(root.open(p("none"), Open::Read).unwrap_err().kind(), io::ErrorKind::NotFound);
+    let below = root.open_directory(p("a/b")).unwrap();
+    let mut file = below.open(p("file"), Open::ReadWrite(0o600)).unwrap();
+    file.set_size(100_000).unwrap();
+    file.seek(SeekFrom::Start(99_999)).unwrap();
+    file.write_all(b"!").unwrap();
+    file.sync().unwrap();
+    file.forget().unwrap();
+    assert_eq!(file.look().unwrap().size, 100_000);
+    let (start, end) = file.next_data(50_000, 100_000).unwrap();
+    assert!((50_000..=99_999).contains(&start) && end == 100_000, "{start} {end}");
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!((&bytes[..6], bytes[50_000], bytes[99_999]), (&b"others"[..], 0, b'!'));
+    file.set_time(Some(Time { seconds: 5, nanos: 0 })).unwrap();
+    assert_eq!(below.look(p("file")).unwrap().modified, Time { seconds: 5, nanos: 0 });
+    root.rename(p("a/b/file"), p("a/moved")).unwrap();
+    assert!(!root.has(p("a/b/file")).unwrap());
+    assert_eq!(root.look(p("a/moved")).unwrap().kind, Kind::File);
+    assert_eq!(root.remove_directory(p("a")).unwrap_err().kind(), io::ErrorKind::DirectoryNotEmpty);
+    root.sync_of(p("a")).unwrap();
+    remove_all(root, p("a")).unwrap();
+    remove_all(root, p("a")).unwrap();
+    assert!(root.names(p("")).unwrap().is_empty());
+}
+
+#[test]
+fn all_disks_keep_the_contract() {
+    contract(&SimDisk::new(1).root());
+    let directory = tempfile::tempdir().unwrap();
+    contract(&OsDirectory::here().open_directory(directory.path()).unwrap());
+    contract(&portable::OsDirectory::here().open_directory(directory.path()).unwrap());
+}
+
+#[cfg(unix)]
+fn links_and_modes<D: Directory>(root: &D) {
+    root.link(OsStr::new("somewhere"), p("link")).unwrap();
+    assert_eq!(root.read_link(p("link")).unwrap(), "somewhere");
+    assert_eq!(root.look(p("link")).unwrap().kind, Kind::Link);
+    root.set_time_of(p("link"), Time { seconds: -7, nanos: 3 }).unwrap();
+    assert_eq!(root.look(p("link")).unwrap().modified, Time { seconds: -7, nanos: 3 });
+    assert!(root.open(p("link"), Open::Read).is_err());
+    write_whole(root, p("file"), 0o600, b"").unwrap();
+    root.set_mode_of(p("file"), 0o440).unwrap();
+    assert_eq!(root.look(p("file")).unwrap().mode, 0o440);
+}
+
+#[cfg(unix)]
+#[test]
+fn disks_with_links_and_modes_have_them_alike() {
+    links_and_modes(&SimDisk::new(1).root());
+    let directory = tempfile::tempdir().unwrap();
+    links_and_modes(&OsDirectory::here().open_directory(directory.path()).unwrap());
+}
+
+#[test]
+fn what_was_flushed_survives_and_of_the_rest_anything_may() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for seed in 0..64 {
+        let disk = SimDisk::new(seed);
+        let root = disk.root();
+        write_whole(&root, p("kept"), 0o644, b"kept").unwrap();
+        let mut file = root.open(p("lost"), Open::New(0o644)).unwrap();
+        file.write_all(&[1; 8192]).unwrap();
+        root.rename(p("kept"), p("renamed")).unwrap();
+        let after = disk.survivor().root();
+        // One of the two names, never both and never neither.
+        let name = if after.has(p("kept")).unwrap() { "kept" } else { "renamed" };
+        assert_eq!(after.read(p(name)).unwrap(), b"kept");
+        let names = after.names(p("")).unwrap();
+        assert_eq!(names.iter().filter(|name| *name != "lost").count(), 1);
+        let content =
+            after.read(p("lost")).map(|bytes| (bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()));
+        outcomes.insert((name, content.ok()));
+        // Nothing happened to the disk itself.
+        assert_eq!(root.read(p("lost")).unwrap(), [1; 8192]);
+    }
+    assert!(outcomes.contains(&("kept", None)) && outcomes.contains(&("renamed", Some((8192, 8192)))));
+    assert!(outcomes.contains(&("kept", Some((8192, 4096)))), "{outcomes:?}");
+}
+
+#[test]
+fn a_failed_flush_leaves_in_memory_what_is_not_on_the_disk() {
+    let lying = (0..64).filter(|&seed| {
+        let disk = SimDisk::new(seed);
+        let root = disk.root();
+        let mut file = root.open(p("file"), Open::ReadWrite(0o644)).unwrap();
+        file.write_all(&[1; 20_000]).unwrap();
+        disk.inject(disk.count(), Fault::Fail);
+        assert!(file.sync().is_err());
+        // The second attempt succeeds, and so does reading: that is what Linux does.
+        file.sync().unwrap();
+        assert_eq!(root.read(p("file")).unwrap(), [1; 20_000]);
+        file.forget().unwrap();
+        root.read(p("file")).unwrap() != [1; 20_000]
+    });
+    assert!(lying.count() > 32);
+}
+
+#[test]
+fn an_error_in_the_background_is_told_once() {
+    let disk = SimDisk::new(3);
+    let mut file = disk.root().open(p("file"), Open::New(0o644)).unwrap();
+    file.write_all(&[1; 8192]).unwrap();
+    disk.inject(disk.count(), Fault::Background);
+    file.look().unwrap();
+    assert!(file.sync().is_err());
+    assert!(file.sync().is_ok());
+}
+
+#[test]
+fn a_killed_process_keeps_what_it_wrote_and_a_full_disk_takes_nothing() {
+    let disk = SimDisk::new(4);
+    let root = disk.root();
+    let mut file = root.open(p("file"), Open::New(0o644)).unwrap();
+    file.write_all(b"abc").unwrap();
+    disk.inject(disk.count(), Fault::Kill);
+    assert!(file.write_all(b"def").is_err() && disk.is_down());
+    assert!(root.look(p("file")).is_err());
+    disk.restart();
+    assert_eq!(disk.root().read(p("file")).unwrap(), b"abc");
+    disk.inject(disk.count(), Fault::Full(3));
+    let error = root.open(p("more"), Open::New(0o644)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    assert!(!root.has(p("more")).unwrap() && !root.has(p("more")).unwrap());
+    root.open(p("more"), Open::New(0o644)).unwrap();
+}

@@ -1,0 +1,98 @@
+//! What is done in several steps, so that it is there whole or not at all.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::{Directory, DiskFile as _, Kind, Open};
+
+/// Makes a directory and those that lead to it, each with `mode` and its name flushed in its parent. What is there stays.
+///
+/// # Errors
+/// If one cannot be made, or something else has its name.
+pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::Result<()> {
+    let mut missing = Vec::new();
+    let mut next = Some(path);
+    while let Some(here) = next.filter(|here| !here.as_os_str().is_empty()) {
+        // A link to a directory will do, so what is beyond the name is asked for.
+        if at.look(&here.join(".")).is_ok() {
+            break;
+        }
+        missing.push(here);
+        next = here.parent();
+    }
+    for here in missing.into_iter().rev() {
+        match at.create_directory(here, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                at.look(&here.join("."))?;
+            }
+            other => other?,
+        }
+        if let Err(error) = sync_parent(at, here) {
+            // Made anew the next time: that it is there now does not mean that it is on the disk.
+            let _ = at.remove_directory(here);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Flushes the directory that `path` is in.
+fn sync_parent<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
+    at.open_directory(&path.parent().unwrap_or(Path::new("")).join("."))?.sync()
+}
+
+/// Writes a file with this mode (which the process's umask narrows) that is there whole and on the disk, or not at all: under another name
+/// first. An earlier file is replaced.
+///
+/// # Errors
+/// If that cannot be done. What was begun is removed, and an earlier file stays, unless only the last flush, of the name, failed.
+pub fn write_whole<D: Directory>(at: &D, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let part = beside(path);
+    let written = (|| {
+        // One that a killed process left could have any mode: a new file each time.
+        match at.remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = at.open(&part, Open::New(mode))?;
+        file.write_all(bytes)?;
+        file.sync()?;
+        at.rename(&part, path)
+    })();
+    if let Err(error) = written {
+        // The error that is reported is the first.
+        let _ = at.remove_file(&part);
+        return Err(error);
+    }
+    sync_parent(at, path)
+}
+
+/// The name under which this process writes a file before it has its own: hidden.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or(OsStr::new("file")));
+    name.push(format!(".part-{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Removes a file, or a directory with everything in it, whatever its permissions; nothing there is fine.
+///
+/// # Errors
+/// If something cannot be removed.
+pub fn remove_all<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
+    let there = match at.look(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if there.kind != Kind::Directory {
+        return at.remove_file(path);
+    }
+    if there.mode & 0o700 != 0o700 {
+        at.set_mode_of(path, 0o700)?;
+    }
+    for name in at.names(path)? {
+        remove_all(at, &path.join(name))?;
+    }
+    at.remove_directory(path)
+}

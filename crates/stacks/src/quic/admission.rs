@@ -1,0 +1,146 @@
+//! Who may begin a handshake: what strangers can make a server do before they have shown a key.
+//!
+//! A handshake costs memory and an Ed25519 signature, and an address can be forged. So while more than a few handshakes are under way, whoever comes is
+//! asked to prove its address first (Retry, RFC 9000 section 8.1.2), which costs the server nothing; one address has few at a time; and all
+//! together are limited. Whoever is beyond a limit is not answered, and tries again by itself.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Handshakes under way from which on addresses have to be proved.
+const FREE: usize = 16;
+
+/// Handshakes under way at most.
+const MOST: usize = 256;
+
+/// Handshakes under way from one address at most (IPv6: one network of 64 bits).
+const PER_ADDRESS: usize = 32;
+
+/// Connections of a server at most, with those that shake hands.
+pub(super) const CONNECTIONS: usize = 1024;
+
+/// A handshake is given up after so long.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// What is done with somebody who comes.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It may shake hands; the place is held until this is dropped.
+    Welcome(Place),
+    /// It has to prove its address.
+    Prove,
+    /// It is not answered.
+    Ignore,
+}
+
+/// The handshakes under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admission(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+/// A place among them.
+#[derive(Debug)]
+pub(super) struct Place {
+    admission: Admission,
+    address: IpAddr,
+}
+
+/// What counts as one address: whoever has an IPv6 network has all of it.
+fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => IpAddr::V6((u128::from(six) >> 64 << 64).into()),
+        four => four,
+    }
+}
+
+impl Admission {
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handshakes under way.
+    pub(super) fn count(&self) -> usize {
+        self.under_way().values().sum()
+    }
+
+    /// Judges somebody who comes from `remote`, with an address that is proved or not, to a server with so many connections.
+    pub(super) fn judge(&self, remote: SocketAddr, proved: bool, connections: usize) -> Verdict {
+        let address = counted(remote.ip());
+        let mut under_way = self.under_way();
+        let all: usize = under_way.values().sum();
+        if !proved && all >= FREE {
+            return Verdict::Prove;
+        }
+        let own = under_way.get(&address).copied().unwrap_or(0);
+        if all >= MOST || own >= PER_ADDRESS || connections >= CONNECTIONS {
+            return Verdict::Ignore;
+        }
+        under_way.insert(address, own + 1);
+        Verdict::Welcome(Place { admission: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = self.admission.under_way();
+        if let Some(own) = under_way.get_mut(&self.address) {
+            *own -= 1;
+            if *own == 0 {
+                under_way.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(text: &str) -> SocketAddr {
+        SocketAddr::new(text.parse().unwrap(), 1)
+    }
+
+    #[test]
+    fn few_come_as_they_are_then_addresses_are_proved_and_one_has_few() {
+        let admission = Admission::default();
+        let judge = |text: &str, proved| admission.judge(from(text), proved, 0);
+        let mut places = Vec::new();
+        for number in 0..FREE {
+            match judge(&format!("192.0.2.{number}"), false) {
+                Verdict::Welcome(place) => places.push(place),
+                other => panic!("{number}: {other:?}"),
+            }
+        }
+        assert!(matches!(judge("198.51.100.1", false), Verdict::Prove));
+        let mut proved = 0;
+        while let Verdict::Welcome(place) = judge("198.51.100.1", true) {
+            places.push(place);
+            proved += 1;
+        }
+        assert_eq!(proved, PER_ADDRESS);
+        // Others are not kept out by that one.
+        assert!(matches!(judge("198.51.100.2", true), Verdict::Welcome(_)));
+        places.clear();
+        assert_eq!(admission.count(), 0);
+        assert!(matches!(judge("198.51.100.1", false), Verdict::Welcome(_)));
+        assert!(matches!(admission.judge(from("192.0.2.1"), true, CONNECTIONS), Verdict::Ignore));
+    }
+
+    #[test]
+    fn there_is_an_end_to_all_of_them_and_a_network_is_one_address() {
+        let admission = Admission::default();
+        let mut places = Vec::new();
+        for number in 0..2 * MOST {
+            if let Verdict::Welcome(place) =
+                admission.judge(from(&format!("10.0.{}.{}", number / 256, number % 256)), true, 0)
+            {
+                places.push(place);
+            }
+        }
+        assert_eq!(admission.count(), MOST);
+        assert_eq!(counted("2001:db8::1".parse().unwrap()), counted("2001:db8::ffff:2".parse().unwrap()));
+        assert_ne!(counted("2001:db8::1".parse().unwrap()), counted("2001:db8:0:1::1".parse().unwrap()));
+        assert_eq!(counted("::ffff:192.0.2.1".parse().unwrap()), counted("192.0.2.1".parse().unwrap()));
+    }
+}
