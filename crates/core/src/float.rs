@@ -56,8 +56,13 @@ mod tests {
             digest(arguments().map(|x| powf(0.998, x))),
             digest(arguments().map(cbrt)),
         ];
-        let expected: [u64; 5] =
-            [0x7809_e87a_beea_3840, 0x8773_c04a_b6d5_429a, 0xa776_9e5b_7b43_e54e, 0xae65_6c78_33da_b305, 0x2123_efc0_4432_6ed0];
+        let expected: [u64; 5] = [
+            0x7809_e87a_beea_3840,
+            0x8773_c04a_b6d5_429a,
+            0xa776_9e5b_7b43_e54e,
+            0xae65_6c78_33da_b305,
+            0x2123_efc0_4432_6ed0,
+        ];
         assert_eq!(digests.map(|d| format!("{d:#018x}")), expected.map(|d| format!("{d:#018x}")));
     }
 
