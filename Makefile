@@ -26,7 +26,7 @@ endif
 FUZZ_SECONDS ?= 30
 
 .PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-bench \
-	format lint deny test-rust test-docs test-scenarios test-python
+	format lint deny test-rust test-release test-docs test-scenarios test-python golden miri memory
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.to
 	$(CARGO) build --release --locked --package warpline-cli
 	$(RELEASE) run $(SCENARIO)
 
-test: setup-test format lint deny test-rust test-docs test-scenarios test-python ## Run every check
+test: setup-test format lint deny test-rust test-release test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
@@ -46,8 +46,19 @@ bench-live: ## Measure emulation beside the figures of other emulators (some eig
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/live.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
-fuzz: ## Fuzz what reads foreign bytes, and TCP, for FUZZ_SECONDS=30 each (not part of the checks: it builds all anew)
+fuzz: ## Fuzz what reads foreign bytes, and TCP, for FUZZ_SECONDS=30 each (the checks go through the committed corpora only)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+golden: ## Whole runs of a debug and of a release build give the same bytes (not part of the checks: the release build takes minutes)
+	$(CARGO) build --locked --package warpline-cli
+	$(CARGO) build --release --locked --package warpline-cli
+	@scripts/golden.sh $(DEBUG) $(RELEASE)
+
+miri: ## The tests of core, net and transport under Miri (needs nightly Rust with it; says what is missing)
+	@scripts/miri.sh
+
+memory: ## The tests of the crates with unsafe code under the address sanitiser
+	@scripts/memory.sh
 
 docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	$(CARGO) doc --locked --no-deps --workspace
@@ -88,9 +99,9 @@ format: ## Formatting
 	$(call say,format)
 	$(CARGO) fmt --all --check
 
-lint: ## Clippy without warnings
+lint: ## Clippy without warnings; the fuzz targets are compiled with it
 	$(call say,lint)
-	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features warpline-fuzz/libfuzzer -- --deny warnings
 
 deny: ## Licences, sources and known vulnerabilities of what we depend on
 	$(call say,deny)
@@ -99,6 +110,10 @@ deny: ## Licences, sources and known vulnerabilities of what we depend on
 test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	$(CARGO) test --locked --workspace --exclude warpline-py
+
+test-release: ## The engine's and TCP's tests as they are released: the recorded figures are those of the other build
+	$(call say,test-release)
+	INSTA_UPDATE=no $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport
 
 test-docs: ## The API documentation without warnings
 	$(call say,test-docs)

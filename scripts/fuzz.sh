@@ -2,15 +2,18 @@
 # Builds the fuzz targets and runs each of them for a while: scripts/fuzz.sh SECONDS [TARGET ...]
 #
 # libFuzzer (the crate libfuzzer-sys) needs a C++ compiler. The coverage it steers by is a pass of LLVM that stable Rust can
-# be told to run, so that no nightly toolchain and no cargo-fuzz is needed. Address sanitiser is left out: there is no unsafe
-# code of ours to find anything in. What a target learns stays in fuzz/corpus, what it fails on in fuzz/artifacts.
+# be told to run, so that no nightly toolchain and no cargo-fuzz is needed; `fuzz-rustc.sh` does so for our own crates, and what they depend
+# on is what the tests use. Each target begins with its committed corpus (fuzz/corpus). What it finds besides stays in fuzz/found, what it
+# fails on in fuzz/artifacts: repair that, and put the input into the corpus.
 set -euo pipefail
-cd "$(dirname "$0")/../fuzz"
+cd "$(dirname "$0")/.."
 
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(tcp btc probe mahimahi datagram wire model_host access_log scenario oracle replicate)
+if [ ${#targets[@]} -eq 0 ]; then
+	for program in fuzz/fuzz_targets/*.rs; do targets+=("$(basename "$program" .rs)"); done
+fi
 
 if ! command -v c++ >/dev/null; then
 	echo "Fuzzing needs a C++ compiler: apt-get install --no-install-recommends g++" >&2
@@ -18,33 +21,20 @@ if ! command -v c++ >/dev/null; then
 	exit 0
 fi
 
-# Only the targets that need Arrow and Parquet wait for them.
-features=()
-for target in "${targets[@]}"; do
-	case $target in
-	access_log | scenario | oracle) features+=(--features lab) ;;
-	replicate) features+=(--features apps) ;;
-	esac
-done
-
-export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
--Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
--Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
-# With a target named, build scripts are built without these flags: they have no libFuzzer to link with.
-host=$(rustc -vV | sed -n 's/^host: //p')
-cargo build --release --locked --target "$host" "${features[@]}" "${targets[@]/#/--bin=}"
+export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/fuzz-rustc.sh CARGO_INCREMENTAL=0
+cargo build --locked --package warpline-fuzz --features link "${targets[@]/#/--bin=}"
 
 for target in "${targets[@]}"; do
 	printf '\n== %s, %s s\n' "$target" "$seconds"
-	mkdir -p "corpus/$target" "artifacts/$target"
-	seeds=()
-	case $target in
-	scenario) seeds=(../scenarios) ;;
-	esac
+	mkdir -p "fuzz/found/$target" "fuzz/artifacts/$target"
 	log=$(mktemp)
 	status=0
-	"target/$host/release/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=4096 \
-		-print_final_stats=1 -artifact_prefix="artifacts/$target/" "corpus/$target" "${seeds[@]}" >"$log" 2>&1 || status=$?
+	seeds=("fuzz/corpus/$target")
+	case $target in
+	scenario | network) seeds+=(scenarios) ;;
+	esac
+	"${CARGO_TARGET_DIR:-target}/debug/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=4096 \
+		-print_final_stats=1 -artifact_prefix="fuzz/artifacts/$target/" "fuzz/found/$target" "${seeds[@]}" >"$log" 2>&1 || status=$?
 	grep -E 'ERROR|panicked|assertion|artifact|Done|stat::(number_of|new_units|peak)' "$log" || true
 	if [ "$status" -ne 0 ]; then
 		tail -n 20 "$log" >&2

@@ -1,7 +1,3 @@
-//! What the emulator reads of datagrams that live hosts send, and what routers do to them.
-
+//! The fuzz target `datagram`: its body is in the library.
 #![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| warpline_live::datagram::fuzz_read(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| warpline_fuzz::datagram::run(bytes));

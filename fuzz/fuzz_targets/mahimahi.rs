@@ -1,25 +1,3 @@
-//! Mahimahi traces: no bytes make the reader panic, pieces read as the whole does, and what is read can be used.
+//! The fuzz target `mahimahi`: its body is in the library.
 #![no_main]
-
-use std::sync::Arc;
-
-use libfuzzer_sys::fuzz_target;
-use warpline_core::Timestamp;
-use warpline_net::mahimahi::{Trace, TraceLink, TraceParser};
-
-fuzz_target!(|bytes: &[u8]| {
-    let whole = Trace::parse(bytes);
-    let mut parser = TraceParser::default();
-    let fed = bytes.chunks(3).try_for_each(|piece| parser.feed(piece)).and_then(|()| parser.finish());
-    assert_eq!(whole.is_ok(), fed.is_ok(), "whole and in pieces");
-    let Ok(trace) = whole else { return };
-    assert!(trace.period_ms() > 0);
-    let _ = trace.mean_rate();
-    let mut link = TraceLink::new(Arc::new(trace));
-    let mut now = Timestamp::ZERO;
-    for bytes in [1, 1500, 1501, 65_000] {
-        let end = link.finish_of(now, bytes);
-        assert!(end >= now, "{end:?} before {now:?}");
-        now = end;
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| warpline_fuzz::mahimahi::run(bytes));

@@ -1,7 +1,3 @@
-//! A simulated host with services, to which anybody may send anything at any time: datagrams with right checksums, so that they get far.
-
+//! The fuzz target `model_host`: its body is in the library.
 #![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| warpline_live::wire::host::fuzz_host(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| warpline_fuzz::model_host::run(bytes));

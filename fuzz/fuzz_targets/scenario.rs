@@ -1,16 +1,3 @@
-//! Scenarios: no text makes reading and checking panic, and the message of every mistake can be shown.
+//! The fuzz target `scenario`: its body is in the library.
 #![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use warpline_lab::scenario::Scenario;
-
-fuzz_target!(|text: &str| {
-    match Scenario::from_toml("fuzz.toml", text, &[]) {
-        Ok(scenario) => {
-            let _ = scenario.to_json();
-        }
-        Err(mistakes) => {
-            let _ = mistakes.to_string();
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| warpline_fuzz::scenario::run(bytes));

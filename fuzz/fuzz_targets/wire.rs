@@ -1,7 +1,3 @@
-//! IP, TCP, UDP and ICMP as simulated hosts read them; what parses is written and parsed again.
-
+//! The fuzz target `wire`: its body is in the library.
 #![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| warpline_live::wire::codec::fuzz_parse(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| warpline_fuzz::wire::run(bytes));

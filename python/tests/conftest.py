@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import pathlib
+from collections.abc import Generator, Iterator
 
 import matplotlib
 import pytest
@@ -11,6 +12,39 @@ import pytest
 import warpline
 
 matplotlib.use("Agg")
+
+#: What tests may lack with CI=true; the tests in Rust go by the same list.
+MAY_SKIP = frozenset(
+    line.split(":")[0]
+    for line in (pathlib.Path(__file__).parents[2] / "crates/skip/may-skip.txt").read_text().splitlines()
+    if not line.startswith("#")
+)
+
+
+def skip_fails(report: pytest.TestReport | pytest.CollectReport, ci: bool) -> None:
+    """With CI=true makes a failure of a test that is left out, unless its reason begins with a name on the list."""
+    if not (ci and report.skipped) or hasattr(report, "wasxfail"):
+        return
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if reason.removeprefix("Skipped: ").split(":")[0] not in MAY_SKIP:
+        report.outcome = "failed"
+        report.longrepr = f"with CI=true no test is left out for this reason (crates/skip/may-skip.txt): {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Looks at what became of a test."""
+    report = yield
+    skip_fails(report, os.environ.get("CI") == "true")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Looks at what became of a file of tests."""
+    report = yield
+    skip_fails(report, os.environ.get("CI") == "true")
+    return report
 
 
 def dumbbell(**changes: object) -> warpline.Scenario:

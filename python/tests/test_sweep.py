@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ import warpline
 from warpline._sweep import toml_value
 
 from conftest import dumbbell
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SHORT = dumbbell(duration="2s", warmup="0s")
 GRID: dict[str, list[Any]] = {"flow.bulk.cc": ["reno", "cubic"], "topology.bottleneck.rate": ["2Mbit/s", "4Mbit/s"]}
@@ -173,7 +179,6 @@ def test_any_text_survives_the_way_into_a_change(text: str) -> None:
 
 @given(st.one_of(st.booleans(), st.integers(0, 2**53), st.floats(0, 1e300, allow_nan=False)))
 def test_numbers_are_toml(value: bool | int | float) -> None:
-    tomllib = pytest.importorskip("tomllib")
     read = tomllib.loads(f"x = {toml_value(value)}")["x"]
     assert read == value
     assert type(read) is type(value)

@@ -378,7 +378,8 @@ class FqCodel(Part):
         limit: How much may wait in all queues together. Default 10240p.
         target: Acceptable standing delay. Default 5ms.
         interval: How long the delay must stay above the target. Default 100ms.
-        quantum: Bytes a queue may send per round. Default 1514B.
+        quantum: Bytes a queue may send per round. Default 1500B, a full packet, and the link's `framing`: with the 14B
+            of Ethernet's header, the 1514B of RFC 8290 and Linux.
         flows: Number of queues that flows are hashed to. Default 1024.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default true.
     """

@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or draws from a global random source: `now` and the stream are arguments.
 
 pub mod dilation;
+pub mod float;
 pub mod packet;
 pub mod quantity;
 pub mod random;

@@ -1,8 +1,9 @@
 //! Named random streams: each component draws from its own, so that adding a flow does not reshuffle the others.
 
 use rand_core::SeedableRng;
-use rand_distr::Distribution;
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::float;
 
 /// Where a run's streams come from: the seed of the scenario.
 #[derive(Clone, Copy, Debug)]
@@ -68,21 +69,29 @@ impl Stream {
     /// Exponential with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // 1 - u is in (0, 1]: its logarithm is finite.
-        -mean * (1.0 - self.uniform()).ln()
+        -mean * float::ln(1.0 - self.uniform())
     }
     /// Normal with the given mean and standard deviation.
+    ///
+    /// Marsaglia's polar method (G. Marsaglia and T. Bray, SIAM Review 6(3), 1964), of whose two numbers one is kept, so that the generator
+    /// is all the state there is. The crate `rand_distr` takes its logarithm from the C library.
     pub fn normal(&mut self, mean: f64, stddev: f64) -> f64 {
-        let z: f64 = rand_distr::StandardNormal.sample(&mut self.rng);
-        mean + stddev * z
+        loop {
+            let (u, v) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
+            let s = u * u + v * v;
+            if s > 0.0 && s < 1.0 {
+                return mean + stddev * u * (-2.0 * float::ln(s) / s).sqrt();
+            }
+        }
     }
     /// Pareto with the given mean and shape (above 1, or the mean does not exist and `mean` is taken as the scale).
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = if shape > 1.0 { mean * (shape - 1.0) / shape } else { mean };
-        scale / (1.0 - self.uniform()).powf(1.0 / shape)
+        scale / float::powf(1.0 - self.uniform(), 1.0 / shape)
     }
     /// Log-normal, given the mean and standard deviation of its logarithm.
     pub fn log_normal(&mut self, mu: f64, sigma: f64) -> f64 {
-        self.normal(mu, sigma).exp()
+        float::exp(self.normal(mu, sigma))
     }
 }
 
@@ -106,6 +115,13 @@ mod tests {
             |draw: &mut dyn FnMut(&mut Stream) -> f64| (0..n).map(|_| draw(&mut s)).sum::<f64>() / n as f64;
         assert!((mean(&mut |s| s.exponential(3.0)) - 3.0).abs() < 0.05);
         assert!((mean(&mut |s| s.normal(5.0, 2.0)) - 5.0).abs() < 0.05);
+        assert!(
+            (mean(&mut |s| (s.normal(5.0, 2.0) - 5.0).abs()) - 2.0 * (2.0 / std::f64::consts::PI).sqrt())
+                .abs()
+                < 0.05
+        );
+        // 2.275 % lie beyond two standard deviations.
+        assert!((mean(&mut |s| f64::from(s.normal(0.0, 1.0) > 2.0)) - 0.022_75).abs() < 0.002);
         assert!((mean(&mut |s| s.pareto(2.0, 3.0)) - 2.0).abs() < 0.05);
         assert!((mean(&mut |s| s.range(1.0, 2.0)) - 1.5).abs() < 0.01);
         assert!((mean(&mut |s| s.below(10) as f64) - 4.5).abs() < 0.05);

@@ -194,8 +194,7 @@ mod tests {
     #[test]
     fn a_kernel_of_another_kind_is_refused_with_the_reason() {
         let Ok(kernel) = Kernel::find() else {
-            eprintln!("skipped: no guest kernel on this machine");
-            return;
+            return warpline_skip::skip("program", "no guest kernel on this machine");
         };
         let good = std::fs::read(&kernel.path).unwrap();
         assert_eq!(inspect(&good), Ok(kernel.version.clone()));

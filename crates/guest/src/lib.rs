@@ -31,5 +31,7 @@ pub use kernel::Kernel;
 pub use lockstep::LockStep;
 pub use machine::{Console, Machine, MachineConfig};
 pub use nic::{Nic, Nonsense};
+#[doc(hidden)]
+pub use ring::fuzz_ring;
 pub use simulator::{HostId, Simulator};
 pub use warpline_agent as order;

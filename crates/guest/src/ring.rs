@@ -25,7 +25,7 @@ pub(crate) struct Corrupt;
 impl Ring {
     /// The bytes at a place in the ring.
     fn bytes(&self, at: usize, length: usize) -> *mut u8 {
-        debug_assert!(at + length <= RING);
+        assert!(at + length <= RING, "{length} bytes at {at} leave the ring");
         self.data.get().cast::<u8>().wrapping_add(at)
     }
 
@@ -107,6 +107,10 @@ impl Ring {
     pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> Option<bool> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = self.head.load(Ordering::Relaxed);
+        // Ours, but in the page: what the guest has made of it is not believed either.
+        if !head.is_multiple_of(16) {
+            return None;
+        }
         let used = head.wrapping_sub(self.tail.load(Ordering::SeqCst)) as usize;
         let rest = RING - head as usize % RING;
         let skip = if rest < room(length) { rest } else { 0 };
@@ -136,6 +140,52 @@ impl Ring {
     fn write(&self, at: usize, bytes: &[u8]) {
         // SAFETY: the caller has made sure of the room, which is this side's until the ring's head has moved: nobody else has a reference to it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(at, bytes.len()), bytes.len()) };
+    }
+}
+
+/// Takes any bytes, as a fuzzer makes them: what a hostile guest does to the page between our own steps.
+///
+/// # Panics
+/// If we leave the ring, never end, or make a frame of something that cannot be: that is what a fuzzer looks for.
+pub fn fuzz_ring(bytes: &[u8]) {
+    let Ok(page) = crate::page::Page::create() else { return };
+    let mut frame = Vec::new();
+    let mut rest = bytes;
+    while let Some((step, behind)) = rest.split_first_chunk::<8>() {
+        let [kind, a, b, number @ .., length] = *step;
+        let number = u32::from_le_bytes(number);
+        let ring = if kind & 128 == 0 { &page.transmit } else { &page.receive };
+        let (written, behind) = behind.split_at(usize::from(length).min(behind.len()));
+        rest = behind;
+        match kind % 8 {
+            0 => ring.head.store(number, Ordering::SeqCst),
+            1 => ring.tail.store(number, Ordering::SeqCst),
+            // Near the end, where things turn over.
+            2 => ring
+                .head
+                .store((RING as u32 - u32::from(a) * 16).wrapping_add(u32::from(b)), Ordering::SeqCst),
+            3 => ring.tail.store(RING as u32 - u32::from(a) * 16, Ordering::SeqCst),
+            4 => {
+                let at = ring.tail.load(Ordering::SeqCst).wrapping_add(u32::from(a)) as usize % RING;
+                ring.write(at, &written[..written.len().min(RING - at)]);
+            }
+            5 => {
+                if let Ok(Some((_, frame))) = ring.first() {
+                    assert!(frame.len() <= FRAME_MAX, "{}", frame.len());
+                }
+            }
+            6 => {
+                if let Ok(Some(_)) = ring.take(&mut frame) {
+                    assert!(frame.len() <= FRAME_MAX, "{}", frame.len());
+                }
+            }
+            _ => {
+                let long = vec![a; number as usize % (FRAME_MAX + 2)];
+                if ring.push(u64::from(b), &[written, &long]).is_some() {
+                    assert!(written.len() + long.len() <= FRAME_MAX);
+                }
+            }
+        }
     }
 }
 
@@ -192,5 +242,14 @@ mod tests {
                 prop_assert!(frame.len() <= FRAME_MAX);
             }
         }
+    }
+    #[test]
+    fn a_head_of_ours_that_the_guest_has_moved_is_not_believed() {
+        let page = Page::create().unwrap();
+        let ring = &page.receive;
+        let position = RING as u32 - 1;
+        ring.head.store(position, Ordering::Relaxed);
+        ring.tail.store(position, Ordering::Relaxed);
+        assert_eq!(ring.push(0, &[b"frame"]), None);
     }
 }

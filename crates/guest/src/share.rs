@@ -202,7 +202,7 @@ mod tests {
     fn a_process_in_a_share_is_held_back_and_let_go() {
         let share = match CpuShare::create(&format!("warpline-share-test-{}", std::process::id()), 0.1) {
             Ok(share) => share,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return warpline_skip::skip("cpu-controller", error),
         };
         eprintln!("{:?} at {}", share.version, share.directory.display());
         let throttled = || {

@@ -5,7 +5,7 @@
 
 Per report: no error on the console, no request to anywhere, the page says that it is ready, every plot is drawn and none
 is blank, also in the dark scheme, on a narrow screen and on paper; zoom, reset, legend, sorting, filter and keyboard do what they
-should. Prints how long each page took to open. Without Chromium it says so and ends well. Standard library only.
+should. Prints how long each page took to open. Without Chromium it says so and ends with 77. Standard library only.
 """
 
 import argparse
@@ -265,8 +265,8 @@ def main():
     arguments = parser.parse_args()
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if binary is None:
-        print("skipped: no Chromium (apt-get install chromium)")
-        return 0
+        print("no Chromium (apt-get install chromium)")
+        return 77  # What a test that is left out ends with, by the habit of automake.
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)
     browser = Browser(binary)

@@ -336,8 +336,7 @@ mod tests {
         let before = state();
         let precedence = Precedence::ask();
         if precedence.nice.is_none() && !precedence.first {
-            eprintln!("skipped: this user may not have precedence");
-            return;
+            return warpline_skip::skip("precedence", "this user may not have it");
         }
         assert_ne!(state(), before);
         drop(precedence);

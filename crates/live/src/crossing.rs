@@ -21,7 +21,7 @@ impl Crossing {
             let ends = (NodeId(from), NodeId(1 - from));
             let link = LinkConfig { from: ends.0, to: ends.1, ..links[from as usize].clone() };
             let id = network.add_link(link, &streams);
-            network.add_route(&[id])
+            network.add_route(&[id]).expect("a single link, and no packet so far")
         };
         let routes = [route(0), route(1)];
         (network, Crossing { routes })

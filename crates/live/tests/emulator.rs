@@ -17,11 +17,10 @@ use warpline_live::port::{Arrival, PortError, PortId};
 use warpline_live::privilege::is_privileged;
 use warpline_net::{Control, LinkConfig, Network, Port, RateConfig, RouteId};
 
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn able() -> bool {
     let able = is_privileged();
     if !able {
-        println!("skipped: this needs root");
+        warpline_skip::skip("root", "this test makes interfaces");
     }
     able
 }
@@ -122,7 +121,7 @@ fn network(delay: TimeDelta, rate: Option<u64>) -> (Network, Crossing) {
             ..LinkConfig::new(format!("{from}"), NodeId(from), NodeId(1 - from))
         };
         let id = network.add_link(link, &Streams::new(1));
-        network.add_route(&[id])
+        network.add_route(&[id]).unwrap()
     };
     let routes = [route(0), route(1)];
     (network, Crossing(routes))
@@ -269,8 +268,11 @@ fn a_hard_limit_stops_an_emulator_that_lags() {
 
 #[test]
 fn a_tun_device_is_a_port_too() {
-    if !able() || !std::path::Path::new("/dev/net/tun").exists() {
+    if !able() {
         return;
+    }
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return warpline_skip::skip("tun", "there is no /dev/net/tun");
     }
     let host = NetNs::create().unwrap();
     let mut emulator = Emulator::new(EmulatorConfig::default());

@@ -1,7 +1,6 @@
 //! Cap and its server over loopback, with real sockets: outcomes, not speeds.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
@@ -92,7 +91,7 @@ fn measure(config: &CapConfig) -> CapRun {
 fn both_directions_over_both_families() {
     for listen in ["127.0.0.1:0", "[::1]:0"] {
         let Some(server) = Server::start(listen, ServerLimits::default()) else {
-            println!("skipped: no {listen} here");
+            warpline_skip::skip("ipv6", format!("no {listen} here"));
             continue;
         };
         for direction in [Direction::Forward, Direction::Reverse] {
@@ -117,8 +116,7 @@ fn both_directions_over_both_families() {
 #[test]
 fn one_server_socket_serves_both_families_and_many_clients() {
     let Some(server) = Server::start("[::]:0", ServerLimits::default()) else {
-        println!("skipped: no IPv6 here");
-        return;
+        return warpline_skip::skip("ipv6", "no socket can listen on [::]");
     };
     let port = server.address.port();
     let clients: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1", "127.0.0.1"]
@@ -355,7 +353,7 @@ fn treno_measures_loopback_with_what_the_user_may_use() {
         };
         let run = match treno::run(&config, &AtomicBool::new(false), &mut |_| {}) {
             Err(MeasureError::Privilege) => {
-                println!("skipped: this user has no ICMP sockets");
+                warpline_skip::skip("icmp-sockets", "this user has none");
                 continue;
             }
             run => run.unwrap(),

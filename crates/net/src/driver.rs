@@ -144,7 +144,7 @@ mod tests {
                 },
                 &Streams::new(1),
             );
-            network.add_route(&[id])
+            network.add_route(&[id]).unwrap()
         };
         // Route 1 leads to endpoint 1.
         let to_one = route(0);

@@ -106,7 +106,7 @@ impl JitterModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpline_core::Streams;
+    use warpline_core::{Streams, float};
 
     const MS: fn(u64) -> TimeDelta = TimeDelta::from_millis;
 
@@ -140,13 +140,13 @@ mod tests {
 
         let exponential = draw(JitterKind::Exponential { mean: MS(10) }, None);
         assert_mean(&exponential, 10.0, 10.0);
-        let below = 1.0 - (-0.5f64).exp();
+        let below = 1.0 - float::exp(-0.5);
         assert!((share(&exponential, 5.0) - below).abs() < noise(below));
 
         let pareto = draw(JitterKind::Pareto { mean: MS(10), shape: 5.0 }, None);
         assert_mean(&pareto, 10.0, 10.0 / 15f64.sqrt()); // variance mean^2 / (shape (shape - 2))
         assert!(pareto.iter().all(|&ms| ms >= 8.0 - 1e-6));
-        assert!((share(&pareto, 10.0) - (1.0 - 0.8f64.powi(5))).abs() < noise(0.328));
+        assert!((share(&pareto, 10.0) - (1.0 - float::powf(0.8, 5.0))).abs() < noise(0.328));
     }
 
     #[test]

@@ -23,4 +23,4 @@ pub mod topology;
 
 pub use driver::{Control, Driver};
 pub use link::{Link, LinkStats};
-pub use network::{Hosts, LinkConfig, Network, Pause, Port, RateConfig, RouteId, Settled};
+pub use network::{Hosts, LinkConfig, Network, Pause, Port, RateConfig, RouteError, RouteId, Settled};

@@ -358,12 +358,16 @@ mod tests {
 
     #[test]
     fn real_traces_are_read_and_filled() {
-        let Some(folder) = std::env::var_os("WARPLINE_LINK_TRACES") else {
-            println!("skipped: set WARPLINE_LINK_TRACES to a folder of mahimahi traces to try them");
-            return;
-        };
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        // That of the example, and those of a folder that is named.
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/traces").into();
+        let mut files: Vec<_> = [Some(own), std::env::var_os("WARPLINE_LINK_TRACES")]
+            .into_iter()
+            .flatten()
+            .flat_map(|folder: std::ffi::OsString| std::fs::read_dir(folder).unwrap())
+            .map(|file| file.unwrap().path())
+            .collect();
         files.sort();
+        assert!(!files.is_empty());
         for file in files {
             let text = std::fs::read(&file).unwrap();
             let trace = Arc::new(Trace::parse(&text).unwrap_or_else(|error| panic!("{file:?}: {error}")));

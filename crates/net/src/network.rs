@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use thiserror::Error;
 use warpline_core::record::LinkRecord;
 use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
 
@@ -429,6 +430,25 @@ impl Core {
     }
 }
 
+/// Why a route cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RouteError {
+    /// It has no link.
+    #[error("a route needs at least one link")]
+    Empty,
+    /// A link does not start where the one before ends.
+    #[error("the link {after} does not start where {before} ends")]
+    Gap {
+        /// The link before, by name.
+        before: String,
+        /// The link after it.
+        after: String,
+    },
+    /// A packet has been sent already, perhaps by a way that the route would change.
+    #[error("a packet has been sent already; add all routes before the first one")]
+    Late,
+}
+
 impl Default for Network {
     fn default() -> Self {
         Network::new()
@@ -510,19 +530,30 @@ impl Network {
 
     /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must be there
     /// before the first packet is sent: they tell where flows can meet.
-    pub fn add_route(&mut self, links: &[LinkId]) -> RouteId {
-        debug_assert!(!links.is_empty());
-        debug_assert!(links.windows(2).all(|w| self.link(w[0]).to() == self.link(w[1]).from()));
+    ///
+    /// # Errors
+    /// If there is no link, the links do not meet, or a packet has been sent already.
+    pub fn add_route(&mut self, links: &[LinkId]) -> Result<RouteId, RouteError> {
+        if links.is_empty() {
+            return Err(RouteError::Empty);
+        }
+        if let Some(pair) = links.windows(2).find(|pair| self.link(pair[0]).to() != self.link(pair[1]).from())
+        {
+            let name = |id: LinkId| self.link(id).name().to_owned();
+            return Err(RouteError::Gap { before: name(pair[0]), after: name(pair[1]) });
+        }
+        if self.core.next_packet > 0 {
+            return Err(RouteError::Late);
+        }
         let route = RouteId(self.core.hops.len() as u32);
         self.core.hops.extend(links.iter().map(|link| link.0));
         self.core.hops.push(END);
-        route
+        Ok(route)
     }
 
     #[inline]
     fn prepare(&mut self) {
         if self.express_marked != self.core.hops.len() {
-            debug_assert!(self.core.next_packet == 0, "a route was added after the first packet");
             self.mark_express_hops();
         }
     }

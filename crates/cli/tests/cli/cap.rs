@@ -282,11 +282,10 @@ fn signals_end_both_sides_in_good_order() {
 }
 
 /// Whether this user may make namespaces; says so otherwise.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn namespaces() -> bool {
     let can = Command::new("unshare").args(["-rn", "true"]).status().is_ok_and(|status| status.success());
     if !can {
-        println!("skipped: this user may not make namespaces here");
+        warpline_skip::skip("root", "this user may not make namespaces here");
     }
     can
 }
@@ -328,8 +327,7 @@ fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
     for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]
     {
         if Command::new(program).arg(argument).output().is_err() {
-            eprintln!("skipped: {program} is not installed");
-            return;
+            return warpline_skip::skip("program", format!("{program} is not installed"));
         }
     }
     let desk = Desk::new();

@@ -10,10 +10,9 @@ use crate::live::{pause, printed, run, turn};
 use crate::support::{Answer, Desk};
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("skipped: guests need x86-64");
+        warpline_skip::skip("x86-64", "guests need it");
         return None;
     }
     turn(&[&["linux.uml"], tools].concat())

@@ -14,19 +14,18 @@ use crate::support::{Answer, Desk};
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let works = |command: &mut Command| {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())
     };
     if !works(Command::new("unshare").args(["--net", "true"])) {
-        eprintln!("skipped: this user may not make network namespaces here");
+        warpline_skip::skip("root", "this user may not make network namespaces here");
         return None;
     }
     for tool in tools {
         if !works(Command::new("sh").args(["-c", "command -v \"$0\"", tool])) {
-            eprintln!("skipped: there is no {tool}");
+            warpline_skip::skip("program", format!("there is no {tool}"));
             return None;
         }
     }

@@ -16,23 +16,28 @@ use crate::support::Desk;
 static KERNEL: Mutex<()> = Mutex::new(());
 
 /// Whether this machine can do it, and then that no other test does it now; otherwise says what is missing.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let succeeds = |line: &str| Command::new("sh").args(["-c", line]).status().is_ok_and(|s| s.success());
     // Held before the attempt below, which another test would see.
     let kernel = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missing = Vec::new();
+    // What the kernel lacks may be missing anywhere; a program or a part of the build may not.
+    let mut what = if succeeds("[ $(id -u) = 0 ]") { "tcp-nice" } else { "root" };
     let answer = Desk::new().warpline(&["nice", "--strict", "--", "true"]);
     if answer.code != Some(0) {
+        if answer.stderr.contains("was built") {
+            what = "program";
+        }
         missing.push(answer.stderr.trim().to_owned());
     }
     for program in programs {
         if !succeeds(&format!("command -v {program} >/dev/null")) {
+            what = "program";
             missing.push((*program).to_owned());
         }
     }
     if !missing.is_empty() {
-        println!("skipped: this needs {}", missing.join(", "));
+        warpline_skip::skip(what, missing.join(", "));
         return None;
     }
     Some(kernel)
@@ -316,8 +321,8 @@ fn as_nobody(words: &[&str]) -> std::process::Output {
 fn users_have_it_once_it_is_loaded_and_are_told_what_to_do_before() {
     let Some(_kernel) = able(&["python3"]) else { return };
     if !as_nobody(&["--version"]).status.success() {
-        println!("skipped: an ordinary user cannot reach {}", env!("CARGO_BIN_EXE_warpline"));
-        return;
+        let reason = format!("an ordinary user cannot reach {}", env!("CARGO_BIN_EXE_warpline"));
+        return warpline_skip::skip("reach", reason);
     }
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let before = as_nobody(&["nice", "--", "true"]);

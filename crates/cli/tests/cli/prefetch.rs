@@ -4,11 +4,10 @@ use std::process::{Command, Stdio};
 
 use crate::support::Desk;
 
-#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 fn has_nginx() -> bool {
     let found = Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("skipped: nginx is not installed");
+        warpline_skip::skip("program", "nginx is not installed");
     }
     found
 }

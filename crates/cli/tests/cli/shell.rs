@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::support::Desk;
 
 /// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
     let mut missing: Vec<&str> = programs
@@ -35,7 +34,7 @@ pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
         missing.push("namespaces");
     }
     if !missing.is_empty() {
-        println!("skipped: this needs {}", missing.join(", "));
+        warpline_skip::skip(if missing.contains(&"root") { "root" } else { "program" }, missing.join(", "));
     }
     missing.is_empty()
 }
@@ -111,12 +110,13 @@ fn ping_takes_the_delays_of_all_shells_around_it() {
     let nested = desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", &inner]);
     let rtt = shortest(&nested.fine().stdout);
     assert!((30.0..250.0).contains(&rtt), "{rtt}");
-    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
-        let v6 =
-            desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE6"]);
-        let rtt = shortest(&v6.fine().stdout);
-        assert!((10.0..250.0).contains(&rtt), "{rtt}");
+    if !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        return warpline_skip::skip("ipv6", "the kernel has none");
     }
+    let v6 =
+        desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE6"]);
+    let rtt = shortest(&v6.fine().stdout);
+    assert!((10.0..250.0).contains(&rtt), "{rtt}");
 }
 
 #[test]

@@ -17,8 +17,7 @@ pub(crate) fn kernel() -> Option<Kernel> {
     match Kernel::find() {
         Ok(kernel) => Some(kernel),
         Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "{error}");
-            eprintln!("skipped: {error}");
+            warpline_skip::skip("program", error);
             None
         }
     }
@@ -140,7 +139,7 @@ impl Bed {
                 )
             })
             .collect();
-        let routes = links.iter().map(|link| network.add_route(&[*link])).collect();
+        let routes = links.iter().map(|link| network.add_route(&[*link]).unwrap()).collect();
         for link in links {
             network.watch(link);
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use warpline_core::{Stream, TimeDelta, Timestamp};
+use warpline_core::{Stream, TimeDelta, Timestamp, float};
 
 use crate::scenario::{Distribution, Size, Time, WebModel};
 
@@ -53,7 +53,7 @@ fn draw<T: Copy>(distribution: &Distribution<T>, value: impl Fn(T) -> f64, strea
             below(max, &mut |stream| stream.pareto(value(mean), shape), stream)
         }
         Distribution::Lognormal { median, sigma, max } => {
-            below(max, &mut |stream| stream.log_normal(value(median).ln(), sigma), stream)
+            below(max, &mut |stream| stream.log_normal(float::ln(value(median)), sigma), stream)
         }
     }
 }

@@ -44,12 +44,16 @@ pub fn student_t_975(degrees_of_freedom: u64) -> f64 {
         1..=10 => TABLE[degrees_of_freedom as usize - 1],
         _ => {
             let v = degrees_of_freedom as f64;
-            let (z3, z5, z7, z9) = (Z.powi(3), Z.powi(5), Z.powi(7), Z.powi(9));
+            let z2 = Z * Z;
+            let z3 = Z * z2;
+            let z5 = z3 * z2;
+            let z7 = z5 * z2;
+            let z9 = z7 * z2;
             let g1 = (z3 + Z) / 4.0;
             let g2 = (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / 96.0;
             let g3 = (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * Z) / 384.0;
             let g4 = (79.0 * z9 + 776.0 * z7 + 1482.0 * z5 - 1920.0 * z3 - 945.0 * Z) / 92_160.0;
-            Z + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4)
+            Z + (g1 + (g2 + (g3 + g4 / v) / v) / v) / v
         }
     }
 }

@@ -15,6 +15,7 @@ use warpline_transport::btc::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
+use super::faults::Fault;
 use super::measure::LinkInfo;
 use super::{CustomCc, RunError, algorithm};
 use crate::hosts::access_log;
@@ -31,6 +32,8 @@ use crate::scenario::{
 
 /// Bytes of a full-sized packet, for limits relative to a rate.
 const PACKET: u64 = 1500;
+/// The key of a link's trace file.
+pub(super) const TRACE: &str = "trace";
 /// Bytes of a web request: a GET with its usual headers.
 const REQUEST: u64 = 350;
 
@@ -70,7 +73,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     let mut links = Vec::with_capacity(expanded.links.len());
     let mut link_records = Vec::new();
     for spec in &expanded.links {
-        let (config, capacity) = link_config(spec, scenario)?;
+        let (config, capacity) = link_config(spec, scenario).map_err(|fault| fault.of_link(&spec.name))?;
         let id = network.add_link(config, &streams);
         if !spec.record.is_empty() {
             link_records.push((id, spec.name.clone(), spec.record.clone()));
@@ -106,7 +109,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
 }
 
 /// The network's form of a link, and what it could carry.
-pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), RunError> {
+pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), Fault> {
     let (rate, capacity) = speed(spec, scenario)?;
     // The least is the link's: what looks ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
@@ -119,7 +122,7 @@ pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkC
         to: NodeId(spec.to as u32),
         rate,
         delay,
-        detour: detour.map_err(|error| RunError::Build(format!("link {}: delays: {error}", spec.name)))?,
+        detour: detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?,
         qdisc: qdisc(spec, &capacity, scenario),
         loss: loss(&spec.loss),
         jitter: jitter(&spec.jitter),
@@ -127,27 +130,31 @@ pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkC
         framing: spec.framing as u32,
         record: !spec.record.is_empty(),
     };
-    let checked = config.qdisc.validate().and_then(|()| config.loss.validate());
-    let checked = checked.and_then(|()| config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate));
-    checked.map_err(|error| RunError::Build(format!("link {}: {error}", spec.name)))?;
+    let jitter = config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate);
+    for (key, checked) in
+        [("queue", config.qdisc.validate()), ("loss", config.loss.validate()), ("jitter", jitter)]
+    {
+        checked.map_err(|error| Fault::new(&[key, error.parameter], format!("{key}: {error}")))?;
+    }
     Ok((config, capacity))
 }
 
 /// How fast a link sends, and what that makes in all.
-fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity), RunError> {
-    let fail = |problem: String| RunError::Build(format!("link {}: {problem}", spec.name));
+fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity), Fault> {
     match &spec.speed {
         Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate))),
         Speed::Schedule { initial, steps, repeat } => {
-            let steps = Steps::new(*initial, steps, *repeat).map_err(|error| fail(error.to_string()))?;
+            let steps =
+                Steps::new(*initial, steps, *repeat).map_err(|error| Fault::new(&["schedule"], error))?;
             let schedule = RateSchedule::new(steps);
             Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(schedule)))
         }
         Speed::Trace(path) => {
             // Relative to the scenario as its author sees it, whatever the directory that it is read from.
             let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
-            let text = std::fs::read(path).map_err(|error| fail(format!("trace {shown}: {error}")))?;
-            let trace = Trace::parse(&text).map_err(|error| fail(format!("trace {shown}: {error}")))?;
+            let fail = |error: String| Fault::new(&[TRACE], format!("trace {shown}: {error}"));
+            let text = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+            let trace = Trace::parse(&text).map_err(|error| fail(error.to_string()))?;
             let mean = trace.mean_rate();
             Ok((RateConfig::Trace(Arc::new(trace)), Capacity::Mean(mean)))
         }
@@ -173,7 +180,9 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
     outages
 }
 
+/// A link's queue. What counts in full packets does so in packets as this link's queue counts them, with what the link adds to each.
 fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConfig {
+    let full = |bytes: u32| bytes.saturating_add(spec.framing as u32);
     let end = Timestamp::ZERO + scenario.duration.0;
     let rate = capacity.rate_between(Timestamp::ZERO, end);
     let resolve = |limit: QueueLimit| match limit.resolve(rate, spec.base_rtt, PACKET + spec.framing) {
@@ -221,7 +230,7 @@ fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConf
                 target: target.map_or(default.target, |time| time.0),
                 interval: interval.map_or(default.interval, |time| time.0),
                 ecn: ecn.unwrap_or(false),
-                ..default
+                mtu: full(default.mtu),
             })
         }
         Queue::FqCodel { target, interval, quantum, flows, ecn, .. } => {
@@ -232,9 +241,10 @@ fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConf
                     target: target.map_or(default.codel.target, |time| time.0),
                     interval: interval.map_or(default.codel.interval, |time| time.0),
                     ecn: ecn.unwrap_or(default.codel.ecn),
-                    ..default.codel
+                    mtu: full(default.codel.mtu),
                 },
-                quantum: quantum.map_or(default.quantum, |size| size.0.0 as u32),
+                quantum: quantum
+                    .map_or(full(default.quantum), |size| size.0.0.min(u64::from(u32::MAX)) as u32),
                 flows: flows.unwrap_or(default.flows),
             })
         }
@@ -288,10 +298,11 @@ fn flow_spec(
     streams: &Streams,
     network: &mut Network,
 ) -> Result<FlowSpec, RunError> {
-    let mut route = |links: &[usize]| -> RouteId {
-        network.add_route(&links.iter().map(|&link| LinkId(link as u32)).collect::<Vec<_>>())
+    let mut route = |links: &[usize]| -> Result<RouteId, RunError> {
+        let links: Vec<_> = links.iter().map(|&link| LinkId(link as u32)).collect();
+        network.add_route(&links).map_err(|error| Fault::new(&[], error).of_flow(&flow.name))
     };
-    let routes = (route(&flow.forward), route(&flow.reverse));
+    let routes = (route(&flow.forward)?, route(&flow.reverse)?);
     let cc = flow.cc.clone().unwrap_or_default();
     let cc_name = cc.name().to_owned();
     // A guest's sender has its kernel's, and none here.
@@ -300,16 +311,7 @@ fn flow_spec(
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
     let tcp = flow.transport == Transport::Tcp;
-    let phase = |options: &TcpOptions| heartbeat(options, &flow.name, streams);
-    let configs = (
-        TcpConfig { heartbeat: phase(&flow.tcp_from), ..tcp_config(&flow.tcp_from, &cc) },
-        TcpConfig { heartbeat: phase(&flow.tcp_to), ..tcp_config(&flow.tcp_to, &cc) },
-    );
-    if tcp {
-        for config in [&configs.0, &configs.1] {
-            config.validate().map_err(|error| RunError::Build(format!("flow {}: {error}", flow.name)))?;
-        }
-    }
+    let configs = endpoints(flow, &cc, streams).map_err(|fault| fault.of_flow(&flow.name))?;
     Ok(FlowSpec {
         name: flow.name.clone(),
         group: flow.group.clone(),
@@ -368,13 +370,34 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
         };
         return Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
     }
-    let algorithm = algorithm::algorithm(cc);
-    let invalid = algorithm.check();
-    if !invalid.is_empty() {
-        let problems: Vec<String> = invalid.iter().map(ToString::to_string).collect();
-        return Err(RunError::Build(format!("flow {flow}: {}", problems.join("; "))));
+    if let Some(fault) = algorithm_faults(cc).into_iter().next() {
+        return Err(fault.of_flow(flow));
     }
+    let algorithm = algorithm::algorithm(cc);
     Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
+}
+
+/// What is wrong with the parameters of a congestion control that is none of the caller's own.
+pub(super) fn algorithm_faults(cc: &Cc) -> Vec<Fault> {
+    let invalid = algorithm::algorithm(cc).check();
+    invalid.iter().map(|error| Fault::new(&["cc", error.parameter], error)).collect()
+}
+
+/// The TCP options of a flow's two ends.
+pub(super) fn endpoints(
+    flow: &ExpandedFlow,
+    cc: &Cc,
+    streams: &Streams,
+) -> Result<(TcpConfig, TcpConfig), Fault> {
+    let end = |options: &TcpOptions| {
+        let config =
+            TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options, cc) };
+        if flow.transport == Transport::Tcp {
+            config.validate().map_err(|error| Fault::new(&["tcp", error.key], error))?;
+        }
+        Ok(config)
+    };
+    Ok((end(&flow.tcp_from)?, end(&flow.tcp_to)?))
 }
 
 /// The phase of the heartbeat that drives a flow's time-outs, if one does.
@@ -498,6 +521,35 @@ fn treno_options(tcp: &TcpOptions) -> TrenoOptions {
     }
 }
 
+/// What a flow measures with, if it is a measurement.
+pub(super) fn tool(flow: &ExpandedFlow) -> Result<Option<Tool>, Fault> {
+    let fail = |app: scenario::App, error: String| {
+        Fault::new(&["app"], format!("app = \"{}\": {error}", app.name()))
+    };
+    Ok(match &flow.application {
+        Application::Cap => {
+            let cc = flow.cc.clone().unwrap_or_default();
+            if let CcKind::Custom { name } = &cc.0 {
+                let error = format!(
+                    "it measures with the algorithms of this program, and `{name}` is not one of them"
+                );
+                return Err(fail(scenario::App::Cap, error));
+            }
+            let mut options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
+            // Cap draws the phase itself.
+            options.heartbeat = flow.tcp_from.heartbeat == Some(true);
+            options.validate().map_err(|error| fail(scenario::App::Cap, error.to_string()))?;
+            Some(Tool::Cap(Box::new(options)))
+        }
+        Application::Treno(tcp) => {
+            let options = treno_options(tcp);
+            options.validate().map_err(|error| fail(scenario::App::Treno, error.to_string()))?;
+            Some(Tool::Treno(Box::new(options)))
+        }
+        _ => None,
+    })
+}
+
 /// What a flow sends, ready to run.
 fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> Result<App, RunError> {
     let carrier = match flow.transport {
@@ -506,28 +558,11 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
     };
     Ok(match app {
         Application::Bulk => App::Bulk { started: false },
-        Application::Cap => {
-            let cc = flow.cc.clone().unwrap_or_default();
-            if let CcKind::Custom { name } = &cc.0 {
-                return Err(RunError::Build(format!(
-                    "flow {}: app = \"cap\" measures with the algorithms of this program, and `{name}` is not one of them",
-                    flow.name
-                )));
+        Application::Cap | Application::Treno(_) => {
+            match tool(flow).map_err(|fault| fault.of_flow(&flow.name))? {
+                Some(tool) => App::Measure { tool, started: false },
+                None => App::Bulk { started: false },
             }
-            let mut options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
-            // Cap draws the phase itself.
-            options.heartbeat = flow.tcp_from.heartbeat == Some(true);
-            options
-                .validate()
-                .map_err(|error| RunError::Build(format!("flow {}: app = \"cap\": {error}", flow.name)))?;
-            App::Measure { tool: Tool::Cap(Box::new(options)), started: false }
-        }
-        Application::Treno(tcp) => {
-            let options = treno_options(tcp);
-            options
-                .validate()
-                .map_err(|error| RunError::Build(format!("flow {}: app = \"treno\": {error}", flow.name)))?;
-            App::Measure { tool: Tool::Treno(Box::new(options)), started: false }
         }
         Application::Transfer { size, transfers, pause } => App::Transfer {
             size: *size,

@@ -139,7 +139,8 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<[LinkConfig; 2
     let scenario = Scenario::from_toml("the link", &text, &[])?;
     let expanded = scenario.expand();
     let config = |at: usize, words: &LinkWords| {
-        let (mut config, _) = link_config(&expanded.links[at], &scenario)?;
+        let (mut config, _) = link_config(&expanded.links[at], &scenario)
+            .map_err(|fault| fault.of_link(&expanded.links[at].name))?;
         if words.rate.is_none() && words.trace.is_none() {
             config.rate = RateConfig::Unlimited;
         }

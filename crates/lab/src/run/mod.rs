@@ -7,6 +7,7 @@ pub mod addresses;
 mod algorithm;
 pub(crate) mod build;
 mod course;
+mod faults;
 pub mod links;
 mod measure;
 mod real;
@@ -26,6 +27,7 @@ use crate::results::{NoFrames, ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 use course::{Course, run_info};
+pub(crate) use faults::faults;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use real::dilate;
 pub use real::{abandon, prepare};

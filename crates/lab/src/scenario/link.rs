@@ -198,7 +198,8 @@ pub enum Queue {
         target: Option<Time>,
         /// How long the delay must stay above the target. Default 100ms.
         interval: Option<Time>,
-        /// Bytes a queue may send per round. Default 1514B.
+        /// Bytes a queue may send per round. Default 1500B, a full packet, and the link's `framing`: with the 14B of Ethernet's header, the 1514B of
+        /// RFC 8290 and Linux.
         quantum: Option<Size>,
         /// Number of queues that flows are hashed to. Default 1024.
         #[schemars(range(min = 1, max = 65536))]

@@ -8,7 +8,7 @@ mod base_rtt;
 pub mod cc;
 mod check;
 pub mod diagnostics;
-mod document;
+pub(crate) mod document;
 pub mod expand;
 pub mod flow;
 pub mod host;

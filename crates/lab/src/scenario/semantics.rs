@@ -30,6 +30,11 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let expanded = scenario.expand_noting(&mut problems);
     check.links_once(&expanded);
     semantics_host::check(&mut check, &expanded);
+    if check.errors.paths().is_empty() && problems.is_empty() {
+        for (path, message) in crate::run::faults(scenario, &expanded) {
+            check.error(&path, message, "");
+        }
+    }
     for Problem { path, message, help } in problems {
         check.errors.about(root, &path, message, help);
     }

@@ -11,6 +11,7 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 use serde_json::json;
+use warpline_core::float;
 
 /// What to make.
 #[derive(Clone)]
@@ -453,7 +454,7 @@ fn transfers(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
     let all: Vec<u32> = (0..spec.transfers).collect();
     let start: Vec<f64> = all.iter().map(|&i| f64::from(i) / f64::from(spec.transfers) * end).collect();
     let took: Vec<Option<f64>> =
-        all.iter().map(|i| (i % 17 != 16).then(|| 0.05 - dice.next().max(1e-9).ln() * 0.3)).collect();
+        all.iter().map(|i| (i % 17 != 16).then(|| 0.05 - float::ln(dice.next().max(1e-9)) * 0.3)).collect();
     write(
         dir,
         "transfers",
@@ -475,6 +476,7 @@ fn transfers(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
 
 fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
     let goodput: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
     let mut text = json!({
         "warpline": "0.1.0",
         "scenario": spec.scenario,
@@ -489,8 +491,7 @@ fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
         "packet_hops": (goodput * end / 12_000.0 * 3.0) as u64,
         "events": (goodput * end / 12_000.0 * 4.1) as u64,
         "totals": { "goodput_bps": goodput, "throughput_bps": goodput / 0.965, "drops": 103, "marks": 12,
-            "jain": shares.iter().sum::<f64>().powi(2)
-                / (shares.len() as f64 * shares.iter().map(|s| s * s).sum::<f64>()) },
+            "jain": goodput * goodput / (shares.len() as f64 * squares) },
         "groups": [{ "group": group(spec, spec.flows - 1), "flows": spec.flows, "goodput_bps": goodput,
             "goodput_mean_bps": goodput / f64::from(spec.flows), "jain": 0.987_654_321, "retransmit_ratio": 0.001_5 }],
     });

@@ -38,7 +38,7 @@ impl Sample {
         let (Some(&min), Some(&max)) = (values.first(), values.last()) else { return Sample::default() };
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
         let share = |share| quantile(&values, share).unwrap_or_default();
         Sample {
             count: values.len() as u64,

@@ -306,15 +306,13 @@ os.wait()
     #[test]
     fn sockets_of_a_program_its_threads_and_children_are_switched_without_a_privilege() {
         if let Err(error) = is_possible() {
-            println!("skipped: {error}");
-            return;
+            return warpline_skip::skip("seccomp-notify", error);
         }
         // Every kernel lets everybody use it, and it is the default nowhere that this is tested.
         let spawn = || Command::new("python3").args(["-c", SOCKETS]).stdout(Stdio::piped()).spawn();
         let (mut supervisor, child) = Supervisor::start("reno", spawn).unwrap();
         let Ok(child) = child else {
-            println!("skipped: python3 is not installed");
-            return;
+            return warpline_skip::skip("program", "python3 is not installed");
         };
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "reno reno reno reno\nreno reno\n");

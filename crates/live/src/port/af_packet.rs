@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::libc;
 use warpline_core::Timestamp;
 
-use super::ring::{RxRing, layout};
+use super::ring::{RxFrame, RxRing, layout};
 use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, run, take};
 use crate::checksum;
 use crate::clock::RealClock;
@@ -270,6 +270,50 @@ impl AfPacketPort {
     }
 }
 
+/// Keeps the datagram of a frame. None, and counted, if it holds none, is cut short, or has no room.
+#[inline]
+fn take_frame(frame: &RxFrame<'_>, pool: &mut Pool, counters: &mut PortCounters) -> Option<u32> {
+    let protocol = frame.bytes.get(12..ETHERNET)?;
+    let protocol = c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
+    if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
+        counters.ignored += 1;
+        return None;
+    }
+    if frame.original_len > frame.bytes.len() {
+        counters.pool_overruns += 1;
+        return None;
+    }
+    let (handle, header) = take(&frame.bytes[ETHERNET..], pool, counters)?;
+    if frame.partial_checksum {
+        checksum::complete(pool.datagram_mut(handle), &header);
+    }
+    Some(handle)
+}
+
+/// Takes any bytes, as a fuzzer makes them, as a frame and what the kernel says about it (the first byte).
+///
+/// # Panics
+/// If the parser breaks its word: that is what a fuzzer looks for.
+#[doc(hidden)]
+pub fn fuzz_frame(bytes: &[u8]) {
+    let Some((&flags, bytes)) = bytes.split_first() else { return };
+    let mut pool = Pool::new(1500, 1 << 16);
+    let mut counters = PortCounters::default();
+    let frame = RxFrame {
+        bytes,
+        original_len: bytes.len() + usize::from(flags >> 4),
+        realtime: 0,
+        partial_checksum: flags & 1 == 1,
+    };
+    for _ in 0..3 {
+        if let Some(handle) = take_frame(&frame, &mut pool, &mut counters) {
+            let len = pool.header(handle).len as usize;
+            assert!(len >= 20 && len <= bytes.len() - ETHERNET && pool.datagram(handle).len() == len);
+            framed(&[[0; ETHERNET]; 2], &mut pool, handle);
+        }
+    }
+}
+
 /// The frame of a datagram: it behind the Ethernet header of its IP version.
 fn framed<'p>(headers: &[[u8; ETHERNET]; 2], pool: &'p mut Pool, handle: u32) -> &'p mut [u8] {
     let header = &headers[usize::from(pool.header(handle).version == 6)];
@@ -313,24 +357,12 @@ impl LivePort for AfPacketPort {
     ) -> Result<(), PortError> {
         for _ in 0..BATCH {
             let Some(frame) = self.ring.peek() else { break };
-            let taken = (|| {
-                let protocol = frame.bytes.get(12..ETHERNET)?;
-                let protocol = c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
-                if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
-                    self.counters.ignored += 1;
-                    return None;
-                }
-                if frame.original_len > frame.bytes.len() {
-                    self.counters.pool_overruns += 1;
-                    return None;
-                }
-                let (handle, header) = take(&frame.bytes[ETHERNET..], pool, &mut self.counters)?;
-                if frame.partial_checksum {
-                    checksum::complete(pool.datagram_mut(handle), &header);
-                }
-                Some(Arrival { at: clock.stamp(frame.realtime, now), port: id, handle })
-            })();
-            into.extend(taken);
+            let taken = take_frame(&frame, pool, &mut self.counters);
+            into.extend(taken.map(|handle| Arrival {
+                at: clock.stamp(frame.realtime, now),
+                port: id,
+                handle,
+            }));
             self.ring.advance();
         }
         Ok(())

@@ -108,21 +108,24 @@ pub(crate) struct Said {
 
 impl Bed {
     /// A bed; or why there can be none here.
-    pub(crate) fn make(path: &Path, change: impl FnOnce(&mut HostConfig)) -> Result<Bed, String> {
+    pub(crate) fn make(
+        path: &Path,
+        change: impl FnOnce(&mut HostConfig),
+    ) -> Result<Bed, (&'static str, String)> {
         if !privilege::is_privileged() {
-            return Err("needs root".to_owned());
+            return Err(("root", "this test makes interfaces".to_owned()));
         }
         for program in ["python3", "curl", "ping"] {
             let found =
                 Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
             if found.is_err() {
-                return Err(format!("needs {program}"));
+                return Err(("program", format!("{program} is not installed")));
             }
         }
-        let namespace = NetNs::create().map_err(|error| error.to_string())?;
+        let namespace = NetNs::create().map_err(|error| ("root", error.to_string()))?;
         let port = namespace
             .within(|| {
-                let port = TunPort::open("model0", 1500).map_err(|error| error.to_string())?;
+                let port = TunPort::open("model0", 1500).map_err(|error| ("tun", error.to_string()))?;
                 let mut netlink = Netlink::open().unwrap();
                 netlink.set_up("lo", true).unwrap();
                 netlink.set_up("model0", false).unwrap();
@@ -145,7 +148,7 @@ impl Bed {
                 ..LinkConfig::new(name, NodeId(from), NodeId(1 - from))
             };
             let id = network.add_link(link, &streams);
-            network.add_route(&[id])
+            network.add_route(&[id]).unwrap()
         };
         let (up, down) = (link("up", 1), link("down", 0));
         let mut emulator = Emulator::new(EmulatorConfig::default());

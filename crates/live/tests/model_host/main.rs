@@ -23,10 +23,7 @@ mod tests {
         ($path:expr, $change:expr) => {
             match Bed::make(&$path, $change) {
                 Ok(bed) => bed,
-                Err(why) => {
-                    println!("skipped: {why}");
-                    return;
-                }
+                Err((what, why)) => return warpline_skip::skip(what, why),
             }
         };
     }

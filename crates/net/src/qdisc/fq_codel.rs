@@ -18,7 +18,8 @@ use crate::parameter::InvalidParameter;
 pub struct FqCodelConfig {
     /// CoDel's parameters for each flow; its limit is over all flows. Default 10240 packets, ECN on.
     pub codel: CodelConfig,
-    /// Bytes that a flow may send per round. Default 1500 (the RFC's 1514 count the Ethernet header).
+    /// Bytes that a flow may send per round. Default 1500, a full packet (RFC 8290 section 5.2.4; its 1514 count the header of Ethernet, as packets
+    /// there do; a link that counts it gives 1514).
     pub quantum: u32,
     /// Queues that flows are hashed onto. Default 1024.
     pub flows: u32,

@@ -26,7 +26,7 @@
 //!   off, as RFC 3168 advises; the paper marks.
 
 use warpline_core::record::DropReason;
-use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
+use warpline_core::{Rate, Stream, TimeDelta, Timestamp, float};
 
 use super::fifo::{Fifo, Limit};
 use super::{Dropped, Qdisc, Queued, Verdict};
@@ -159,7 +159,7 @@ impl Red {
             let packet_time = f64::from(self.config.mean_packet) * self.byte_time;
             if packet_time > 0.0 {
                 let m = now.saturating_since(since).as_secs_f64() / packet_time;
-                self.average *= (1.0 - self.config.weight).powf(m);
+                self.average *= float::powf(1.0 - self.config.weight, m);
             }
             // Should this packet be dropped, the idle time goes on.
             self.idle = Idle::Since(now);
@@ -299,7 +299,7 @@ mod tests {
         for slot in 0..101 {
             queue.enqueue(Timestamp::ZERO, packet(slot, 1000), &mut Dropped::default());
         }
-        let expected = 101.0 + (0.999f64.powi(101) - 1.0) / 0.001;
+        let expected = 101.0 + (float::powf(0.999, 101.0) - 1.0) / 0.001;
         assert!((queue.average() - expected).abs() < 1e-9, "{} {expected}", queue.average());
         assert!((queue.average() - 4.88).abs() < 0.01);
     }
@@ -310,7 +310,7 @@ mod tests {
         let mut dropped = Dropped::default();
         queue.set_rate(Rate::from_bps(8_000_000)); // 1000 bytes take 1 ms
         queue.average = 4.0;
-        let decayed = |ms: i32| 4.0 * 0.998f64.powi(ms);
+        let decayed = |ms: i32| 4.0 * float::powf(0.998, f64::from(ms));
         // Empty queue, but the link is still busy with the packet given out at 100 ms: a sample of 0.
         queue.enqueue(Timestamp::from_millis(100), packet(0, 1000), &mut dropped);
         assert!((queue.average() - decayed(100)).abs() < 1e-9); // idle since the start

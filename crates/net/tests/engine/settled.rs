@@ -49,7 +49,7 @@ proptest! {
             network.add_link(link("a", 0, reorders, random && far), &streams),
             network.add_link(link("b", 1, reorders, random), &streams),
         ];
-        let route = network.add_route(&links);
+        let route = network.add_route(&links).unwrap();
         // What only passes is not told of.
         network.watch(links[0]);
         network.watch(links[1]);

@@ -10,7 +10,7 @@ use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{CodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
 use warpline_net::schedule::{RateSchedule, Steps};
-use warpline_net::{Hosts, LinkConfig, LinkStats, Network, Pause, Port, RateConfig};
+use warpline_net::{Hosts, LinkConfig, LinkStats, Network, Pause, Port, RateConfig, RouteError};
 
 use crate::hosts::{Burst, Scripted};
 use crate::world::{World, conserved, counters};
@@ -206,10 +206,23 @@ fn outages_may_begin_at_once_overlap_and_last_for_ever() {
     // Sent at the start from outside, before any event has been handled.
     let mut network = Network::new();
     let id = network.add_link(broken, &Streams::new(1));
-    let route = network.add_route(&[id]);
+    let route = network.add_route(&[id]).unwrap();
     let packet = crate::hosts::packet(1, 0, &burst(0, 1, 1000));
     network.port(Timestamp::ZERO).send(route, packet);
     assert_eq!(network.link_stats(id).drops_down, 1);
+}
+
+#[test]
+fn a_route_that_makes_no_sense_or_comes_too_late_is_refused() {
+    let mut network = Network::new();
+    let ids = [0, 1, 2].map(|n| network.add_link(link(n), &Streams::new(1)));
+    assert_eq!(network.add_route(&[]), Err(RouteError::Empty));
+    let gap = network.add_route(&[ids[0], ids[2]]).unwrap_err();
+    assert!(gap.to_string().contains(network.link(ids[2]).name()), "{gap}");
+    let route = network.add_route(&[ids[0], ids[1]]).unwrap();
+    network.port(Timestamp::ZERO).send(route, crate::hosts::packet(1, 0, &burst(0, 1, 1000)));
+    // It could share a link with the packet that is under way.
+    assert_eq!(network.add_route(&ids), Err(RouteError::Late));
 }
 
 #[test]
@@ -306,7 +319,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
             LinkConfig { rate: constant(rate), framing: u32::MAX, qdisc: drop_tail(Limit::NONE), ..link(0) };
         let mut network = Network::new();
         let id = network.add_link(slow, &Streams::new(1));
-        let route = network.add_route(&[id]);
+        let route = network.add_route(&[id]).unwrap();
         let mut hosts = Scripted::new(vec![route], &[burst(0, 20, u32::MAX)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
         assert_eq!(network.run_until(Timestamp::NEVER, &mut hosts, u64::MAX), Pause::Reached);
@@ -322,7 +335,7 @@ fn the_longest_wait_belongs_to_the_interval_in_which_it_ended() {
     for record in [false, true] {
         let mut network = Network::new();
         let id = network.add_link(LinkConfig { record, ..link(0) }, &Streams::new(1));
-        let route = network.add_route(&[id]);
+        let route = network.add_route(&[id]).unwrap();
         let mut hosts = Scripted::new(vec![route], &[burst(0, 4, 1000), burst(3_500_000, 1, 1000)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
         let mut longest = |at| {
@@ -372,7 +385,7 @@ fn the_earliest_deadline_counts_and_overtaken_timers_are_silent() {
 fn what_is_sent_from_outside_counts_at_that_instant() {
     let mut network = Network::new();
     let id = network.add_link(link(0), &Streams::new(1));
-    let route = network.add_route(&[id]);
+    let route = network.add_route(&[id]).unwrap();
     let mut hosts = Scripted::new(vec![route], &[]);
     let packet = crate::hosts::packet(1, 0, &burst(0, 1, 1000));
     for at in [3, 9] {

@@ -164,6 +164,7 @@ impl Algorithm {
                 check.queue("gamma", p.gamma);
                 check.require(p.beta >= p.alpha, "beta", p.beta, "alpha or more");
                 check.at_least_one("min_samples", p.min_samples);
+                check.share("decrease", p.decrease);
             }
             Algorithm::Bic(p) => {
                 check.share("beta", p.beta);

@@ -7,7 +7,9 @@
 //! [`VegasParams::estimate`] and [`VegasParams::decrease`] give the paper's rules in place of the kernel's.
 //!
 //! Departures: Diff is compared exactly, not rounded down to whole segments as Linux does nor to the nearest one as ns-2
-//! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1).
+//! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1). As in Linux, whatever is sent with nothing in
+//! flight begins with a new base RTT; but a time-out alone, after which Linux counts nothing as in flight either, leaves it, as in the
+//! paper: the path is still the same.
 
 use warpline_core::{TimeDelta, Timestamp};
 
@@ -195,11 +197,16 @@ impl Vegas {
             decrease: within(params.decrease, 0.0, 1.0),
         }
     }
-}
 
-impl CongestionControl for Vegas {
+    /// Nothing is in flight: what is sent next begins anew (tcp_vegas_cwnd_event at CA_EVENT_TX_START).
+    fn restart(&mut self, ack: &AckSample) {
+        self.rule.restart();
+        self.round.restart(ack);
+    }
+
+    /// The window's growth at an acknowledgement.
     #[inline]
-    fn on_ack(&mut self, ack: &AckSample) {
+    fn grow(&mut self, ack: &AckSample) {
         self.rule.take_sample(ack);
         let counted = self.slow_start.counted(ack);
         let ends = self.round.ends(ack);
@@ -235,6 +242,16 @@ impl CongestionControl for Vegas {
             self.window.additive_increase(counted);
         }
     }
+}
+
+impl CongestionControl for Vegas {
+    #[inline]
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.grow(ack);
+        if ack.in_flight == 0 {
+            self.restart(ack);
+        }
+    }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, self.decrease));
         self.slow_start.on_reduction();
@@ -267,7 +284,7 @@ impl CongestionControl for Vegas {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Feeder, config, event};
+    use super::super::testbed::{Feeder, config, event, sample};
     use super::*;
 
     /// A Vegas in congestion avoidance at 20 segments whose base RTT is 100 ms.
@@ -330,6 +347,27 @@ mod tests {
         feeder.round(&mut vegas, 130);
         assert_eq!(vegas.cwnd(), before * 100 / 130 + 1000);
         assert!(!vegas.window.in_slow_start());
+    }
+
+    #[test]
+    fn what_is_sent_with_nothing_in_flight_begins_with_a_new_base_rtt() {
+        // The path has become longer by half. Against the old base RTT of 100 ms the window would shrink.
+        for (in_flight, then) in [(1, 19_000), (0, 21_000)] {
+            let (mut vegas, mut feeder) = avoiding();
+            let idle = AckSample {
+                in_flight,
+                delivered: feeder.mark(),
+                prior_delivered: feeder.mark() - 1,
+                ..sample(1, 1)
+            };
+            vegas.on_ack(&AckSample { rtt: None, ..idle });
+            vegas.window.cwnd = 20_000;
+            // The first acknowledgement after the pause ends a round of one sample, which is not judged.
+            feeder.round(&mut vegas, 150);
+            vegas.window.cwnd = 20_000;
+            feeder.round(&mut vegas, 150);
+            assert_eq!(vegas.cwnd(), then, "in flight {in_flight}");
+        }
     }
 
     #[test]

@@ -151,7 +151,9 @@ fn way(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bo
             continue;
         }
         for stop in from + 1..=links.len() {
-            parts.insert((from as u16, stop as u16), network.add_route(&links[from..stop]));
+            let route = network.add_route(&links[from..stop]);
+            parts
+                .insert((from as u16, stop as u16), route.expect("links that meet, before the first packet"));
         }
     }
     Way { links, nodes, mtu, parts, leads }

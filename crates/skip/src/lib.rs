@@ -1,0 +1,81 @@
+//! For tests that a machine may be unable to run: the one way to leave a test out.
+//!
+//! With CI=true a test that is left out fails, unless what it lacks is on the list `may-skip.txt`. Otherwise a machine that lacks
+//! something would pass checks that it never made.
+
+use std::fmt::Display;
+
+/// What may be lacking with CI=true.
+const MAY_SKIP: &str = include_str!("../may-skip.txt");
+
+/// Says that a test, or a part of it, is left out because `what` is lacking; `why` is for people. The test returns after that.
+///
+/// `what` is a name on the list, or a word for what the list does not have, such as "program" or "root".
+///
+/// # Panics
+/// With CI=true, unless `what` is on the list.
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+#[track_caller]
+pub fn skip(what: &str, why: impl Display) {
+    let ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    match verdict(ci, what, &why) {
+        Ok(said) => eprintln!("{said}"),
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+/// What is said, or why the test may not be left out.
+fn verdict(ci: bool, what: &str, why: &dyn Display) -> Result<String, String> {
+    if ci && !names().any(|name| name == what) {
+        return Err(format!(
+            "with CI=true no test is left out for lack of {what} (crates/skip/may-skip.txt): {why}"
+        ));
+    }
+    Ok(format!("skipped ({what}): {why}"))
+}
+
+/// The names on the list.
+fn names() -> impl Iterator<Item = &'static str> {
+    MAY_SKIP.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(':')?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_on_the_list_may_be_lacking_in_ci() {
+        assert_eq!(names().count(), 7);
+        assert_eq!(verdict(true, "tun", &"no device").unwrap(), "skipped (tun): no device");
+        assert!(verdict(true, "program", &"no curl").unwrap_err().contains("no curl"));
+        assert!(verdict(false, "program", &"no curl").is_ok());
+    }
+
+    fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_test_leaves_itself_out_in_another_way() {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut files = Vec::new();
+        sources(own.parent().unwrap(), &mut files);
+        assert!(files.len() > 300, "{}", files.len());
+        for file in files.iter().filter(|file| !file.starts_with(own)) {
+            let text = std::fs::read_to_string(file).unwrap();
+            for way in ["\"skipped: ", "\"skipped in", "#[ignore", "env::var_os(\"CI\")", "env::var(\"CI\")"]
+            {
+                assert!(!text.contains(way), "{}: {way}: use warpline_skip::skip", file.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Squid access logs: no text makes the reader panic, and the requests come in the order of their times.
+use warpline_lab::access_log::parse;
+
+/// Takes what a fuzzer makes.
+///
+/// # Panics
+/// If something is wrong: that is what a fuzzer looks for.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(requests) = parse(text) {
+        assert!(requests.is_sorted_by_key(|&(at, _)| at), "{requests:?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Mahimahi traces: no bytes make the reader panic, pieces read as the whole does, and what is read can be used.
+use std::sync::Arc;
+
+use warpline_core::Timestamp;
+use warpline_net::mahimahi::{Trace, TraceLink, TraceParser};
+
+/// Takes what a fuzzer makes.
+///
+/// # Panics
+/// If something is wrong: that is what a fuzzer looks for.
+pub fn run(bytes: &[u8]) {
+    let whole = Trace::parse(bytes);
+    let mut parser = TraceParser::default();
+    let fed = bytes.chunks(3).try_for_each(|piece| parser.feed(piece)).and_then(|()| parser.finish());
+    assert_eq!(whole.is_ok(), fed.is_ok(), "whole and in pieces");
+    let Ok(trace) = whole else { return };
+    assert!(trace.period_ms() > 0);
+    let _ = trace.mean_rate();
+    let mut link = TraceLink::new(Arc::new(trace));
+    let mut now = Timestamp::ZERO;
+    for bytes in [1, 1500, 1501, 65_000] {
+        let end = link.finish_of(now, bytes);
+        assert!(end >= now, "{end:?} before {now:?}");
+        now = end;
+    }
+}

@@ -1,0 +1,40 @@
+//! Scenarios through to a network that runs: what is read and found right is built, and its first events happen.
+
+use warpline_lab::run::{RunError, RunOptions, run as simulate};
+use warpline_lab::scenario::{ClockMode, Scenario};
+use warpline_net::Control;
+
+/// Most links, flows and samples of a scenario that is run; larger ones are right, but take long.
+const MOST: usize = 64;
+/// Events after which a run is stopped.
+const EVENTS: u64 = 20_000;
+
+/// Takes what a fuzzer makes.
+///
+/// # Panics
+/// If something is wrong: that is what a fuzzer looks for.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(scenario) = Scenario::from_toml("fuzz.toml", text, &[]) else { return };
+    // A live run takes its time, and a guest or a program is none of the text's.
+    if scenario.clock.mode != ClockMode::Virtual || !scenario.host.is_empty() {
+        return;
+    }
+    let expanded = scenario.expand();
+    let samples = scenario.duration.0.as_nanos() / scenario.sample_interval.0.as_nanos().max(1);
+    if expanded.links.len() > MOST || expanded.flows.len() > MOST || samples > 1000 {
+        return;
+    }
+    let stop = &mut |progress: &warpline_lab::run::Progress| {
+        if progress.events > EVENTS { Control::Stop } else { Control::Continue }
+    };
+    match simulate(&scenario, &RunOptions::default(), stop) {
+        Ok(outcome) => drop(outcome.summary.to_json()),
+        // What files hold, and controls of the caller's own.
+        Err(RunError::Build(reason)) => {
+            let known = ["trace", "log", "congestion control"];
+            assert!(known.iter().any(|part| reason.contains(part)), "{reason}: check let it through");
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,27 @@
+//! Tables of ns-2's answers: no text makes the reader panic, and every case that is read is a valid scenario.
+use std::path::Path;
+
+use warpline_lab::oracle::{Family, parse_cases, scenario};
+use warpline_lab::scenario::Scenario;
+
+/// Takes what a fuzzer makes.
+///
+/// # Panics
+/// If something is wrong: that is what a fuzzer looks for.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for family in Family::ALL {
+        match parse_cases(Path::new("fuzz.csv"), text, family) {
+            Ok(cases) => {
+                for case in cases.iter().take(3) {
+                    let Some(toml) = scenario(case) else { continue };
+                    // Durations and delays may be more than a scenario allows, which it says.
+                    let _ = Scenario::from_toml(&case.name(), &toml, &[]);
+                }
+            }
+            Err(mistake) => {
+                let _ = mistake.to_string();
+            }
+        }
+    }
+}

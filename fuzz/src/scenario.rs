@@ -1,0 +1,18 @@
+//! Scenarios: no text makes reading and checking panic, and the message of every mistake can be shown.
+use warpline_lab::scenario::Scenario;
+
+/// Takes what a fuzzer makes.
+///
+/// # Panics
+/// If something is wrong: that is what a fuzzer looks for.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match Scenario::from_toml("fuzz.toml", text, &[]) {
+        Ok(scenario) => {
+            let _ = scenario.to_json();
+        }
+        Err(mistakes) => {
+            let _ = mistakes.to_string();
+        }
+    }
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Runs every example that is a simulation with two builds of Warpline, and compares all bytes of the results.
+#
+# usage: scripts/golden.sh PROGRAM OTHER-PROGRAM
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+one=${1:?"usage: scripts/golden.sh PROGRAM OTHER-PROGRAM"}
+other=${2:?"usage: scripts/golden.sh PROGRAM OTHER-PROGRAM"}
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+
+count=0
+for scenario in scenarios/*.toml; do
+	# By the real clock, or with guests, no two runs are the same bytes.
+	if grep -qE '^mode = "(real|dilated)"|mode = "(real|dilated)"|guest = true|\[\[host\]\]' "$scenario"; then
+		continue
+	fi
+	name=$(basename "$scenario" .toml)
+	for build in one other; do
+		"${!build}" run "$scenario" --set duration=12s --set warmup=1s --out "$results/$build/$name" --quiet >/dev/null
+	done
+	diff -r "$results/one/$name" "$results/other/$name" || {
+		echo "$name differs between $one and $other" >&2
+		exit 1
+	}
+	count=$((count + 1))
+done
+((count >= 7)) || {
+	echo "only $count examples were compared" >&2
+	exit 1
+}
+echo "$count examples give the same bytes with $one and $other."
