@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpline_core::Timestamp;
+use warpline_guest::order::Notice;
 use warpline_guest::{Nic, Nonsense, frame};
 use warpline_live::clock::RealClock;
 use warpline_live::pool::Pool;
@@ -21,6 +22,8 @@ pub(super) struct Device {
     /// Guests by VLAN.
     by_vlan: Vec<Option<u16>>,
     counters: Vec<PortCounters>,
+    /// What the machine has told.
+    notices: Vec<Notice>,
 }
 
 /// What ports of one machine share.
@@ -56,13 +59,31 @@ pub(super) fn ports(
     }
     let mut bell = Some(nic.fd().try_clone_to_owned()?);
     let counters = vec![PortCounters::default(); guests.len()];
-    let device = Arc::new(Mutex::new(Device { nic, by_vlan, counters }));
+    let device = Arc::new(Mutex::new(Device { nic, by_vlan, counters, notices: Vec::new() }));
     let port = |(number, (name, vlan)): (usize, &(String, u16))| -> Box<dyn LivePort> {
         let (device, bell) = (Arc::clone(&device), bell.take());
         Box::new(GuestPort { name: name.clone(), vlan: *vlan, number, device, bell })
     };
     let ports = guests.iter().enumerate().map(port).collect();
     Ok((device, ports))
+}
+
+/// Tells a machine something.
+pub(super) fn tell(device: &SharedDevice, notice: &Notice) {
+    let nic = &mut lock(device).nic;
+    // A machine whose ring is full is told nothing; it is so for the end only, which it comes to anyway.
+    nic.transmit(&[&notice.frame()]);
+    nic.flush();
+}
+
+/// Whether a machine has told something.
+pub(super) fn has_notices(device: &SharedDevice) -> bool {
+    !lock(device).notices.is_empty()
+}
+
+/// What a machine has told since the last call.
+pub(super) fn take_notices(device: &SharedDevice) -> Vec<Notice> {
+    std::mem::take(&mut lock(device).notices)
 }
 
 /// Throws away what the guests of a machine have sent: nobody may wait for room when the run is over.
@@ -94,10 +115,13 @@ impl LivePort for GuestPort {
         if self.number != 0 {
             return Ok(());
         }
-        let Device { nic, by_vlan, counters } = &mut *lock(&self.device);
+        let Device { nic, by_vlan, counters, notices } = &mut *lock(&self.device);
         let received = nic.receive(BATCH, |at, bytes| {
             let Some((vlan, datagram)) = frame::parse(bytes) else {
-                counters[0].ignored += 1;
+                match Notice::parse(bytes) {
+                    Some(notice) => notices.push(notice),
+                    None => counters[0].ignored += 1,
+                }
                 return;
             };
             let Some(number) = by_vlan[usize::from(vlan)] else { return };
