@@ -413,6 +413,31 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
     }
 
     #[test]
+    fn what_linux_has_beside_our_congestion_controls_a_guest_may_name() {
+        let flow = |cc: &str| {
+            load(&format!(
+                "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}"
+            ))
+        };
+        assert!(flow("\"bbr\"").is_ok());
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"").unwrap_err();
+        for part in [
+            "`cc` cannot be \"bbr\"",
+            "allowed: reno, cubic",
+            "what Linux has beside these, a guest can name",
+            "endpoint = \"guest\"",
+        ] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"vegass\"").unwrap_err();
+        assert!(errors.contains("did you mean `vegas`?"), "{errors}");
+        // A class of a program is named in a table.
+        assert!(
+            load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"custom\", name = \"mine\" }").is_ok()
+        );
+    }
+
+    #[test]
     fn a_flow_meets_a_program_at_either_end() {
         for keys in [
             "from = \"b\"\nto = \"a\"\nport = 5001\nipv6 = true\ncount = 3",

@@ -100,14 +100,14 @@ impl Fleet {
         }
         for (machine, notice) in readiness.take_notices() {
             if let Some(device) = self.devices.get(machine) {
-                tell(device, &notice);
+                tell(device, notice);
             }
         }
     }
 
     /// Tells all guests that the run is over before its time.
     pub(super) fn tell_end(&self) {
-        self.devices.iter().for_each(|device| tell(device, &Notice::End));
+        self.devices.iter().for_each(|device| tell(device, Notice::End));
     }
 
     /// Takes the reports of guests that were told of the end, as far as they come soon. One that does not come is empty.
