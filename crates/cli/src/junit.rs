@@ -31,9 +31,10 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
     // What is said of programs is said with them.
     let own = |text: &&String| !programs.iter().any(|row| row.failure.as_ref() == Some(text));
     let mut failures: Vec<String> = outcome.failures.iter().filter(own).cloned().collect();
-    failures.extend(
-        outcome.broken.as_ref().map(|Broken::Lag(why)| Broken::Port(why) | Broken::Guest(why) | why.clone()),
-    );
+    let broken = |broken: &Broken| match broken {
+        Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why) => why.clone(),
+    };
+    failures.extend(outcome.broken.as_ref().map(broken));
     if let (true, false, Some(why)) = (failures.is_empty(), outcome.complete, &summary.info.stopped) {
         failures.push(format!("stopped before its end: {why}"));
     }
