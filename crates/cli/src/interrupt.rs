@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks the run to stop and keep what it has, the second ends the process at once.
+//! Ctrl-C and SIGTERM: the first asks the run to stop and keep what it has, the third ends the process at once.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,16 +37,24 @@ pub(crate) fn listen_to_discard() -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Listens from now on. `unfinished` are the run directories that are to come: a second Ctrl-C clears away what is
-/// half-written for them.
+/// Listens from now on. `unfinished` are the run directories that are to come: a third Ctrl-C clears away what is half-written for them.
+/// The second is for the impatient, and loses nothing.
 ///
 /// # Errors
 /// If the system does not allow a handler.
 pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
+    let mut requests = 0;
     let asked = move || {
-        if !STOP.swap(true, Ordering::Relaxed) {
-            output::note("stopping; what was measured is kept (once more to end at once without results)");
-            return;
+        STOP.store(true, Ordering::Relaxed);
+        requests += 1;
+        match requests {
+            1 => return output::note("stopping; what was measured is kept"),
+            2 => {
+                return output::note(
+                    "what was measured is being written; once more to end at once without results",
+                );
+            }
+            _ => {}
         }
         warpline_lab::run::abandon();
         for target in &unfinished {

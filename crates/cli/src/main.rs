@@ -5,6 +5,7 @@ mod commands;
 mod destination;
 mod failure;
 mod interrupt;
+mod junit;
 mod output;
 mod reference;
 mod stopwatch;

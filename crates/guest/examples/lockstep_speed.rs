@@ -35,12 +35,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = Path::new(rate * 1_000_000, 10, rate * 1_000_000 / 8 / 50);
     let mut bed = Bed::new(guests as u32 * 2 * pairs, path);
     let begun = host_now();
-    let mut lockstep = LockStep::boot(&Kernel::find()?, &configs, path.delay)?;
+    let mut lockstep =
+        LockStep::boot(&Kernel::find()?, &configs, path.delay, &mut || true)?.ok_or("stopped")?;
     let booted = host_now();
     let end = Timestamp::from_secs(seconds);
-    lockstep.run(&mut bed, end, |_, _| true)?;
+    lockstep.run(&mut bed, end, |_, _, _| true)?;
     let ran = host_now();
-    lockstep.finish(end)?;
+    lockstep.finish(end, false, &mut || true)?;
     let span = |from: u64, to: u64| (to - from) as f64 / 1e9;
     let wall = span(booted, ran);
     println!(

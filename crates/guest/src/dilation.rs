@@ -59,12 +59,15 @@ pub fn nudge<'a>(machines: impl IntoIterator<Item = &'a Machine>) {
 }
 
 impl Machine {
-    /// Waits until the hosts of a guest that is not in lock-step are set up, up to `patience` seconds. Its time stands still then.
+    /// Waits until the hosts of a guest that is not in lock-step are set up, up to `patience` seconds. Its time stands still then. `go_on` is
+    /// asked every few milliseconds whether to; false if it was not.
     ///
     /// # Errors
     /// If it ends before, or takes longer.
-    pub fn wait_ready(&mut self, patience: u64) -> Result<(), GuestError> {
-        self.wait_for(warpline_agent::READY, patience, "boot")?;
+    pub fn wait_ready(&mut self, patience: u64, go_on: &mut dyn FnMut() -> bool) -> Result<bool, GuestError> {
+        if !self.wait_for(warpline_agent::READY, patience, "boot", go_on)? {
+            return Ok(false);
+        }
         // A kernel's clock starts some time into its boot. While it stands still it can be compared with ours.
         let host = host_now();
         let booted = self.page.pace[0].load(Ordering::Relaxed);
@@ -73,15 +76,23 @@ impl Machine {
         write_pace(&self.page, &still, |shown| shown);
         let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
         freeze.doing(|| "tell a guest that its time stands still".to_owned())?;
-        self.wait_for(warpline_agent::SHOWN, patience, "tell what its clock shows")?;
+        if !self.wait_for(warpline_agent::SHOWN, patience, "tell what its clock shows", go_on)? {
+            return Ok(false);
+        }
         let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();
         let Ok(shown) = shown.trim().parse::<u64>() else { return Err(self.post_mortem()) };
         self.offset = shown as i64 - frozen as i64;
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for a file in the share.
-    fn wait_for(&mut self, file: &str, patience: u64, task: &'static str) -> Result<(), GuestError> {
+    fn wait_for(
+        &mut self,
+        file: &str,
+        patience: u64,
+        task: &'static str,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, GuestError> {
         let begun = host_now();
         while !self.shared(file).exists() {
             if !self.is_alive() {
@@ -92,17 +103,35 @@ impl Machine {
                 let (name, console) = (self.name().to_owned(), self.console_tail());
                 return Err(GuestError::Hung { name, task, seconds, console });
             }
+            if !go_on() {
+                return Ok(false);
+            }
             pause();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Waits until a guest that is not in lock-step has powered itself off, up to `patience` seconds. Whether it has. Meanwhile `each` is
     /// called every few milliseconds.
-    pub fn wait_end(&mut self, patience: u64, mut each: impl FnMut()) -> bool {
+    pub fn wait_end(&mut self, patience: u64, each: impl FnMut()) -> bool {
+        self.wait_while(patience * 1_000_000_000, Machine::is_alive, each)
+    }
+
+    /// Waits until it has reported, or ended, up to `patience` nanoseconds of the machine's time. Whether it has reported. `each` is as above.
+    pub fn wait_report(&mut self, patience: u64, each: impl FnMut()) -> bool {
+        self.wait_while(patience, |machine| !machine.has_reported() && machine.is_alive(), each);
+        self.has_reported()
+    }
+
+    fn wait_while(
+        &mut self,
+        patience: u64,
+        goes_on: impl Fn(&mut Machine) -> bool,
+        mut each: impl FnMut(),
+    ) -> bool {
         let begun = host_now();
-        while self.is_alive() {
-            if host_now() - begun > patience * 1_000_000_000 {
+        while goes_on(self) {
+            if host_now() - begun > patience {
                 return false;
             }
             each();

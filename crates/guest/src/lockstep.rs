@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::thread::futex;
+use warpline_agent::Notice;
 use warpline_core::{TimeDelta, Timestamp};
 
 use crate::dilation::host_now;
@@ -54,7 +55,21 @@ pub enum Ended {
     Reached,
     /// The observer asked to stop.
     Stopped,
+    /// The simulator is over before that time.
+    Over,
 }
+
+/// What an observer is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// There is something recorded to let go of. When that is depends on the run alone.
+    Batch,
+    /// Some of the machine's time has passed: whether to go on.
+    Glance,
+}
+
+/// Whether to go on, asked now and then while a guest is waited for.
+type GoOn<'a> = dyn FnMut() -> bool + 'a;
 
 #[derive(Debug)]
 struct Guest {
@@ -100,6 +115,8 @@ pub struct LockStep {
     ignored: u64,
 }
 
+/// How often, in nanoseconds of the machine's time, it is asked whether to go on.
+const GLANCE: u64 = 50_000_000;
 /// A second, and what a program that computes is pushed on by, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 const PUSH: u64 = 10_000_000;
@@ -110,7 +127,8 @@ fn to_guest(at: Timestamp) -> u64 {
 
 impl LockStep {
     /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that happens in the
-    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong.
+    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong. `go_on` is asked now and
+    /// then whether to: none if it was not.
     ///
     /// # Errors
     /// If one cannot be booted or set up.
@@ -118,7 +136,8 @@ impl LockStep {
         kernel: &Kernel,
         configs: &[MachineConfig],
         lookahead: TimeDelta,
-    ) -> Result<Self, GuestError> {
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Option<Self>, GuestError> {
         let mut lockstep = LockStep {
             guests: Vec::new(),
             homes: Vec::new(),
@@ -150,9 +169,11 @@ impl LockStep {
             });
         }
         for index in 0..lockstep.guests.len() {
-            lockstep.bring_to_start(index)?;
+            if !lockstep.bring_to_start(index, go_on)? {
+                return Ok(None);
+            }
         }
-        Ok(lockstep)
+        Ok(Some(lockstep))
     }
 
     /// How patient to be with guests.
@@ -160,16 +181,18 @@ impl LockStep {
         self.patience = patience;
     }
 
-    fn bring_to_start(&mut self, index: usize) -> Result<(), GuestError> {
+    fn bring_to_start(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         loop {
-            self.wait(index)?;
+            if !self.wait(index, go_on)? {
+                return Ok(false);
+            }
             let guest = &mut self.guests[index];
             if guest.off {
                 return Err(guest.machine.post_mortem());
             }
             drain(guest)?;
             if guest.machine.is_ready() && guest.wake >= START {
-                return Ok(());
+                return Ok(true);
             }
             if guest.wake >= START {
                 return Err(guest.machine.post_mortem());
@@ -199,7 +222,8 @@ impl LockStep {
         self.guests.iter_mut().map(|guest| &mut guest.machine)
     }
 
-    /// Runs until `until`. The observer is called now and then, and can stop the run.
+    /// Runs until `until`, unless the simulator is over before. The observer is called now and then, and can stop the run; a guest may have
+    /// the turn still then.
     ///
     /// # Errors
     /// If a guest dies, hangs, or waits for nothing.
@@ -207,14 +231,19 @@ impl LockStep {
         &mut self,
         simulator: &mut S,
         until: Timestamp,
-        mut observe: impl FnMut(&mut S, Timestamp) -> bool,
+        mut observe: impl FnMut(&mut S, Timestamp, Occasion) -> bool,
     ) -> Result<Ended, GuestError> {
         /// Turns, and frames, between two calls of the observer, who also lets go of what is recorded.
         const TURNS: u32 = 1000;
         const FRAMES: u64 = 4096;
         let (mut turns, mut frames) = (0, self.frames);
+        let mut glanced = host_now();
+        let mut last = Timestamp::ZERO;
         loop {
-            self.collect()?;
+            let go_on = &mut || observe(simulator, last, Occasion::Glance);
+            if !self.collect(go_on)? {
+                return Ok(Ended::Stopped);
+            }
             // A guest that nothing can reach may have come to its end ahead of time.
             let over = self.guests.iter().all(|guest| guest.off);
             let at = match self.next(simulator) {
@@ -225,38 +254,66 @@ impl LockStep {
             if at > until {
                 simulator.run_until(until);
                 self.take(simulator, until);
-                observe(simulator, until);
-                return Ok(Ended::Reached);
+                let go_on = observe(simulator, until, Occasion::Batch);
+                return Ok(if go_on { Ended::Reached } else { Ended::Stopped });
             }
             self.advance(simulator, at)?;
+            last = at;
+            if simulator.is_over() {
+                self.take(simulator, at);
+                observe(simulator, at, Occasion::Batch);
+                return Ok(Ended::Over);
+            }
             self.dispatch(simulator, at);
             turns += 1;
-            if turns == TURNS || self.frames - frames >= FRAMES {
+            let now = host_now();
+            let occasion = if turns == TURNS || self.frames - frames >= FRAMES {
                 (turns, frames) = (0, self.frames);
-                if !observe(simulator, at) {
-                    return Ok(Ended::Stopped);
-                }
+                Occasion::Batch
+            } else if now.saturating_sub(glanced) >= GLANCE {
+                Occasion::Glance
+            } else {
+                continue;
+            };
+            glanced = now;
+            if !observe(simulator, at, occasion) {
+                return Ok(Ended::Stopped);
             }
         }
     }
 
     /// Lets the guests end by themselves, after the last run: nothing that they send arrives any more. Their reports can be read then.
+    /// `early` tells them that the run is over before its time. `go_on` is asked now and then whether to wait for them; false if it was not.
     ///
     /// # Errors
-    /// If one does not.
-    pub fn finish(&mut self, until: Timestamp) -> Result<(), GuestError> {
+    /// If one does not end.
+    pub fn finish(
+        &mut self,
+        until: Timestamp,
+        early: bool,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<bool, GuestError> {
         /// Time of their own that they have for it.
         const LIMIT: u64 = 60 * SECOND;
         let limit = to_guest(until) + LIMIT;
         for index in 0..self.guests.len() {
+            let mut told = !early;
             loop {
-                self.wait(index)?;
+                if !self.wait(index, go_on)? {
+                    return Ok(false);
+                }
                 let guest = &mut self.guests[index];
                 if guest.off {
                     break;
                 }
                 drain(guest)?;
                 guest.coming.clear();
+                if !std::mem::replace(&mut told, true) {
+                    let at = guest.machine.page.now.load(Ordering::Relaxed).max(to_guest(until));
+                    self.frames += 1;
+                    guest.coming.push(Reverse((at, self.frames, Notice::End.frame())));
+                    guest.wake = guest.acts();
+                }
                 if guest.wake >= limit {
                     let console = guest.machine.console_tail();
                     let name = guest.machine.name().to_owned();
@@ -266,15 +323,17 @@ impl LockStep {
                 self.give_turn(index, self.guests[index].wake, limit);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Waits for all guests that have the turn.
-    fn collect(&mut self) -> Result<(), GuestError> {
+    /// Waits for all guests that have the turn. Whether to go on.
+    fn collect(&mut self, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         for index in 0..self.guests.len() {
-            self.wait(index)?;
+            if !self.wait(index, go_on)? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The next instant to look at: when a guest does something or has sent something, or when something could reach one of which it is not
@@ -292,7 +351,7 @@ impl LockStep {
     fn advance<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) -> Result<(), GuestError> {
         simulator.run_until(at);
         let limit = to_guest(at);
-        for guest in &mut self.guests {
+        for (number, guest) in self.guests.iter_mut().enumerate() {
             let ring = &guest.machine.page.transmit;
             while let Some((time, frame)) = ring.first().map_err(|_| corrupt(&guest.machine))? {
                 if time > limit {
@@ -302,13 +361,23 @@ impl LockStep {
                     .and_then(|(vlan, datagram)| Some((guest.by_vlan[usize::from(vlan)]?, datagram)));
                 match from {
                     Some((host, datagram)) => simulator.handle_datagram(host, datagram),
-                    None => self.ignored += 1,
+                    None => match Notice::parse(frame) {
+                        Some(notice) => simulator.handle_notice(number, notice),
+                        None => self.ignored += 1,
+                    },
                 }
                 ring.release(frame.len());
             }
         }
         // What takes no time.
         simulator.run_until(at);
+        let arrives = limit.saturating_add(self.lookahead.as_nanos());
+        simulator.poll_notice(&mut |number, notice| {
+            if let Some(guest) = self.guests.get_mut(number).filter(|guest| !guest.off) {
+                self.frames += 1;
+                guest.coming.push(Reverse((arrives, self.frames, notice.frame())));
+            }
+        });
         Ok(())
     }
 
@@ -394,19 +463,19 @@ impl LockStep {
         guest.running = true;
     }
 
-    /// Waits for a guest to give its turn away, if it has it.
-    fn wait(&mut self, index: usize) -> Result<(), GuestError> {
+    /// Waits for a guest to give its turn away, if it has it. Whether to go on.
+    fn wait(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         let guest = &mut self.guests[index];
         if !guest.running {
-            return Ok(());
+            return Ok(true);
         }
         let mut looks = if guest.machine.page.spin.load(Ordering::Relaxed) > 0 { SPIN } else { 0 };
         while !has_handed_over(&guest.machine) && looks > 0 {
             looks -= 1;
             std::hint::spin_loop();
         }
-        if !has_handed_over(&guest.machine) {
-            self.wait_long(index)?;
+        if !has_handed_over(&guest.machine) && !self.wait_long(index, go_on)? {
+            return Ok(false);
         }
         let guest = &mut self.guests[index];
         guest.running = false;
@@ -418,12 +487,12 @@ impl LockStep {
         } else {
             page.now.load(Ordering::Relaxed)
         };
-        Ok(())
+        Ok(true)
     }
 
-    /// The same where it takes longer: asleep, with a look now and then at whether the guest still lives and moves.
+    /// The same where it takes longer: asleep, with a look now and then at whether the guest still lives and moves, and whether to go on.
     #[cold]
-    fn wait_long(&mut self, index: usize) -> Result<(), GuestError> {
+    fn wait_long(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         // Its end is seen by looking only. One that takes long is looked at rarely.
         let mut look = 2_000_000;
         let mut seen = (host_now(), u64::MAX);
@@ -438,13 +507,16 @@ impl LockStep {
             let _ = futex::wait(&page.turn, futex::Flags::empty(), asleep, Some(&span));
             look = (look * 2).min(100_000_000);
             if has_handed_over(&guest.machine) {
-                return Ok(());
+                return Ok(true);
+            }
+            if !go_on() {
+                return Ok(false);
             }
             let entries = page.entries.load(Ordering::Relaxed);
             if !guest.machine.is_alive() {
                 guest.off = true;
                 let ended_well = guest.machine.shared(warpline_agent::REPORT).exists();
-                return if ended_well { Ok(()) } else { Err(guest.machine.post_mortem()) };
+                return if ended_well { Ok(true) } else { Err(guest.machine.post_mortem()) };
             }
             let now = host_now();
             if entries != seen.1 {

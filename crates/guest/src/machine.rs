@@ -321,7 +321,7 @@ impl Machine {
         GuestError::Died { name, how, console: self.console_tail() }
     }
 
-    /// Whether it has begun to report: it is about to end.
+    /// Whether it has reported: it is about to end.
     pub fn has_reported(&self) -> bool {
         self.shared(REPORT).exists()
     }

@@ -1,5 +1,6 @@
 //! What moves the guests' frames, as the driver of the lock-step sees it.
 
+use warpline_agent::Notice;
 use warpline_core::Timestamp;
 
 /// Number of a host among all guests: in the order of guests and of hosts in their orders.
@@ -19,4 +20,12 @@ pub trait Simulator {
     fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8]));
     /// Hands out the datagrams that have come to a host at its present and have not been handed out ahead, in their order.
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
+    /// A guest, by its number, has told something, at its present.
+    fn handle_notice(&mut self, _guest: usize, _notice: Notice) {}
+    /// Hands out what is to be told to guests. It comes to them a lookahead later.
+    fn poll_notice(&mut self, _deliver: &mut dyn FnMut(usize, Notice)) {}
+    /// Whether the run is over, before its time.
+    fn is_over(&self) -> bool {
+        false
+    }
 }

@@ -1,8 +1,9 @@
 //! What this machine can do: each ability is tried, not guessed from versions.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,6 +22,7 @@ use crate::netns::NetNs;
 use crate::nice::cgroup::Cgroup;
 use crate::nice::supervise;
 use crate::privilege;
+use crate::shell::outward;
 
 /// One ability.
 #[derive(Clone, Debug, Serialize)]
@@ -105,12 +107,7 @@ pub fn examine() -> Vec<Finding> {
             "TUN",
             "ports where there is no veth",
             "modprobe tun; /dev/net/tun must be readable and writable",
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open("/dev/net/tun")
-                .map(|_| "/dev/net/tun opens".to_owned())
-                .map_err(text),
+            outward::tun().map(|()| format!("{} opens", outward::TUN)).map_err(text),
         ),
         finding(
             "AF_XDP",
@@ -163,8 +160,8 @@ pub fn examine() -> Vec<Finding> {
         finding(
             "pasta",
             "ordinary users' shells that reach beyond their own namespaces",
-            "apt install passt",
-            in_path(&["pasta"]).ok_or_else(|| "not installed".to_owned()),
+            "apt install passt; and /dev/net/tun for everybody: modprobe tun; chmod 0666 /dev/net/tun",
+            pasta(privileged),
         ),
         finding(
             "clock",
@@ -179,6 +176,21 @@ pub fn examine() -> Vec<Finding> {
             Ok(priorities(fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok().as_deref())),
         ),
     ]
+}
+
+/// Whether ordinary users' shells get out: by pasta, which needs a device that not everybody may have.
+fn pasta(privileged: bool) -> Result<String, String> {
+    let program = in_path(&["pasta"]).ok_or_else(|| "not installed".to_owned())?;
+    if !privileged {
+        return outward::tun().map(|()| program).map_err(text);
+    }
+    // Root can open it anyhow; what counts is what others may.
+    let metadata =
+        fs::metadata(outward::TUN).map_err(|error| format!("{program}, but no {}: {error}", outward::TUN))?;
+    match metadata.permissions().mode() & 0o006 {
+        0o006 => Ok(program),
+        _ => Err(format!("{program}, but ordinary users may not open {}", outward::TUN)),
+    }
 }
 
 /// What nice(1) does here, from the sysctl of automatic task groups (sched(7), "The autogroup feature"); none where the kernel has no such

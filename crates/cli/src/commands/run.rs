@@ -17,7 +17,7 @@ use crate::commands::report::REPORT_FILE;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::stopwatch::Stopwatch;
-use crate::{interrupt, output, suggestion};
+use crate::{interrupt, junit, output, suggestion};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ Results (a run directory is written whole or not at all):
   *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
   *.sqlog       qlog, of flows with record = [\"qlog\"]
   report.html   plots and tables in one file
-  programs/     what programs on live hosts and guests printed: HOST.N.stdout, HOST.N.stderr
+  programs/     what programs on live hosts and guests printed: HOST.NAME.stdout, HOST.NAME.stderr
 
 With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces,
 whose packets cross the same links. By any clock hosts can be guests: Linux kernels with real
@@ -45,8 +45,8 @@ machine's, and the world seems so much faster to them. A program that does not e
 exit code 1, a run that lags more than clock.max_lag 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
-exit code 130, and \"stopped\" in summary.json. Ctrl-C twice ends at once and
-leaves nothing behind.";
+exit code 130, and \"stopped\" in summary.json. A second one changes nothing; a
+third ends at once and leaves nothing behind.";
 
 /// Run a scenario: summary, tables and a report
 ///
@@ -97,6 +97,10 @@ pub(crate) struct Args {
     /// Leave out report.html
     #[arg(long)]
     no_report: bool,
+
+    /// Write what passed and what failed as JUnit XML, for CI: a test case for each program, and one for the run, for each seed
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
 
     /// Print JSON on standard output, for programs
     #[arg(long, conflicts_with = "quiet")]
@@ -219,7 +223,14 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         control()
     });
     bar.clear();
-    let outcome = outcome.map_err(failure)?;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            junit::write_error(args.junit.as_deref(), &scenario.name, &error.to_string())?;
+            return Err(failure(error));
+        }
+    };
+    junit::write(args.junit.as_deref(), &scenario.name, std::slice::from_ref(&outcome))?;
     let seconds = stopwatch.seconds();
     let directory = outcome.directory.as_deref();
     let report = report_path(directory, options);
@@ -290,7 +301,14 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         control()
     });
     bar.clear();
-    let replication = replication.map_err(failure)?;
+    let replication = match replication {
+        Ok(replication) => replication,
+        Err(error) => {
+            junit::write_error(args.junit.as_deref(), &scenario.name, &error.to_string())?;
+            return Err(failure(error));
+        }
+    };
+    junit::write(args.junit.as_deref(), &scenario.name, &replication.runs)?;
     let seconds = stopwatch.seconds();
     // Nothing is there if no run was begun.
     let directory = options.out.as_deref().filter(|_| !replication.runs.is_empty());

@@ -98,6 +98,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         command,
         base_command: args.base,
         nat: !args.no_nat,
+        warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
     })
     .map_err(failure)?;
     report(&outcome, args.verbose);

@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
 
-use crate::live::{pause, printed, run, turn};
+use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
@@ -50,7 +50,7 @@ fn guests_a_model_and_a_namespace_meet_in_dilated_time_and_both_clocks_are_told(
     let Some(_turn) = guests(&["ping"]) else { return };
     let desk = Desk::new();
     let scenario = r#"name = "mix"
-duration = "2s"
+duration = "4s"
 clock = { mode = "dilated", tdf = 3 }
 link = [
   { between = ["g", "r"], rate = "100Mbit/s", delay = "2ms" },
@@ -85,11 +85,11 @@ to = "h"
 start = "1s"
 "#;
     let answer = run(&desk, scenario).fine();
-    assert!(answer.stdout.contains("2 s perceived in 6"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("4 s perceived in 12"), "{}", answer.stdout);
     let summary = desk.summary("out");
     let dilation = &summary["live"]["dilation"];
-    assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &2.0.into()));
-    assert!(dilation["wall_s"].as_f64().unwrap() >= 6.0);
+    assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &4.0.into()));
+    assert!(dilation["wall_s"].as_f64().unwrap() >= 12.0);
     // Delays are as the guests perceive them, over IPv4 and IPv6: never less than the links', and not three times as much.
     for (number, least) in [(0, 24.0), (1, 24.0), (2, 10.0)] {
         let text = printed(&desk, &format!("g.{number}.stdout"));
@@ -105,7 +105,8 @@ start = "1s"
             .unwrap()
             .parse()
             .unwrap();
-        assert!(rtt >= least && rtt < 2.5 * least && text.contains("3 received"), "{rtt}\n{text}");
+        let late = rtt >= 2.5 * least && kept_pace(&summary);
+        assert!(rtt >= least && !late && text.contains("3 received"), "{rtt}\n{text}");
     }
     // The namespace's programs live in the machine's time: to them the way is three times as long.
     let text = printed(&desk, "l.0.stdout");
@@ -118,9 +119,10 @@ start = "1s"
             flows.iter().find(|flow| flow["group"] == name).unwrap_or_else(|| panic!("{name}: {flows:?}"));
         flow["delivered_bytes"].as_u64().unwrap()
     };
-    // 10 Mbit/s for a second are shared.
+    // 10 Mbit/s for three seconds are shared.
     let (linux, model) = (moved("linux"), moved("model"));
-    assert!(linux > 50_000 && model > 50_000 && linux + model < 1_250_000, "{linux} {model}");
+    let much = linux > 50_000 && model > 50_000 || !kept_pace(&summary);
+    assert!(linux > 0 && model > 0 && much && linux + model < 3_750_000, "{linux} {model}");
     assert_eq!(summary["guests"]["machines"].as_array().unwrap().len(), 2);
 }
 
@@ -128,13 +130,14 @@ start = "1s"
 fn guests_follow_the_real_clock_too_and_their_programs_are_judged() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();
-    let scenario = r#"duration = "1s"
+    let scenario = r#"duration = "600s"
+until = "a.0 exits"
 clock = { mode = "real" }
 link = [{ between = ["a", "b"], rate = "10Mbit/s", delay = "1ms" }]
 [[host]]
 name = "a"
 endpoint = "guest"
-program = [{ command = "echo seen; exit 3" }, { command = "sleep 60", expect = "running" }]
+program = [{ command = "echo seen; exit 3" }, { command = "sleep 1000", expect = "running" }]
 [[host]]
 name = "b"
 endpoint = "guest"
@@ -169,14 +172,14 @@ fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
     assert_eq!(answer.code, Some(7), "{}{}", answer.stdout, answer.stderr);
     assert!(answer.stdout.starts_with("out\n") && answer.stderr.starts_with("err\n"), "{answer:?}");
     assert_eq!(answer.stdout.matches("0% packet loss").count(), 2, "{}", answer.stdout);
-    assert!(answer.stdout.contains("time=2"), "{}", answer.stdout);
+    assert!(shortest(&answer.stdout) >= 20.0, "{}", answer.stdout);
     // 0.2 s between the pings, and two round trips.
     let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
     let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
     assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
     // What the peer serves by itself, and what it is told to serve.
     let serve = "echo served > /run/file; cd /run; exec python3 -m http.server 80";
-    let line = "echo hello | timeout 2 nc -N $WARPLINE_PEER 7; curl -s http://$WARPLINE_PEER/file";
+    let line = "echo hello | timeout 500 nc -N $WARPLINE_PEER 7; curl -s --retry 500 --retry-delay 1 --retry-connrefused http://$WARPLINE_PEER/file";
     if Command::new("sh")
         .args(["-c", "command -v nc && command -v python3"])
         .stdout(Stdio::null())

@@ -23,7 +23,7 @@ fn endless(desk: &Desk, out: &str, shell: &[&str]) -> Child {
 }
 
 /// Waits until the run has captured more packets than it has now.
-fn goes_on(desk: &Desk, child: &mut Child) {
+pub(crate) fn goes_on(desk: &Desk, child: &mut Child) {
     let before = captured(desk);
     while captured(desk) <= before {
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
@@ -46,6 +46,15 @@ fn pause() {
     thread::sleep(Duration::from_millis(5));
 }
 
+/// Sends a run a signal as soon as the names in the desk are so.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn kill_when(desk: &Desk, child: &Child, signal: &str, is_so: impl Fn(&[String]) -> bool) {
+    while !is_so(&desk.names("")) {
+        pause();
+    }
+    kill(child, signal);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_ignored_hangup_stays_ignored() {
@@ -61,7 +70,7 @@ fn an_ignored_hangup_stays_ignored() {
     assert_eq!(desk.summary("detached")["stopped"], "interrupted");
 }
 
-fn kill(child: &Child, signal: &str) {
+pub(crate) fn kill(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
@@ -84,18 +93,29 @@ fn an_interrupted_run_keeps_what_was_measured_and_says_so() {
     }
 }
 
-#[test]
-fn a_second_interrupt_ends_the_run_at_once_and_leaves_nothing() {
-    let desk = Desk::new();
-    let child = endless(&desk, "twice", &[]);
-    // Both wait for it when it goes on, so that it cannot finish its results between the two; two of one kind would be one.
+/// Lets a run go on that was asked to end by all of these signals. They wait for it when it goes on, so that it cannot finish its results
+/// between two; two of one kind would be one.
+fn ask(child: Child, signals: &[&str]) -> Answer {
     kill(&child, "-STOP");
-    kill(&child, "-INT");
-    kill(&child, "-TERM");
+    signals.iter().for_each(|signal| kill(&child, signal));
     kill(&child, "-CONT");
-    let answer = Answer::from(child.wait_with_output().unwrap());
+    Answer::from(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_second_interrupt_loses_nothing() {
+    let desk = Desk::new();
+    let answer = ask(endless(&desk, "twice", &[]), &["-INT", "-TERM"]);
     assert_eq!(answer.code, Some(130), "{answer:?}");
     assert!(answer.stderr.contains("once more to end at once"), "{answer:?}");
+    assert_eq!(desk.summary("twice")["stopped"], "interrupted");
+}
+
+#[test]
+fn a_third_interrupt_ends_the_run_at_once_and_leaves_nothing() {
+    let desk = Desk::new();
+    let answer = ask(endless(&desk, "thrice", &[]), &["-INT", "-TERM", "-HUP"]);
+    assert_eq!(answer.code, Some(130), "{answer:?}");
     assert!(!answer.stderr.contains("interrupted after"), "it wrote its results: {answer:?}");
     assert_eq!(desk.names(""), ["endless.toml", "small.toml"]);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::{Answer, Desk};
 
-/// One at a time: they need the machine for themselves.
+/// One at a time: tests of live networks look at each other's processes and interfaces, and would make each other late.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
@@ -29,7 +29,12 @@ pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
             return None;
         }
     }
-    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+    Some(alone())
+}
+
+/// Waits for this test's turn.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
@@ -37,10 +42,27 @@ pub(crate) fn pause() {
     thread::sleep(Duration::from_millis(50));
 }
 
-/// a - r1 - r2 - b, and a simulated host m on r2; `programs` run on a, `servers` on b.
-fn path(duration: &str, programs: &[String], servers: &[&str]) -> String {
+/// Far more than any run here needs: it ends when its programs do.
+const ENOUGH: &str = "600s";
+
+/// What ends a run: that these programs of host a have ended.
+fn until(numbers: impl IntoIterator<Item = usize>) -> String {
+    let conditions: Vec<String> = numbers.into_iter().map(|number| format!("\"a.{number} exits\"")).collect();
+    format!("until = [{}]\n", conditions.join(", "))
+}
+
+/// a - r1 - r2 - b, and a simulated host m on r2; `programs` run on a, servers, with a key of theirs, on b. It ends when all of the
+/// former have ended.
+fn path(programs: &[String], servers: &[(&str, &str)]) -> String {
+    until(0..programs.len()) + &timed(ENOUGH, programs, servers)
+}
+
+/// The same with a duration of its own.
+fn timed(duration: &str, programs: &[String], servers: &[(&str, &str)]) -> String {
     let list = |programs: Vec<String>| programs.join(",\n  ");
-    let servers = servers.iter().map(|words| format!("{{ command = {words:?}, expect = \"running\" }}"));
+    let servers = servers
+        .iter()
+        .map(|(words, more)| format!("{{ command = {words:?}, expect = \"running\", {more} }}"));
     format!(
         r#"name = "path"
 duration = "{duration}"
@@ -81,12 +103,15 @@ pub(crate) fn run(desk: &Desk, scenario: &str) -> Answer {
     desk.warpline(&["run", "live.toml", "--out", "out", "--force"])
 }
 
-/// The average round trip that ping tells, in milliseconds.
-fn average(ping: &str) -> f64 {
-    let numbers =
-        ping.lines().find_map(|line| line.split_once(" = ").filter(|(head, _)| head.starts_with("rtt")));
-    let numbers = numbers.unwrap_or_else(|| panic!("no round trips: {ping}"));
-    numbers.1.split('/').nth(1).unwrap().parse().unwrap()
+/// Whether a run says of itself that the machine was fast enough for it. What would be wrong on a busy machine is judged only then.
+pub(crate) fn kept_pace(summary: &serde_json::Value) -> bool {
+    summary["live"]["kept_pace"].as_bool().unwrap_or_else(|| panic!("no audit: {summary}"))
+}
+
+/// The shortest round trip that ping tells of, in milliseconds.
+pub(crate) fn shortest(ping: &str) -> f64 {
+    let line = ping.lines().find(|line| line.contains("min/avg/max")).unwrap_or_else(|| panic!("{ping}"));
+    line.split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -105,19 +130,22 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
         "-6 -s 4000 {r1:6}",
     ]
     .map(ping);
-    let answer = run(&desk, &path("3s", &programs, &[])).fine();
+    let answer = run(&desk, &path(&programs, &[])).fine();
+    let summary = desk.summary("out");
     // Two links each way between a and r2, three to b and m; 84 bytes on 100 Mbit/s and 1 Gbit/s take 7 and 0.7 us.
     // The last two go to the router in fragments, and come back so.
     for (number, expected) in [20.0, 20.0, 4.0, 14.0, 20.0, 20.3, 4.0, 4.0].into_iter().enumerate() {
         let text = printed(&desk, &format!("a.{number}.stdout"));
-        let rtt = average(&text);
-        // The machine may be busy with other things: late by a few milliseconds at the most, never early.
-        assert!(rtt >= expected && rtt < expected + 5.0, "{number}: {rtt}\n{text}");
+        let rtt = shortest(&text);
+        // Never early; and not much late where the run itself says that it was not.
+        assert!(
+            rtt >= expected && (rtt < expected + 15.0 || !kept_pace(&summary)),
+            "{number}: {rtt}\n{text}"
+        );
         assert!(text.contains("4 received"), "{text}");
     }
     // Each router counts down.
     assert!(printed(&desk, "a.0.stdout").contains("ttl=62"));
-    let summary = desk.summary("out");
     assert_eq!((&summary["clock"], &summary["complete"]), (&"real".into(), &true.into()));
     let live = &summary["live"];
     assert!(live["audit"]["lateness"]["packets"].as_u64().unwrap() >= 40, "{live}");
@@ -150,15 +178,15 @@ fn traceroute_sees_the_routers_and_a_narrow_link_says_what_fits() {
     let Some(_turn) = turn(&["ping", "traceroute", "curl"]) else { return };
     let desk = Desk::new();
     let programs = [
-        shell("traceroute -n -q 1 {b}", ""),
-        shell("traceroute -n -q 1 -6 {b:6}", ""),
-        shell("traceroute -n -q 1 {m}", ""),
+        shell("traceroute -n -q 1 -w 60 {b}", ""),
+        shell("traceroute -n -q 1 -w 60 -6 {b:6}", ""),
+        shell("traceroute -n -q 1 -w 60 {m}", ""),
         shell("ping -n -c 1 -M do -s 1400 {b}", ", expect = 1, start = \"500ms\""),
-        shell("ping -n -6 -c 3 -W 1 -i 0.2 -s 1400 {b:6}", ", start = \"500ms\""),
-        shell("ping -n -c 1 -W 1 10.99.0.1", ", expect = 1"),
-        shell("curl -sS --max-time 2 http://{m}/", ", expect = 7"),
+        shell("ping -n -6 -c 3 -W 10 -i 0.2 -s 1400 {b:6}", ", start = \"500ms\""),
+        shell("ping -n -c 1 -W 60 10.99.0.1", ", expect = 1"),
+        shell("curl -sS --max-time 60 http://{m}/", ", expect = 7"),
     ];
-    run(&desk, &path("3s", &programs, &[])).fine();
+    run(&desk, &path(&programs, &[])).fine();
     let hops = |text: &str| -> Vec<String> {
         text.lines().skip(1).filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned())).collect()
     };
@@ -192,27 +220,29 @@ link = [
 ]
 "#;
 
-fn iperf(duration: u32, seconds: u32) -> String {
+/// A client of iperf3 that sends for so many seconds, and the run ends then.
+fn iperf(seconds: u32) -> String {
     format!(
-        r#"duration = "{duration}s"
+        r#"duration = "{ENOUGH}"
+until = "client exits"
 warmup = "3s"
 clock = {{ mode = "real" }}
 {BOTTLENECK}
 [[host]]
 name = "b"
 endpoint = "live"
-program = [{{ command = ["iperf3", "-s"], expect = "running" }}]
+program = [{{ command = ["iperf3", "-s"], expect = "running", ready = 5201 }}]
 [[host]]
 name = "a"
 endpoint = "live"
-program = [{{ command = "iperf3 -c {{b}} -t {seconds} -O 2 -C cubic --json", start = "500ms" }}]
+program = [{{ name = "client", command = "iperf3 -c {{b}} -t {seconds} -O 2 -C cubic --json", start = "500ms" }}]
 "#
     )
 }
 
 /// What iperf3 received, in bit/s.
 fn received(desk: &Desk) -> f64 {
-    let text = printed(desk, "a.0.stdout");
+    let text = printed(desk, "a.client.stdout");
     let answer: serde_json::Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     answer["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("{text}"))
@@ -222,20 +252,21 @@ fn received(desk: &Desk) -> f64 {
 fn a_live_flow_gets_what_a_simulated_one_gets() {
     let Some(_turn) = turn(&["iperf3"]) else { return };
     let desk = Desk::new();
-    run(&desk, &iperf(14, 10)).fine();
+    run(&desk, &iperf(10)).fine();
     let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\nstart = \"500ms\"\n";
     desk.write("simulated.toml", &format!("duration = \"13s\"\nwarmup = \"3s\"\n{BOTTLENECK}{flow}"));
     desk.warpline(&["run", "simulated.toml", "--out", "simulated"]).fine();
     let simulated = desk.summary("simulated")["flows"][0]["goodput_bps"].as_f64().unwrap();
     let live = received(&desk);
-    assert!((live / simulated - 1.0).abs() < 0.05, "live {live}, simulated {simulated}");
     // The row of the connection says the same as the program; its retransmissions are seen.
     let summary = desk.summary("out");
+    let alike = (live / simulated - 1.0).abs() < 0.05;
+    assert!(alike || !kept_pace(&summary), "live {live}, simulated {simulated}: {summary}");
     let flows = summary["flows"].as_array().unwrap();
     let goodput = |flow: &serde_json::Value| flow["goodput_bps"].as_f64().unwrap();
     let row = flows.iter().max_by(|a, b| goodput(a).total_cmp(&goodput(b))).unwrap();
     assert_eq!((&row["app"], &row["from"], &row["to"]), (&"program".into(), &"a".into(), &"b".into()));
-    assert!((goodput(row) / live - 1.0).abs() < 0.05, "{row}");
+    assert!((goodput(row) / live - 1.0).abs() < 0.05 || !kept_pace(&summary), "{row}");
     assert!(row["lost_packets"].as_u64().unwrap() > 0 && row["retransmitted_packets"].as_u64().unwrap() > 0);
 }
 
@@ -244,22 +275,25 @@ fn live_and_simulated_flows_share_a_link() {
     let Some(_turn) = turn(&["iperf3"]) else { return };
     let desk = Desk::new();
     let flow = "[[flow]]\nfrom = \"c\"\nto = \"d\"\ncc = \"cubic\"\n";
-    run(&desk, &format!("{}{flow}", iperf(14, 10))).fine();
+    run(&desk, &format!("{}{flow}", iperf(10))).fine();
     let summary = desk.summary("out");
     let (simulated, live) = (summary["flows"][0]["goodput_bps"].as_f64().unwrap(), received(&desk));
-    assert!(simulated > 1.5e6 && live > 1.5e6, "simulated {simulated}, live {live}");
+    let pace = kept_pace(&summary);
+    assert!(simulated > 0.0 && live > 0.0, "simulated {simulated}, live {live}");
+    assert!(simulated > 1.5e6 && live > 1.5e6 || !pace, "simulated {simulated}, live {live}");
     // Their sum is of the bytes of the whole measured time: the two rates above are each of another part of it.
     let both = summary["totals"]["goodput_bps"].as_f64().unwrap();
-    assert!((8.5e6..10e6).contains(&both), "{both}; simulated {simulated}, live {live}");
+    assert!(both < 10e6 && (both > 8.5e6 || !pace), "{both}; simulated {simulated}, live {live}");
 }
 
 #[test]
 fn a_web_server_answers_curl() {
     let Some(_turn) = turn(&["curl", "python3"]) else { return };
     let desk = Desk::new();
-    let get = "for i in 1 2 3 4 5; do curl -sS --max-time 2 http://$WARPLINE_ADDR_B:8000/live.toml && exit; sleep 0.3; done; exit 1";
-    let server = ["exec python3 -m http.server 8000"];
-    run(&desk, &path("5s", &[shell(get, ", start = \"1s\"")], &server)).fine();
+    // The client needs no patience: it is started when the server is ready.
+    let get = "curl -sS http://$WARPLINE_ADDR_B:8000/live.toml";
+    let server = ("sleep 1; exec python3 -m http.server 8000", "ready = 8000");
+    run(&desk, &path(&[shell(get, "")], &[server])).fine();
     assert_eq!(printed(&desk, "a.0.stdout"), fs::read_to_string(desk.path().join("live.toml")).unwrap());
 }
 
@@ -276,11 +310,13 @@ fn programs_that_do_not_end_as_they_should_make_the_run_fail() {
         shell("exit 9", ", expect = \"any\""),
         shell("kill -9 $$", ""),
     ];
-    let answer = run(&desk, &path("1s", &programs, &[]));
+    // The second does not end.
+    let scenario = until([0, 2, 3, 4, 5, 6]) + &timed(ENOUGH, &programs, &[]);
+    let answer = run(&desk, &scenario);
     assert_eq!(answer.code, Some(1), "{answer:?}");
     for part in [
-        "program 0 of host a (echo so far >&2; echo no further >&2; exit 3) ended at ",
-        "with exit code 3; expected: exit code 0",
+        "program 0 of host a (echo so far >&2; echo no further >&2; exit 3) ended with exit code 3 at ",
+        "; expected: exit code 0; its output: out/programs/a.0.stderr; capture: out/a-r1.pcapng, out/r1-r2.pcapng",
         "    so far\n    no further",
         "program 1 of host a",
         "still ran at the end and was stopped",
@@ -305,7 +341,7 @@ fn programs_that_do_not_end_as_they_should_make_the_run_fail() {
 fn a_limit_on_lag_ends_the_run_and_keeps_the_results() {
     let Some(_turn) = turn(&["ping"]) else { return };
     let desk = Desk::new();
-    let scenario = path("5s", &[shell("ping -n -i 0.1 {b}", "")], &[]);
+    let scenario = path(&[shell("ping -n -i 0.1 {b}", "")], &[]);
     let scenario = scenario.replace("mode = \"real\"", "mode = \"real\", max_lag = \"1ns\"");
     let answer = run(&desk, &scenario);
     assert_eq!(answer.code, Some(4), "{answer:?}");
@@ -320,26 +356,25 @@ fn processes(word: &str) -> usize {
     lines.filter(|line| line.split(|&byte| byte == 0).any(|found| found == word.as_bytes())).count()
 }
 
+/// The interfaces of this machine that are called as the near ends of our hosts are.
 fn interfaces() -> BTreeSet<String> {
-    fs::read_dir("/sys/class/net")
+    let names = fs::read_dir("/sys/class/net")
         .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| ["a", "b", "eth0"].contains(&name.as_str())).collect()
 }
 
 /// A run of an hour in which `word` sleeps as a program, in a background process of its too.
 fn sleeper(desk: &Desk, word: &str) -> Child {
     let line = format!("sleep {word} & sleep {word}");
-    desk.write("live.toml", &path("1h", &[shell(&line, "")], &[]));
+    desk.write("live.toml", &timed("1h", &[shell(&line, "")], &[]));
     let run = ["run", "live.toml", "--out", "out"];
-    let child = desk.program(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    for _ in 0..200 {
-        if processes(word) >= 2 {
-            return child;
-        }
+    let mut child = desk.program(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while processes(word) < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before its programs had started");
         pause();
     }
-    panic!("the programs did not start: {:?}", child.wait_with_output());
+    child
 }
 
 fn kill(child: &Child, signal: &str) {
@@ -383,7 +418,7 @@ fn what_a_killed_run_leaves_the_next_one_removes() {
     let child = sleeper(&desk, "86481");
     kill(&child, "-KILL");
     child.wait_with_output().unwrap();
-    run(&desk, &path("100ms", &[shell("true", "")], &[])).fine();
+    run(&desk, &path(&[shell("true", "")], &[])).fine();
     assert_eq!((processes("86481"), interfaces()), (0, before));
     assert_eq!(desk.names(""), ["live.toml", "out", "small.toml"]);
 }

@@ -6,6 +6,8 @@
 mod calibrate;
 #[cfg(target_os = "linux")]
 mod cap;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod ci;
 mod completions;
 #[cfg(target_os = "linux")]
 mod dilate;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::live::{printed, run, turn};
+use crate::live::{kept_pace, printed, run, turn};
 use crate::support::{Answer, Desk};
 
 /// a - r1 - r2 - b; a is simulated, b live. The middle is narrow, and loses one packet in a hundred.
@@ -54,26 +54,31 @@ fn number(desk: &Desk, name: &str) -> u64 {
 fn a_program_gets_every_byte_that_simulated_tcp_sends() {
     let Some(_turn) = turn(&["python3"]) else { return };
     let desk = Desk::new();
-    let to = "from = \"a\"\nto = \"b\"\nstart = \"1s\"\n";
+    // They wait until the programs listen, however long these take to start.
+    let to = "from = \"a\"\nto = \"b\"\nwait = \"500s\"\n";
     let flows = [
-        format!("{to}name = \"bulk\"\nport = 5001\nstop = \"3s\"\nrecord = [\"tcp\", \"qlog\", \"latency\"]"),
+        format!(
+            "{to}name = \"bulk\"\nport = 5001\napp = \"transfer\"\nsize = \"4MB\"\nrecord = [\"tcp\", \"qlog\", \"latency\"]"
+        ),
         format!(
             "{to}name = \"six\"\nport = 5002\nipv6 = true\napp = \"transfer\"\nsize = \"500kB\"\ntransfers = 3"
         ),
         format!(
-            "{to}name = \"cbr\"\nport = 5003\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"\nstop = \"3s\""
+            "{to}name = \"cbr\"\nport = 5003\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"\nstop = \"20s\""
         ),
     ];
     let flows = flows.each_ref().map(String::as_str);
     let sinks = [sink(5001, 1), sink(5002, 3), sink(5003, 1)];
-    let answer = run(&desk, &scenario("5s", &sinks.each_ref().map(String::as_str), &flows)).fine();
+    let until = "until = [\"b.0 exits\", \"b.1 exits\", \"b.2 exits\"]\n";
+    let scenario = until.to_owned() + &scenario("600s", &sinks.each_ref().map(String::as_str), &flows);
+    let answer = run(&desk, &scenario).fine();
     let summary = desk.summary("out");
     for (at, name) in ["bulk.0", "six.0", "cbr.0"].into_iter().enumerate() {
         let flow = flow(&summary, name);
         assert_eq!(flow["delivered_bytes"], number(&desk, &format!("b.{at}.stdout")), "{flow}\n{answer:?}");
         assert_eq!(flow["outcome"], Value::Null, "{flow}");
         assert!(
-            flow["end_s"].as_f64().unwrap() < 5.0 && flow["rtt_min_ms"].as_f64().unwrap() >= 10.0,
+            flow["end_s"].as_f64().unwrap() < 600.0 && flow["rtt_min_ms"].as_f64().unwrap() >= 10.0,
             "{flow}"
         );
     }
@@ -82,7 +87,7 @@ fn a_program_gets_every_byte_that_simulated_tcp_sends() {
     assert!(flow(&summary, "bulk.0")["retransmitted_packets"].as_u64().unwrap() > 0);
     assert!(flow(&summary, "bulk.0")["latency_p95_ms"].as_f64().unwrap() > 10.0);
     let cbr = flow(&summary, "cbr.0")["goodput_bps"].as_f64().unwrap();
-    assert!((0.9e6..1.1e6).contains(&cbr), "{cbr}");
+    assert!((0.9e6..1.1e6).contains(&cbr) || !kept_pace(&summary), "{cbr}");
     for file in ["bulk.0.sqlog", "tcp.parquet", "series_flows.parquet", "a-r1.pcapng"] {
         assert!(desk.path().join("out").join(file).exists(), "{file}");
     }
@@ -101,7 +106,7 @@ fn programs_use_the_services_of_a_simulated_host() {
     ];
     let get = |url: &str| {
         format!(
-            "command = [\"curl\", \"-sS\", \"--max-time\", \"4\", \"-o\", \"/dev/null\", \"-w\", \"%{{size_download}}\", \"{url}\"]"
+            "command = [\"curl\", \"-sS\", \"--max-time\", \"100\", \"-o\", \"/dev/null\", \"-w\", \"%{{size_download}}\", \"{url}\"]"
         )
     };
     let python = |body: &str| {
@@ -119,11 +124,14 @@ fn programs_use_the_services_of_a_simulated_host() {
         python(
             "s = socket.create_connection(('{a}', 19)); n = 0\nwhile part := s.recv(65536): n += len(part)\nprint(n)",
         ),
-        "command = \"curl -sS --max-time 2 http://{a}:81/\"\nexpect = 7".to_owned(),
+        "command = \"curl -sS --max-time 100 http://{a}:81/\"\nexpect = 7".to_owned(),
         "command = \"ping -n -c 3 -W 1 -i 0.2 {a}\"\nexpect = \"any\"".to_owned(),
     ];
     let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
-    run(&desk, &scenario("5s", &programs, &flows.each_ref().map(String::as_str))).fine();
+    let until: Vec<String> = (0..programs.len()).map(|number| format!("\"b.{number} exits\"")).collect();
+    let until = format!("until = [{}]\n", until.join(", "));
+    let scenario = until + &scenario("600s", &programs, &flows.each_ref().map(String::as_str));
+    run(&desk, &scenario).fine();
     assert_eq!((number(&desk, "b.0.stdout"), number(&desk, "b.1.stdout")), (300_000, 123_456));
     assert_eq!(number(&desk, "b.4.stdout"), 200_000);
     let summary = desk.summary("out");
@@ -155,16 +163,25 @@ while n < 200000: n += len(c.recv(65536))
 """]"#
         )
     };
-    let programs = [takes(1, ""), takes(2, "c.shutdown(socket.SHUT_WR)\nwhile c.recv(65536): pass")];
+    let programs = [
+        takes(1, "print('over')") + "\nready = { prints = \"over\", within = \"500s\" }",
+        takes(2, "c.shutdown(socket.SHUT_WR)\nwhile c.recv(65536): pass\nprint('over')")
+            + "\nready = { prints = \"over\", within = \"500s\" }",
+        // When both are over, their last packets have still to come to the other end.
+        "name = \"last\"\ncommand = \"sleep 2\"".to_owned(),
+    ];
     let to = |keys: &str| format!("from = \"a\"\nto = \"b\"\nstart = \"1s\"\n{keys}");
     let flows = [
-        to("name = \"closed\"\nport = 9"),
-        to("name = \"again\"\nport = 9\napp = \"transfer\"\nsize = \"10kB\"\ntransfers = 2\nipv6 = true"),
+        to("name = \"closed\"\nport = 9\nwait = \"0s\""),
+        to(
+            "name = \"again\"\nport = 9\nwait = \"0s\"\napp = \"transfer\"\nsize = \"10kB\"\ntransfers = 2\nipv6 = true",
+        ),
         to("name = \"exits\"\nport = 1"),
         to("name = \"leaves\"\nport = 2"),
     ];
     let programs = programs.each_ref().map(String::as_str);
-    let answer: Answer = run(&desk, &scenario("3s", &programs, &flows.each_ref().map(String::as_str))).fine();
+    let text = scenario("600s", &programs, &flows.each_ref().map(String::as_str));
+    let answer: Answer = run(&desk, &format!("until = \"last exits\"\n{text}")).fine();
     let summary = desk.summary("out");
     for (name, outcome, least) in [
         ("closed.0", "refused", 0),
@@ -179,10 +196,73 @@ while n < 200000: n += len(c.recv(65536))
     }
     assert_eq!(flow(&summary, "again.0")["transfers"], 2);
     // Nobody answers, and nobody is there any more.
-    let silent = scenario("2s", &["command = \"true\""], &[&to("port = 9")])
+    let silent = scenario("2s", &["command = \"true\""], &[&to("port = 9\nwait = \"0s\"")])
         .replace("probability = 0.01", "probability = 1.0");
     run(&desk, &silent).fine();
     assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
+}
+
+/// What nobody listens for is told of, by host, port and limit; the run ends then.
+#[test]
+fn a_flow_whose_program_never_listens_is_told_of() {
+    let Some(_turn) = turn(&[]) else { return };
+    let desk = Desk::new();
+    let flow_keys = "name = \"lost\"\nfrom = \"a\"\nto = \"b\"\nport = 5009\nwait = \"300ms\"";
+    let answer =
+        run(&desk, &scenario("600s", &["command = \"sleep 1000\"\nexpect = \"running\""], &[flow_keys]));
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let told =
+        "host b was not ready: nothing listened on TCP port 5009 within 300ms; flow lost.0 waited for it";
+    assert!(answer.stderr.contains(told), "{answer:?}");
+    let summary = desk.summary("out");
+    assert_eq!((&summary["complete"], &summary["stopped"]), (&false.into(), &"not ready".into()));
+    // A program that ends badly cannot become ready.
+    let programs = [
+        "name = \"server\"\ncommand = \"echo no licence >&2; exit 7\"\nready = 5009\nexpect = \"running\"",
+        "name = \"client\"\ncommand = \"true\"",
+    ];
+    let answer = run(&desk, &scenario("600s", &programs, &[]));
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let told = "program server of host b was not ready: nothing listened on port 5009 before it ended with exit code 7; program client of \
+                host b waited for it; its output: out/programs/b.server.stderr; capture: out/a-r1.pcapng";
+    assert!(answer.stderr.contains(told) && answer.stderr.contains("    no licence"), "{answer:?}");
+}
+
+/// Every kind of readiness, each of a program that is slow to become so.
+#[test]
+fn programs_wait_for_whatever_says_that_others_are_ready() {
+    let Some(_turn) = turn(&["python3"]) else { return };
+    let desk = Desk::new();
+    // What was there before does not count until it changes.
+    desk.write("up", "old");
+    let listen = |kind: &str| {
+        format!(
+            "[\"python3\", \"-c\", \"import socket, time; time.sleep(0.5); s = socket.socket(type=socket.{kind}); s.bind(('', 5005)); kind = '{kind}'; kind == 'SOCK_STREAM' and s.listen(); open('is-ready', 'w').close(); time.sleep(1000)\"]"
+        )
+    };
+    let cases = [
+        (listen("SOCK_STREAM"), "5005"),
+        (listen("SOCK_DGRAM"), "\"port 5005\""),
+        (
+            "\"sleep 0.5; touch is-ready; echo now listening on {b}; sleep 1000\"".to_owned(),
+            "\"prints listening on 10.0.0.4\"",
+        ),
+        ("\"sleep 0.5; touch is-ready; echo up >&2; sleep 1000\"".to_owned(), "{ prints = \"up\" }"),
+        ("\"sleep 0.5; touch is-ready; echo changed > up; sleep 1000\"".to_owned(), "\"file up\""),
+        (
+            "\"sleep 0.5; touch is-ready; sleep 1000\"".to_owned(),
+            "{ command = [\"test\", \"-e\", \"is-ready\"] }",
+        ),
+    ];
+    for (command, ready) in cases {
+        let _ = std::fs::remove_file(desk.path().join("is-ready"));
+        let programs = [
+            format!("command = {command}\nexpect = \"running\"\nready = {ready}"),
+            "name = \"client\"\ncommand = \"test -e is-ready\"".to_owned(),
+        ];
+        let text = scenario("600s", &programs.each_ref().map(String::as_str), &[]);
+        run(&desk, &format!("until = \"client exits\"\n{text}")).fine();
+    }
 }
 
 #[test]
@@ -190,14 +270,15 @@ fn an_interface_that_vanishes_ends_the_run_and_keeps_the_results() {
     let Some(_turn) = turn(&["ip", "python3"]) else { return };
     let desk = Desk::new();
     let programs = [
-        sink(5001, 1) + "\nexpect = \"any\"",
-        "command = \"ip link delete eth0\"\nstart = \"2s\"\nexpect = \"any\"".to_owned(),
+        sink(5001, 1) + "\nexpect = \"any\"\nready = { port = 5001, within = \"500s\" }",
+        // It waits for the other, as the flow does.
+        "command = \"sleep 1; ip link delete eth0\"\nexpect = \"any\"".to_owned(),
     ];
-    let flow_keys = "from = \"a\"\nto = \"b\"\nstart = \"1s\"\nport = 5001";
-    let answer = run(&desk, &scenario("20s", &programs.each_ref().map(String::as_str), &[flow_keys]));
+    let flow_keys = "from = \"a\"\nto = \"b\"\nwait = \"500s\"\nport = 5001";
+    let answer = run(&desk, &scenario("600s", &programs.each_ref().map(String::as_str), &[flow_keys]));
     assert_ne!(answer.code, Some(0), "{answer:?}");
     let summary = desk.summary("out");
     assert_eq!((&summary["complete"], &summary["stopped"]), (&false.into(), &"a failed port".into()));
-    assert!(summary["simulated_s"].as_f64().unwrap() < 5.0, "{answer:?}");
+    assert!(summary["simulated_s"].as_f64().unwrap() < 600.0, "{answer:?}");
     assert!(flow(&summary, "bulk.0")["delivered_bytes"].as_u64().unwrap() > 0);
 }

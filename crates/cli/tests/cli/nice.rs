@@ -25,7 +25,7 @@ fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let mut what = if succeeds("[ $(id -u) = 0 ]") { "tcp-nice" } else { "root" };
     let answer = Desk::new().warpline(&["nice", "--strict", "--", "true"]);
     if answer.code != Some(0) {
-        if answer.stderr.contains("was built") {
+        if answer.stderr.contains("holds no BPF programs") {
             what = "program";
         }
         missing.push(answer.stderr.trim().to_owned());

@@ -17,6 +17,7 @@ use nix::sys::socket::{
 use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, Service, TcpInfo};
 
 use crate::clock::Clock;
+use crate::conditions::Gate;
 use crate::failure::{Doing, Failure};
 use crate::hosts::{Hosts, enter};
 use crate::stacks::Stacks;
@@ -100,7 +101,13 @@ impl End {
 
 impl Flows {
     /// Makes all ends: those that listen do so at once, the others wait for their time.
-    pub(crate) fn prepare(orders: &[FlowOrder], hosts: &Hosts, clock: Clock) -> Result<Self, Failure> {
+    /// `gate` says which conditions hold.
+    pub(crate) fn prepare(
+        orders: &[FlowOrder],
+        hosts: &Hosts,
+        clock: Clock,
+        gate: &Gate,
+    ) -> Result<Self, Failure> {
         let home = File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())?;
         let stacks = Stacks::new(orders.len()).doing(|| "find memory for the flows' threads".to_owned())?;
         let mut flows = Flows { ends: Vec::new(), stops: Vec::new(), stacks };
@@ -121,9 +128,9 @@ impl Flows {
                 flows.stops.push((stop, flows.ends.len()));
             }
             flows.ends.push(end.clone());
-            let order = order.clone();
+            let (order, gate) = (order.clone(), gate.clone());
             // A thread is born into the namespace that this one is in.
-            let life = move || end.ended(live(&order, listener, &end));
+            let life = move || end.ended(live(&order, listener, &end, &gate));
             flows.stacks.spawn(life).doing(|| format!("start a thread for flow {id}"))?;
         }
         flows.stops.sort_unstable();
@@ -215,7 +222,7 @@ fn congestion_control(stream: &TcpStream) -> Option<String> {
 }
 
 /// What the thread of one end does.
-fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Result<()> {
+fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End, gate: &Gate) -> io::Result<()> {
     match (&order.role, listener) {
         (Role::Sink { .. }, Some(listener)) => {
             let (stream, _) = listener.accept()?;
@@ -228,7 +235,7 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
         (Role::Serve { .. }, Some(listener)) => serve(&listener, end),
         (Role::Simple { service, .. }, Some(listener)) => simple(&listener, *service),
         (Role::Send { to, port, bytes }, _) => {
-            let stream = open(order, SocketAddr::new(*to, *port), end)?;
+            let stream = open(order, SocketAddr::new(*to, *port), end, gate)?;
             send(&stream, bytes.unwrap_or(u64::MAX))?;
             // The other end closes when it has everything.
             stream.shutdown(Shutdown::Write)?;
@@ -236,7 +243,7 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
             Ok(())
         }
         (Role::Request { to, port, request, response, count, pause }, _) => {
-            let stream = open(order, SocketAddr::new(*to, *port), end)?;
+            let stream = open(order, SocketAddr::new(*to, *port), end, gate)?;
             for _ in 0..count.unwrap_or(u64::MAX) {
                 let asked = end.clock.now();
                 let mut state = end.lock();
@@ -265,9 +272,10 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End) -> io::Resu
     }
 }
 
-/// Connects when it is time.
-fn open(order: &FlowOrder, to: SocketAddr, end: &End) -> io::Result<TcpStream> {
+/// Connects when it is time, and what it waits for holds.
+fn open(order: &FlowOrder, to: SocketAddr, end: &End, gate: &Gate) -> io::Result<TcpStream> {
     end.clock.sleep_until(order.start);
+    gate.wait(&order.after);
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket: OwnedFd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, SockProtocol::Tcp)?;
     if let Some(cc) = &order.cc {

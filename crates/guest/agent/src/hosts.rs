@@ -14,7 +14,7 @@ use crate::modules;
 use crate::netlink::Netlink;
 
 /// The network device.
-const DEVICE: &str = "vec0";
+pub(crate) const DEVICE: &str = "vec0";
 /// A host's interface.
 const INTERFACE: &str = "eth0";
 /// Sizes of TCP buffers in bytes (least, first, most) as an ordinary machine has them; a guest's kernel would take them from its

@@ -5,9 +5,15 @@
 //! the run it writes a [`Report`] and powers the guest off. All times are nanoseconds; those of an order are counted from the
 //! run's start unless stated otherwise.
 
+pub mod notice;
+pub mod probe;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+
+pub use notice::{Notice, Why};
+pub use probe::Check;
 
 /// Name of the order's file in the guest's directory.
 pub const ORDER: &str = "order.json";
@@ -51,6 +57,8 @@ pub struct Order {
     pub flows: Vec<FlowOrder>,
     /// Programs.
     pub programs: Vec<ProgramOrder>,
+    /// Conditions to look at.
+    pub conditions: Vec<ConditionOrder>,
     /// A program at the console; the guest ends when it does.
     pub console: Option<ConsoleOrder>,
 }
@@ -100,6 +108,8 @@ pub struct FlowOrder {
     pub stop: Option<u64>,
     /// Congestion control; the host's if none.
     pub cc: Option<String>,
+    /// Numbers of the conditions that it waits for before it connects.
+    pub after: Vec<u32>,
 }
 
 /// What one end of a flow does.
@@ -180,6 +190,27 @@ pub struct ProgramOrder {
     pub collect: Vec<String>,
     /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`.
     pub output: String,
+    /// Numbers of the conditions that it waits for.
+    pub after: Vec<u32>,
+    /// The number by which its end is told of ([`Notice::Ended`]), if it is.
+    pub told: Option<u32>,
+}
+
+/// Something that others wait for. Whether it holds is told by a [`Notice`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionOrder {
+    /// Its number, one of its own in the whole run.
+    pub id: u32,
+    /// Number of the host.
+    pub host: u32,
+    /// What is to hold.
+    pub check: Check,
+    /// Place, among the programs, of the one that it is about: it is looked at from its start.
+    pub program: Option<u32>,
+    /// From when on it is looked at, if it is about no program.
+    pub start: u64,
+    /// How long it is looked at, at the most.
+    pub limit: u64,
 }
 
 /// A shell, or one program, on the guest's console.

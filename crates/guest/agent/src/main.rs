@@ -4,7 +4,11 @@
 //! which sleeps inside the kernel as long as it can. See the library for what goes in and out.
 
 #[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
 mod clock;
+#[cfg(target_os = "linux")]
+mod conditions;
 #[cfg(target_os = "linux")]
 mod console;
 #[cfg(target_os = "linux")]

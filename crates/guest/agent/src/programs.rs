@@ -11,9 +11,11 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use warpline_agent::{Ending, ProgramOrder, ProgramReport};
+use warpline_agent::{Ending, Notice, ProgramOrder, ProgramReport};
 
+use crate::channel::Channel;
 use crate::clock::{self, Clock};
+use crate::conditions::Gate;
 use crate::failure::{Doing, Failure};
 use crate::hosts::Hosts;
 use crate::mounts::SHARED;
@@ -37,6 +39,12 @@ struct Program {
 pub(crate) struct Programs {
     all: Vec<Program>,
     clock: Clock,
+}
+
+impl Program {
+    fn is_due(&self, now: u64, gate: &Gate) -> bool {
+        self.report.started.is_none() && self.order.start <= now && gate.holds(&self.order.after)
+    }
 }
 
 /// A command in a host's namespace, without the capabilities that are withheld.
@@ -81,16 +89,42 @@ impl Programs {
         Programs { all: orders.iter().map(program).collect(), clock }
     }
 
-    /// When the next one is to be started.
-    pub(crate) fn next_start(&self) -> Option<u64> {
+    /// When the next one is to be started whose time has not come at `now`.
+    pub(crate) fn next_start(&self, now: u64) -> Option<u64> {
         let waiting = self.all.iter().filter(|program| program.report.started.is_none());
-        waiting.map(|program| program.order.start).min()
+        waiting.map(|program| program.order.start).filter(|start| *start > now).min()
     }
 
-    /// Starts those whose time has come.
-    pub(crate) fn start(&mut self, now: u64, hosts: &Hosts) {
+    /// When a program was started, and how it has ended if it has.
+    pub(crate) fn progress(&self, number: u32) -> (Option<u64>, Option<&Ending>) {
+        let report = self.all.get(number as usize).map(|program| &program.report);
+        let ended = report.filter(|report| report.ended.is_some()).map(|report| &report.ending);
+        (report.and_then(|report| report.started), ended)
+    }
+
+    /// The order of a program.
+    pub(crate) fn order(&self, number: u32) -> Option<&ProgramOrder> {
+        self.all.get(number as usize).map(|program| &program.order)
+    }
+
+    /// Whether a program that was not started is about to be: its time has come, and what it waits for holds.
+    pub(crate) fn is_due(&self, number: u32, now: u64, gate: &Gate) -> bool {
+        self.all.get(number as usize).is_some_and(|program| program.is_due(now, gate))
+    }
+
+    /// Tells of the programs that have ended since the last call, as far as somebody wants to know.
+    pub(crate) fn tell(&mut self, channel: &Channel) {
+        for program in self.all.iter_mut().filter(|program| program.report.ended.is_some()) {
+            if let Some(number) = program.order.told.take() {
+                channel.tell(&Notice::Ended(number));
+            }
+        }
+    }
+
+    /// Starts those whose time has come and that wait for nothing.
+    pub(crate) fn start(&mut self, now: u64, hosts: &Hosts, gate: &Gate) {
         for program in &mut self.all {
-            if program.report.started.is_some() || program.order.start > now {
+            if !program.is_due(now, gate) {
                 continue;
             }
             program.report.started = Some(now);

@@ -10,9 +10,11 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout, sethostname, sync};
-use warpline_agent::{Ending, FAILURE, FROZEN, Order, READY, REPORT, Report, SAMPLES, SHOWN};
+use warpline_agent::{Ending, FAILURE, FROZEN, Notice, Order, READY, REPORT, Report, SAMPLES, SHOWN};
 
+use crate::channel::Channel;
 use crate::clock::{self, Clock};
+use crate::conditions::{Conditions, Gate};
 use crate::console;
 use crate::failure::{Doing, Failure};
 use crate::flow::Flows;
@@ -47,17 +49,21 @@ fn write(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(&path, bytes).doing(|| format!("write {}", path.display()))
 }
 
+/// The same, for a file that is read while this runs: it is there with all of its bytes or not at all.
+fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let new = format!("{name}.new");
+    write(&new, bytes)?;
+    let shared = |name: &str| Path::new(SHARED).join(name);
+    fs::rename(shared(&new), shared(name)).doing(|| format!("write {name}"))
+}
+
 /// Tells what the clock shows while it stands still: no sleep would end, so it is looked for without one.
 fn align() -> Result<(), Failure> {
     let frozen = Path::new(SHARED).join(FROZEN);
     while !frozen.exists() {
         std::thread::yield_now();
     }
-    // Written under another name first: who reads it finds all of it or nothing.
-    let name = format!("{SHOWN}.new");
-    write(&name, clock::monotonic().to_string().as_bytes())?;
-    let shared = |name: &str| Path::new(SHARED).join(name);
-    fs::rename(shared(&name), shared(SHOWN)).doing(|| format!("write {SHOWN}"))
+    write_whole(SHOWN, clock::monotonic().to_string().as_bytes())
 }
 
 /// Bytes of memory that the kernel calls available.
@@ -100,7 +106,8 @@ fn live() -> Result<(), Failure> {
     unsafe { sigaction(Signal::SIGPIPE, &ignore) }.doing(|| "ignore SIGPIPE".to_owned())?;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
-    children.thread_block().doing(|| "block SIGCHLD".to_owned())?;
+    children.add(Signal::SIGIO);
+    children.thread_block().doing(|| "block SIGCHLD and SIGIO".to_owned())?;
 
     let free = free_memory();
     clock::set_slack(clock::PUNCTUAL);
@@ -108,7 +115,9 @@ fn live() -> Result<(), Failure> {
     let hosts = Hosts::create(&order)?;
     let hosts_memory = free.saturating_sub(free_memory());
     mounts::close_settings()?;
-    let flows = Flows::prepare(&order.flows, &hosts, clock)?;
+    let channel = Channel::open()?;
+    let gate = Gate::default();
+    let flows = Flows::prepare(&order.flows, &hosts, clock, &gate)?;
     if clock.until(0) == 0 {
         return Err(Failure::new(format!(
             "{} hosts and {} flows could not be set up before the run was to start",
@@ -122,11 +131,11 @@ fn live() -> Result<(), Failure> {
     }
     sync();
     clock.sleep_until(0);
-    let mut report = perform(&order, clock, &hosts, flows, &children)?;
+    let mut report = perform(&order, clock, &hosts, flows, (&channel, &gate), &children)?;
     report.hosts_memory = hosts_memory;
     report.free_memory = free_memory();
     let json = serde_json::to_vec(&report).doing(|| "write the report".to_owned())?;
-    write(REPORT, &json)
+    write_whole(REPORT, &json)
 }
 
 /// From the run's start to its end.
@@ -135,9 +144,12 @@ fn perform(
     clock: Clock,
     hosts: &Hosts,
     mut flows: Flows,
+    (channel, gate): (&Channel, &Gate),
     children: &SigSet,
 ) -> Result<Report, Failure> {
     let mut programs = Programs::new(&order.programs, clock);
+    let mut conditions = Conditions::new(&order.conditions);
+    let mut told_to_end = false;
     let mut shell = None;
     let mut report = Report::default();
     let mut samples = Vec::new();
@@ -148,8 +160,16 @@ fn perform(
         while let Some((pid, ending)) = reap() {
             if shell == Some(pid) {
                 report.console = Some(ending);
-            } else {
+            } else if !conditions.reaped(pid, &ending) {
                 programs.reaped(pid, ending, false);
+            }
+        }
+        programs.tell(channel);
+        while let Some(notice) = channel.take() {
+            match notice {
+                Notice::GoOn(condition) => gate.open(condition),
+                Notice::End => told_to_end = true,
+                Notice::Holds(_) | Notice::Fails(..) | Notice::Ended(_) => {}
             }
         }
         if report.console.is_some() {
@@ -167,11 +187,16 @@ fn perform(
             });
             next_sample += order.interval;
         }
-        if now >= order.end {
+        if now >= order.end || told_to_end {
             break;
         }
         flows.stop(now);
-        programs.start(now, hosts);
+        conditions.begin(now, &programs, hosts, gate, channel);
+        programs.start(now, hosts, gate);
+        if conditions.look(now, &programs, gate, channel) {
+            // A program of this guest may have waited for it.
+            continue;
+        }
         let console = order.console.as_ref().filter(|_| shell.is_none());
         if let Some(console) = console.filter(|console| console.start <= now) {
             match console::start(console, hosts) {
@@ -188,12 +213,14 @@ fn perform(
             (!warm).then_some(order.warmup),
             flows.next_stop(),
             console.map(|console| console.start).filter(|start| *start > now),
-            programs.next_start(),
+            programs.next_start(now),
+            conditions.next_look(now),
         ];
         wait(clock, next.into_iter().flatten().min().unwrap_or(order.end), children);
     }
     report.flows = flows.report();
     flows.check()?;
+    conditions.stop();
     programs.stop();
     report.programs = programs.report();
     if order.interval > 0 {
@@ -202,7 +229,7 @@ fn perform(
     Ok(report)
 }
 
-/// Waits until `at`, or until a process ends.
+/// Waits until `at`, or until a process ends or a notice comes.
 fn wait(clock: Clock, at: u64, children: &SigSet) {
     let span = clock.until(at);
     let span =

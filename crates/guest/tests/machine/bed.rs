@@ -64,7 +64,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
 /// Adds both ends of a flow of the first guest's hosts, or of two guests'.
 pub(crate) fn bulk(id: u32, from: u32, to: u32, to_address: u32, bytes: Option<u64>) -> [FlowOrder; 2] {
     let port = 5001 + id as u16;
-    let end = |host, role| FlowOrder { id, host, role, start: 0, stop: None, cc: None };
+    let end = |host, role| FlowOrder { id, host, role, start: 0, stop: None, cc: None, after: vec![] };
     let to_address = IpAddr::V4(address(to_address));
     [end(to, Role::Sink { port }), end(from, Role::Send { to: to_address, port, bytes })]
 }
@@ -79,6 +79,8 @@ pub(crate) fn program(host: u32, words: &[&str], output: &str) -> ProgramOrder {
         stop: 15,
         collect: Vec::new(),
         output: output.to_owned(),
+        after: Vec::new(),
+        told: None,
     }
 }
 

@@ -12,10 +12,10 @@ fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockS
     let kernel = kernel()?;
     let hosts = configs.iter().map(|config| config.order.hosts.len() as u32).sum();
     let mut bed = Bed::new(hosts, path);
-    let mut lockstep = LockStep::boot(&kernel, configs, path.delay).unwrap();
+    let mut lockstep = LockStep::boot(&kernel, configs, path.delay, &mut || true).unwrap().unwrap();
     let end = Timestamp::from_nanos(configs[0].order.end);
-    assert_eq!(lockstep.run(&mut bed, end, |_, _| true).unwrap(), Ended::Reached);
-    lockstep.finish(end).unwrap();
+    assert_eq!(lockstep.run(&mut bed, end, |_, _, _| true).unwrap(), Ended::Reached);
+    lockstep.finish(end, false, &mut || true).unwrap();
     let reports = lockstep.machines().map(|machine| machine.report().unwrap()).collect();
     Some((reports, bed, lockstep))
 }
@@ -140,12 +140,12 @@ fn a_run_in_pieces_is_the_same_run() {
         configs[0].order.flows = vec![source];
         configs[1].order.flows = vec![sink];
         let mut bed = Bed::new(2, path);
-        let mut lockstep = LockStep::boot(&kernel, &configs, path.delay).unwrap();
+        let mut lockstep = LockStep::boot(&kernel, &configs, path.delay, &mut || true).unwrap().unwrap();
         let mut at = 0;
         while at < configs[0].order.end {
             at = (at + piece).min(configs[0].order.end);
             assert_eq!(
-                lockstep.run(&mut bed, Timestamp::from_nanos(at), |_, _| true).unwrap(),
+                lockstep.run(&mut bed, Timestamp::from_nanos(at), |_, _, _| true).unwrap(),
                 Ended::Reached
             );
         }
@@ -213,7 +213,7 @@ fn requests_are_answered() {
     use std::net::IpAddr;
     use warpline_guest::order::{FlowOrder, Role};
     let mut config = guest("g", 0, 2, 5.0);
-    let end = |host, role| FlowOrder { id: 0, host, role, start: 0, stop: None, cc: None };
+    let end = |host, role| FlowOrder { id: 0, host, role, start: 0, stop: None, cc: None, after: vec![] };
     let to = IpAddr::V4(crate::bed::address(1));
     let (port, request, response) = (80, 200, 10_000);
     let ask = Role::Request { to, port, request, response, count: Some(10), pause: seconds(0.1) };

@@ -5,7 +5,7 @@ use std::path::Path as File;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warpline_core::Timestamp;
-use warpline_guest::lockstep::Patience;
+use warpline_guest::lockstep::{Ended, Patience};
 use warpline_guest::machine::Timing;
 use warpline_guest::{GuestError, LockStep, Machine, MachineConfig};
 
@@ -16,13 +16,18 @@ fn run(config: &MachineConfig, patience: Patience) -> Option<GuestError> {
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(config.order.hosts.len() as u32, path);
     let configs = std::slice::from_ref(config);
-    let mut lockstep = match LockStep::boot(&kernel, configs, path.delay) {
-        Ok(lockstep) => lockstep,
+    let mut lockstep = match LockStep::boot(&kernel, configs, path.delay, &mut || true) {
+        Ok(lockstep) => lockstep.unwrap(),
         Err(error) => return Some(error),
     };
     lockstep.set_patience(patience);
     let end = Timestamp::from_nanos(config.order.end);
-    Some(lockstep.run(&mut bed, end, |_, _| true).and_then(|_| lockstep.finish(end)).unwrap_err())
+    Some(
+        lockstep
+            .run(&mut bed, end, |_, _, _| true)
+            .and_then(|_| lockstep.finish(end, false, &mut || true))
+            .unwrap_err(),
+    )
 }
 
 /// Whether a process is there and is no zombie that somebody else has to collect.
@@ -93,11 +98,11 @@ fn a_kernel_that_stands_still_is_reported() {
     config.order.programs = vec![program(0, &["ping", "-q", "-i", "0.2", "10.0.0.2"], "0")];
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
-    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
     lockstep.set_patience(Patience { silence: 2, pushes: 2 });
     let pid = Pid::from_raw(lockstep.machines().next().unwrap().pid() as i32);
     let mut stopped = false;
-    let error = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _| {
+    let error = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _, _| {
         if !std::mem::replace(&mut stopped, true) {
             kill(pid, Signal::SIGSTOP).unwrap();
         }
@@ -147,15 +152,18 @@ fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
     config.order.programs = vec![program(0, &["ping", "-q", "-i", "0.2", "10.0.0.2"], "0")];
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
-    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
-    lockstep.run(&mut bed, Timestamp::from_secs(1), |_, _| true).unwrap();
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
+    lockstep.run(&mut bed, Timestamp::from_secs(1), |_, _, _| true).unwrap();
     let machine = lockstep.machines().next().unwrap();
     let (pid, share) = (machine.pid(), machine.shared(""));
     let processes = descendants(pid);
     assert!(processes.len() > 2, "{processes:?}");
     kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
-    let error = lockstep.run(&mut bed, Timestamp::from_secs(99), |_, _| true);
-    let error = error.map(drop).and_then(|()| lockstep.finish(Timestamp::from_secs(99))).unwrap_err();
+    let error = lockstep.run(&mut bed, Timestamp::from_secs(99), |_, _, _| true);
+    let error = error
+        .map(drop)
+        .and_then(|()| lockstep.finish(Timestamp::from_secs(99), false, &mut || true))
+        .unwrap_err();
     assert!(error.to_string().contains("was killed by signal 9"), "{error}");
     wait_gone(&processes);
     drop(lockstep);
@@ -172,7 +180,7 @@ fn a_driver_that_is_killed_leaves_no_process() {
         config.timing = Timing::Dilated;
         config.order.programs = vec![program(0, &["sleep", "1000"], "0")];
         let mut machine = Machine::boot(&kernel, &config).unwrap();
-        machine.wait_ready(60).unwrap();
+        machine.wait_ready(60, &mut || true).unwrap();
         let processes = descendants(machine.pid());
         println!(
             "ready {} {}",
@@ -207,9 +215,56 @@ fn guests_may_end_before_the_run() {
     let Some(kernel) = kernel() else { return };
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
-    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
-    lockstep.run(&mut bed, Timestamp::from_secs(10), |_, _| true).unwrap();
-    lockstep.finish(Timestamp::from_secs(10)).unwrap();
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
+    lockstep.run(&mut bed, Timestamp::from_secs(10), |_, _, _| true).unwrap();
+    lockstep.finish(Timestamp::from_secs(10), false, &mut || true).unwrap();
     let report = lockstep.machines().next().unwrap().report().unwrap();
     assert_eq!(report.flows[0].last.received, 1000);
+}
+
+/// Neither while it boots nor while a program computes in its turn does anybody have to wait for a guest.
+#[test]
+fn a_guest_that_is_busy_holds_nobody_up() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 1, 1000.0);
+    config.order.programs = vec![program(0, &["sh", "-c", "while :; do :; done"], "0")];
+    let path = Path::new(1_000_000, 10, 10_000);
+    assert!(
+        LockStep::boot(&kernel, std::slice::from_ref(&config), path.delay, &mut || false).unwrap().is_none()
+    );
+
+    let mut bed = Bed::new(1, path);
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
+    // It would be given up only after a thousand seconds of computing.
+    lockstep.set_patience(Patience { silence: 1000, pushes: 1000 });
+    let mut asked = 0;
+    let ended = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _, _| {
+        asked += 1;
+        asked < 5
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    // It does not come to report either: then it is left.
+    assert!(!lockstep.finish(Timestamp::from_secs(999), true, &mut || false).unwrap());
+}
+
+/// What is told to end before its time reports, with what was measured until then.
+#[test]
+fn a_run_that_is_over_before_its_time_is_reported() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 2, 1000.0);
+    config.order.flows = crate::bed::bulk(1, 0, 1, 1, None).to_vec();
+    config.order.programs = vec![program(0, &["sleep", "900"], "0")];
+    let path = Path::new(10_000_000, 10, 10_000);
+    let mut bed = Bed::new(2, path);
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
+    let mut until = Timestamp::ZERO;
+    let ended = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, now, _| {
+        until = now;
+        now < Timestamp::from_secs(2)
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    assert!(lockstep.finish(until, true, &mut || true).unwrap());
+    let report = lockstep.machines().next().unwrap().report().unwrap();
+    assert!(report.flows[1].last.acked > 1_000_000 && report.flows[1].finished.is_none(), "{report:?}");
+    assert_eq!(report.programs[0].ending, warpline_guest::order::Ending::Stopped);
 }

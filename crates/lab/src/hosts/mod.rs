@@ -102,6 +102,8 @@ pub(crate) struct Flow {
     outcome: Option<&'static str>,
     /// What its open connections with programs say.
     reading: Reading,
+    /// It waits for a program.
+    held: bool,
 }
 
 /// The windows of a flow's connections: they add up; the oldest one's RTT stands for all.
@@ -216,13 +218,31 @@ impl World {
             messages: counters::Messages::default(),
             outcome: None,
             reading: Reading::default(),
+            held: false,
         });
         id
     }
 
-    /// Sets the timers that start every flow.
+    /// Sets the timers that start every flow that is not held back.
     pub(crate) fn start(&self, port: &mut Port<'_>) {
-        for flow in &self.flows {
+        for flow in self.flows.iter().filter(|flow| !flow.held) {
+            port.set_timer(flow.timer, flow.spec.start);
+        }
+    }
+
+    /// Holds the flow with this name back until it is released. Its number and its start; none if there is no such flow here.
+    pub(crate) fn hold(&mut self, name: &str) -> Option<(FlowId, Timestamp)> {
+        let index = self.flows.iter().position(|flow| flow.spec.name == name)?;
+        let flow = &mut self.flows[index];
+        flow.held = true;
+        Some((FlowId(index as u32), flow.spec.start))
+    }
+
+    /// Lets a flow that was held back start, at its time or now.
+    pub(crate) fn release(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
+        let flow = &mut self.flows[flow.index()];
+        if std::mem::take(&mut flow.held) {
+            flow.spec.start = flow.spec.start.max(now);
             port.set_timer(flow.timer, flow.spec.start);
         }
     }

@@ -143,8 +143,10 @@ pub struct LiveHost {
 pub struct ProgramRow {
     /// Its host.
     pub host: String,
-    /// Its number on the host.
+    /// Its number on the host, from 0.
     pub number: u64,
+    /// Its name, or else its number: it is part of its files' names.
+    pub name: String,
     /// Its command, with addresses filled in.
     pub command: String,
     /// When it was started, in seconds; absent if it was not.
@@ -159,6 +161,9 @@ pub struct ProgramRow {
     pub expected: String,
     /// Whether it ended as it should.
     pub ok: bool,
+    /// What to say of it if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// File in the run directory with its standard output.
     pub stdout: String,
     /// File in the run directory with its standard error.
@@ -209,7 +214,7 @@ pub(crate) fn render_programs(programs: &[ProgramRow], width: usize) -> String {
         return String::new();
     }
     let mut table = TextTable::default();
-    table.words("program", programs.iter().map(|p| format!("{}.{}", p.host, p.number)));
+    table.words("program", programs.iter().map(|p| format!("{}.{}", p.host, p.name)));
     table.words(
         "ended",
         programs.iter().map(|p| if p.ok { p.outcome.clone() } else { format!("{} (FAILED)", p.outcome) }),

@@ -146,7 +146,7 @@ pub enum CcKind {
         /// paper, for ever.
         base_window: Option<Time>,
     },
-    /// An algorithm that the program which runs the scenario has registered under this name (a Python class).
+    /// An algorithm that the program which runs the scenario has registered under this name (a Python class); from a guest, one of Linux.
     Custom {
         /// Its name.
         name: String,
@@ -314,9 +314,8 @@ impl Serialize for Cc {
 impl<'de> Deserialize<'de> for Cc {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            Value::String(name) => {
-                Cc::named(&name).ok_or_else(|| de::Error::unknown_variant(&name, &CC_NAMES))
-            }
+            // Linux has others by name; whether they may be named here is checked with the hosts.
+            Value::String(name) => Ok(Cc::named(&name).unwrap_or(Cc(CcKind::Custom { name }))),
             table => CcKind::deserialize(table).map(Cc).map_err(de::Error::custom),
         }
     }
@@ -331,7 +330,11 @@ impl JsonSchema for Cc {
         json_schema!({
             "description": "A congestion control: its name, or a table with its kind and parameters.",
             "examples": ["cubic", {"kind": "vegas", "alpha": 1, "beta": 3}],
-            "anyOf": [{"type": "string", "enum": CC_NAMES}, table],
+            "anyOf": [
+                {"type": "string", "enum": CC_NAMES},
+                {"type": "string", "description": "From a guest: a congestion control of Linux, \"bbr\" for example."},
+                table,
+            ],
         })
     }
 }

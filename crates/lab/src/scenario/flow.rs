@@ -39,6 +39,11 @@ pub struct Flow {
     /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
     #[schemars(range(min = 1, max = 65535), example = 5001)]
     pub port: Option<u16>,
+    /// To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then the run ends with an
+    /// error. 0s does not wait. Default 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10s")]
+    pub wait: Option<Time>,
     /// To a live host or a guest: over IPv6. Services are there for both. Default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ipv6: bool,

@@ -9,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::quantity::{Size, Time};
+use super::ready::Readiness;
 use super::tcp::TcpOptions;
 
 /// A host that needs to be told something, written `[[host]]`.
@@ -112,19 +113,34 @@ address!(Ipv6Addr, "Ipv6Address", "ipv6", "An IPv6 address.", "2001:db8::1");
 /// A real program on a live host or a guest, written `[[host.program]]` below its host.
 ///
 /// It runs on the host, in the directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints goes into the run directory:
-/// `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its command stands for the IPv4
+/// `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name, or else its number on the host, from 0. `{NAME}` in its command stands for the IPv4
 /// address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
 /// digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
+    /// Its name, for messages, for files, and for `after` and `until`; one of its own on the host. Default: its number on the host, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"server")]
+    pub name: Option<String>,
     /// The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
     #[schemars(example = &serde_json::json!(["ping", "-c", "3", "{server}"]))]
     pub command: ProgramCommand,
-    /// When it is started. Default 0s.
+    /// When it is started, unless it waits for others then (`after`). Default 0s.
     #[serde(default)]
     #[schemars(example = &"1s")]
     pub start: Time,
+    /// What says that it is ready for others, which wait for it: a port that listens (`ready = 8080`), a text that it prints
+    /// (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that ends with exit code 0
+    /// (`ready = "command curl -s http://localhost/"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &serde_json::json!({"port": 8080}))]
+    pub ready: Option<Readiness>,
+    /// Programs that it waits for until they are `ready`, by name ("server") or by host and name ("b.server"). Default: all that have
+    /// `ready` and start no later, where it has no `ready` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &serde_json::json!(["server"]))]
+    pub after: Option<Vec<String>>,
     /// Environment variables in addition to those of `warpline` itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = &serde_json::json!({"LANG": "C"}))]
@@ -169,6 +185,13 @@ impl std::fmt::Display for ProgramCommand {
             ProgramCommand::Shell(line) => f.write_str(line),
             ProgramCommand::Words(words) => f.write_str(&words.join(" ")),
         }
+    }
+}
+
+impl Program {
+    /// Its name, or its number on the host.
+    pub fn label(&self, number: usize) -> String {
+        self.name.clone().unwrap_or_else(|| number.to_string())
     }
 }
 

@@ -15,10 +15,12 @@ pub mod host;
 pub mod link;
 mod load;
 pub mod quantity;
+mod ready;
 pub mod schema;
 mod semantics;
 mod semantics_flow;
 mod semantics_host;
+mod semantics_program;
 mod set;
 pub mod tcp;
 pub mod topology;
@@ -37,6 +39,7 @@ pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
 pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
+pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
 pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};
 pub use topology::Topology;
@@ -56,6 +59,11 @@ pub struct Scenario {
     /// How long the run lasts.
     #[schemars(example = &"60s")]
     pub duration: Time,
+    /// What ends the run before its `duration`: "PROGRAM exits", or a list of such texts, of which all have to come true. A program is
+    /// meant by its name, by host and name ("a.client"), or by its host where that has one program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"client exits")]
+    pub until: Option<Until>,
     /// Time at the start that results leave out. Default 0s.
     #[serde(default)]
     #[schemars(example = &"5s")]
@@ -155,6 +163,13 @@ pub struct Replicate {
 }
 
 impl Scenario {
+    /// The directory that paths are relative to, and that programs are started in: absolute where that can be found out.
+    pub fn base(&self) -> PathBuf {
+        let directory =
+            if self.directory.as_os_str().is_empty() { ".".as_ref() } else { self.directory.as_path() };
+        directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
+    }
+
     /// Whether a node is a Linux guest.
     pub fn is_guest(&self, node: &str) -> bool {
         self.host.iter().any(|host| host.name == node && host.is_guest())

@@ -10,7 +10,7 @@ use super::expand::{Problem, entry, key};
 use super::link::{Jitter, LinkOptions, Queue};
 use super::topology::Topology;
 use super::{ClockMode, Scenario, Tdf};
-use super::{semantics_flow, semantics_host};
+use super::{semantics_flow, semantics_host, semantics_program};
 
 /// Errors, each at its key.
 pub(super) struct Check<'a> {
@@ -30,6 +30,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let expanded = scenario.expand_noting(&mut problems);
     check.links_once(&expanded);
     semantics_host::check(&mut check, &expanded);
+    semantics_program::check(&mut check);
     if check.errors.paths().is_empty() && problems.is_empty() {
         for (path, message) in crate::run::faults(scenario, &expanded) {
             check.error(&path, message, "");

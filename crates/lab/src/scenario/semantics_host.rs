@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::cc::{CC_NAMES, Cc, CcKind};
 use super::diagnostics::spelling_help;
-use super::document::Step;
+use super::document::{Data, Step};
 use super::expand::{Expanded, entry, key};
 use super::flow::{App, Flow, Transport};
 use super::host::{Host, Program, ProgramCommand};
 use super::semantics::Check;
+use super::semantics_program::program_path;
 use super::{ClockMode, Expect};
 use crate::run::addresses::{ipv4_of, ipv6_of};
 
@@ -24,18 +26,11 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
         }
         endpoint(check, i, host);
         for (number, program) in host.program.iter().enumerate() {
-            self::program(check, &program_path(i, number), program);
+            self::program(check, &program_path(i, number, &[]), program);
         }
     }
     addresses(check, expanded);
     flows(check, expanded);
-}
-
-/// `[[host.program]]` entry `number` of host `i`.
-fn program_path(i: usize, number: usize) -> Vec<Step> {
-    let mut path = entry("host", i, &["program"]);
-    path.push(Step::Index(number));
-    path
 }
 
 /// Which endpoints there are, and which clock they can follow.
@@ -114,8 +109,7 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
     if let Some(number) = host.program.iter().position(|program| !program.collect.is_empty())
         && !host.is_guest()
     {
-        let mut path = program_path(i, number);
-        path.push(key("collect"));
+        let path = program_path(i, number, &["collect"]);
         let help = "what a program on a live host writes is on this machine already";
         check.error(&path, "`collect` is for guests", help);
     }
@@ -218,6 +212,20 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
         let guests = (scenario.is_guest(from), scenario.is_guest(to));
+        if let (false, Some(name)) = (guests.0, unknown_control(check, spec.entry, flow))
+            && told.insert(spec.entry)
+        {
+            let mut help = spelling_help(&name, &CC_NAMES);
+            help.push(format!(
+                "or a table; what Linux has beside these, a guest can name: a [[host]] `{from}` with endpoint = \"guest\""
+            ));
+            check.errors.about(
+                check.root,
+                &entry("flow", spec.entry, &["cc"]),
+                format!("`cc` cannot be {name:?}"),
+                help,
+            );
+        }
         if flow.app == App::Request && guests != (true, true) {
             if told.insert(spec.entry) {
                 let node = if guests.0 { to } else { from };
@@ -292,6 +300,15 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     }
 }
 
+/// A congestion control that a flow names, not in a table, and that is none of ours.
+fn unknown_control(check: &Check<'_>, number: usize, flow: &Flow) -> Option<String> {
+    let node = check.root.at(&entry("flow", number, &["cc"]))?;
+    match (&node.data, &flow.cc) {
+        (Data::Text(_), Some(Cc(CcKind::Custom { name }))) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// What is wrong with a flow, the key that it is about, and what to do.
 type Wrong = (&'static str, String, &'static str);
 
@@ -341,6 +358,8 @@ fn simulated(flow: &Flow) -> Option<Wrong> {
     }
     let name = if flow.port.is_some() {
         "port"
+    } else if flow.wait.is_some() {
+        "wait"
     } else if flow.ipv6 {
         "ipv6"
     } else {
@@ -359,6 +378,9 @@ fn met(flow: &Flow) -> Option<Wrong> {
             "a flow to a live host needs the `port` at which a program listens there".to_owned(),
             "for example port = 5001, with [[host.program]] command = \"nc -l 5001 > /dev/null\"",
         )),
+        Some(_) if service && flow.wait.is_some() => {
+            Some(("wait", "a service waits for nobody".to_owned(), "leave `wait` out"))
+        }
         Some(_) if service && flow.ipv6 => {
             Some(("ipv6", "a service is there for IPv4 and IPv6".to_owned(), "leave `ipv6` out"))
         }
@@ -388,6 +410,31 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
     /// A flow with these keys beside the live host `a`.
     fn meets(keys: &str) -> Result<Scenario, String> {
         live("", &format!("command = \"true\"\n[[flow]]\n{keys}"))
+    }
+
+    #[test]
+    fn what_linux_has_beside_our_congestion_controls_a_guest_may_name() {
+        let flow = |cc: &str| {
+            load(&format!(
+                "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}"
+            ))
+        };
+        assert!(flow("\"bbr\"").is_ok());
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"").unwrap_err();
+        for part in [
+            "`cc` cannot be \"bbr\"",
+            "allowed: reno, cubic",
+            "what Linux has beside these, a guest can name",
+            "endpoint = \"guest\"",
+        ] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"vegass\"").unwrap_err();
+        assert!(errors.contains("did you mean `vegas`?"), "{errors}");
+        // A class of a program is named in a table.
+        assert!(
+            load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"custom\", name = \"mine\" }").is_ok()
+        );
     }
 
     #[test]

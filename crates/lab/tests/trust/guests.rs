@@ -57,9 +57,7 @@ fn assert_about(goodput: f64, expected: f64) {
 #[test]
 fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
     for (hosts, from, to, cc) in [(OTHER, "g", "h", "bbr"), ("", "g", "h", "reno"), ("", "h", "g", "cubic")] {
-        let cc =
-            if cc == "bbr" { "{ kind = \"custom\", name = \"bbr\" }".to_owned() } else { format!("{cc:?}") };
-        let flow = format!("[[flow]]\nname = \"f\"\nfrom = \"{from}\"\nto = \"{to}\"\ncc = {cc}\n");
+        let flow = format!("[[flow]]\nname = \"f\"\nfrom = \"{from}\"\nto = \"{to}\"\ncc = {cc:?}\n");
         let Some(outcome) = simulate(&format!("{STAR}{hosts}{flow}"), None) else { return };
         assert!(outcome.complete && outcome.failures.is_empty(), "{:?}", outcome.failures);
         let row = outcome.flow("f.0");
@@ -74,6 +72,54 @@ fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
             assert!(samples[5..].iter().all(|sample| sample.cwnd_bytes.unwrap() > 10_000), "{samples:?}");
         }
     }
+}
+
+#[test]
+fn rows_of_flows_that_guests_send_have_their_kernels_round_trips() {
+    let rows = "[[flow]]\nname = \"bulk\"\nfrom = \"g\"\nto = \"h\"\nstop = \"6s\"\n\
+                [[flow]]\nname = \"short\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"2kB\"\nstart = \"7.01s\"\n\
+                [[flow]]\nname = \"ask\"\nfrom = \"h\"\nto = \"g\"\napp = \"request\"\nsize = \"2kB\"\nrequests = 9\nstart = \"7.5s\"\n";
+    let model = "[[link]]\nbetween = [\"m\", \"r\"]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\n\
+                 [[flow]]\nname = \"model\"\nfrom = \"g\"\nto = \"m\"\napp = \"transfer\"\nsize = \"20kB\"\nstart = \"9s\"\n";
+    let Some(outcome) = simulate(&format!("{STAR}{OTHER}{rows}{model}"), None) else { return };
+    for name in ["bulk.0", "short.0", "ask.0", "model.0"] {
+        let row = outcome.flow(name);
+        let [min, mean, max] = [row.rtt_min_ms, row.rtt_mean_ms, row.rtt_max_ms]
+            .map(|rtt| rtt.unwrap_or_else(|| panic!("no round trips: {row:?}")));
+        // The way there and back takes 22 ms; thirty packets wait for 36 ms at the most.
+        assert!((22.0..60.0).contains(&min) && min <= mean && mean <= max && max < 100.0, "{row:?}");
+        // The queue is full most of the time.
+        assert!(name != "bulk.0" || mean > 30.0, "{row:?}");
+    }
+}
+
+/// A server that is slow to start, a client that would fail without it, a simulated flow to it; the run ends with the client.
+#[test]
+fn what_waits_for_a_guest_s_program_is_repeatable_and_so_is_the_end() {
+    let server = "import socket, time; time.sleep(1.5); s = socket.create_server(('', 9000)); print('listening', flush=True)\n\
+                  while True: s.accept()[0].recv(1)";
+    let text = format!(
+        "until = \"client exits\"\n{STAR}[[host.program]]\nname = \"server\"\ncommand = [\"python3\", \"-c\", \"\"\"{server}\"\"\"]\n\
+         ready = \"prints listening\"\nexpect = \"running\"\n{OTHER}[[host.program]]\nname = \"client\"\n\
+         command = [\"python3\", \"-c\", \"import socket, time; socket.create_connection(('10.0.0.1', 9000)); time.sleep(1)\"]\n\
+         [[flow]]\nname = \"f\"\nfrom = \"m\"\nto = \"g\"\nport = 9000\n[[link]]\nbetween = [\"m\", \"r\"]\nrate = \"1Mbit/s\"\n\
+         delay = \"1ms\"\nrecord = [\"pcap\"]\n"
+    )
+    .replace("warmup = \"2s\"", "warmup = \"100ms\"");
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let out = tempfile::tempdir().unwrap();
+        let Some(outcome) = simulate(&text, Some(&out.path().join("run"))) else { return };
+        assert!(outcome.complete && outcome.failures.is_empty(), "{:?}", outcome.failures);
+        let flow = outcome.flow("f.0");
+        assert!(flow.start_s > 1.5 && flow.outcome.as_deref() != Some("refused"), "{flow:?}");
+        let end = outcome.summary.info.simulated_s;
+        assert!((2.5..9.0).contains(&end) && guests(&outcome).reproducible, "{end}");
+        let client = guests(&outcome).programs.iter().find(|row| row.name == "client").unwrap().clone();
+        assert!(client.start_s.unwrap() > 1.5 && client.end_s.unwrap() <= end, "{client:?}");
+        seen.push((end, client.end_s, std::fs::read(out.path().join("run/m-r.pcapng")).unwrap()));
+    }
+    assert!(seen[0] == seen[1], "{:?} {:?}", (seen[0].0, seen[0].1), (seen[1].0, seen[1].1));
 }
 
 #[test]

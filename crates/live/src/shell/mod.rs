@@ -14,7 +14,7 @@
 
 pub mod address;
 mod child;
-mod outward;
+pub(crate) mod outward;
 mod wires;
 
 use std::ffi::OsString;
@@ -56,6 +56,8 @@ pub struct ShellConfig {
     pub base_command: Option<OsString>,
     /// Whether packets may leave for the world beyond this machine.
     pub nat: bool,
+    /// Told, before the command is started, why packets do not get as far as they could.
+    pub warn: fn(&str),
 }
 
 /// How a shell ended.
@@ -134,7 +136,14 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
     let wires = wires::Wires::lay(parent, ordinary, config.emulator.mtu, &mut entry)?;
     let (reach, reach_note) = match &mut outward {
-        Some(outward) => wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry),
+        Some(outward) => {
+            let (reach, note) =
+                wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry);
+            if !note.is_empty() {
+                (config.warn)(&note);
+            }
+            (reach, note)
+        }
         None => wires.open_up(config.nat, parent.is_some(), &mut entry),
     };
     entry.save();

@@ -25,8 +25,22 @@ const SCRIPT: &str = "read -r go || exit 0\n\
     trap 'kill $!' TERM\n\
     wait $!";
 
-/// How long pasta is waited for, in steps of 20 ms.
-const PATIENCE: u32 = 150;
+/// How long pasta is waited for, in steps of 20 ms: it ends by itself where something is wrong.
+const PATIENCE: u32 = 1500;
+/// The device that pasta makes the namespace's interface with.
+pub(crate) const TUN: &str = "/dev/net/tun";
+
+/// Whether this user may use that device.
+///
+/// # Errors
+/// What the system says, and what helps.
+pub(crate) fn tun() -> io::Result<()> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(TUN);
+    opened.map(drop).map_err(|error| {
+        let text = format!("this user cannot open {TUN}, which pasta needs ({error}); as root: modprobe tun; chmod 0666 {TUN}");
+        io::Error::other(text)
+    })
+}
 
 /// The process that leads out, for as long as this exists.
 #[derive(Debug)]
@@ -38,9 +52,10 @@ impl Outward {
     /// Starts the process that waits. For use before this process enters its namespaces.
     ///
     /// # Errors
-    /// If there is no pasta, or no `sh`.
+    /// If there is no pasta, or no `sh`, or this user may not use what pasta needs.
     pub(super) fn prepare() -> io::Result<Self> {
         let program = in_path(&["pasta"]).ok_or(io::ErrorKind::NotFound)?;
+        tun()?;
         let parent = std::process::id();
         let mut command = Command::new("sh");
         command
@@ -66,7 +81,7 @@ impl Outward {
     /// found there: pasta takes what is sent to the gateway to the machine's loopback.
     ///
     /// # Errors
-    /// If pasta ends, with its last line, or does not connect within three seconds.
+    /// If pasta ends, with its last line, or does not connect within half a minute.
     pub(super) fn connect(&mut self) -> io::Result<Ipv4Addr> {
         if let Some(mut stdin) = self.child.stdin.take() {
             stdin.write_all(b"go\n")?;
@@ -85,7 +100,7 @@ impl Outward {
             }
             pause();
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "pasta did not connect within three seconds"))
+        Err(io::Error::new(io::ErrorKind::TimedOut, "pasta did not connect within half a minute"))
     }
 }
 

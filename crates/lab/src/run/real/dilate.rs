@@ -186,6 +186,7 @@ impl DilateConfig {
             start: 0,
             stop: None,
             cc: None,
+            after: Vec::new(),
         };
         let program = |line: &String| ProgramOrder {
             host: 0,
@@ -196,6 +197,8 @@ impl DilateConfig {
             stop: 15,
             collect: Vec::new(),
             output: PEER.to_owned(),
+            after: Vec::new(),
+            told: None,
         };
         Order {
             flows: SERVICES.into_iter().enumerate().map(flow).collect(),
@@ -251,7 +254,11 @@ pub fn dilate(
     let mut fleet = Fleet::of(hosts, vec![config.machine(0), config.machine(1)])?;
     let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
     let mut emulator = Emulator::new(config.emulator);
-    fleet.boot()?;
+    let booted = fleet.boot(&mut || match asked() {
+        Some(Asked::Interrupt | Asked::Quit | Asked::End) => false,
+        // Its terminal takes the size that it has when it begins.
+        Some(Asked::Resize(..)) | None => true,
+    })?;
     for port in fleet.ports()? {
         emulator.add_port(port);
     }
@@ -260,6 +267,9 @@ pub fn dilate(
     fleet.limit(true)?;
     pacer.begin(&mut emulator, Some(&fleet), config.settle());
     let report = loop {
+        if !booted {
+            break None;
+        }
         pacer.look(&mut emulator, Some(&fleet));
         let until = network.now() + TimeDelta::from_nanos(pacer.tdf().to_run(LOOK).max(1));
         let ran = emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue);

@@ -11,10 +11,11 @@ use warpline_net::Control;
 use super::fleet::Fleet;
 use super::models::Models;
 use super::pacer::Pacer;
-use super::programs::Programs;
+use super::programs::{Evidence, Programs};
+use super::readiness::{self, Readiness};
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
-use super::{ETHERNET_MTU, interface_mtu};
+use super::{ETHERNET_MTU, INTERRUPTED, NOT_READY, interface_mtu};
 use crate::results::live::{AuditSummary, LatenessSummary};
 use crate::results::{GuestSummary, LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
@@ -26,6 +27,8 @@ use crate::scenario::{Expanded, Scenario};
 
 /// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
 const LOOK: u64 = 100_000_000;
+/// How often it is looked whether programs are ready, while somebody waits for them, in the same.
+const READY: u64 = 10_000_000;
 /// How often progress is told, and records of simulated hosts are taken, at the least, in the same.
 const TELL: u64 = 20_000_000;
 
@@ -51,7 +54,9 @@ pub(in crate::run) fn run(
     let expanded = scenario.expand();
     let live = live_hosts(scenario, &expanded);
     let plan = AddressPlan::new(scenario, &expanded);
-    let mut fleet = Fleet::plan(scenario, &expanded, &plan, |node| interface_mtu(&expanded, node))?;
+    let mut readiness = Readiness::plan(scenario, &expanded, &plan, &mut simulated);
+    let mut fleet =
+        Fleet::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node))?;
     let guests: Vec<(String, u32)> = fleet.as_ref().map(|fleet| fleet.hosts().to_vec()).unwrap_or_default();
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
@@ -62,9 +67,13 @@ pub(in crate::run) fn run(
     let ways = Ways::find(&expanded, &ends, &mut network);
     let mtu = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
     let mut routers = Routers::new(plan, ways, ends, real.len(), mtu);
+    let mut stopped: Option<&str> = None;
     if let Some(fleet) = &mut fleet {
         fleet.introduce(&mut routers.traffic);
-        fleet.boot()?;
+        let none = Progress { duration: scenario.duration.0, ..Progress::default() };
+        if !fleet.boot(&mut || observe(&none) == Control::Continue)? {
+            stopped = Some(INTERRUPTED);
+        }
     }
     let mut world = LiveWorld { hosts: simulated, models, routers };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
@@ -100,13 +109,18 @@ pub(in crate::run) fn run(
             emulator.add_port(port);
         }
     }
-    let mut programs =
-        Programs::prepare(scenario, &live, hosts.as_ref(), world.routers.plan(), sinks.directory())?;
+    let mut programs = Programs::prepare(
+        scenario,
+        &live,
+        hosts.as_ref(),
+        world.routers.plan(),
+        sinks.directory(),
+        &readiness,
+    )?;
 
     let mut course = Course::new(scenario);
     let mut told = Timestamp::ZERO;
     let mut failure: Option<ResultError> = None;
-    let mut stopped: Option<&str> = None;
     let mut broken = None;
     course.begin(&mut network, &mut world);
     // After the programs were made: they keep the priority that they have.
@@ -114,18 +128,36 @@ pub(in crate::run) fn run(
     if let Some(fleet) = &fleet {
         fleet.limit(true)?;
     }
-    pacer.begin(&mut emulator, fleet.as_ref(), TimeDelta::ZERO);
-    loop {
+    let began = stopped.is_none();
+    if began {
+        pacer.begin(&mut emulator, fleet.as_ref(), TimeDelta::ZERO);
+    }
+    while stopped.is_none() {
         pacer.look(&mut emulator, fleet.as_ref());
         let span = |nanos: u64| TimeDelta::from_nanos(pacer.tdf().to_run(nanos).max(1));
         let (look, tell_each) = (span(LOOK), span(TELL));
-        programs.start(network.now());
-        let stop = course.next_stop(network.now(), &sinks);
-        let until = stop.min(network.now() + look).min(programs.next_start().unwrap_or(stop));
+        let now = network.now();
+        if let Some(fleet) = &fleet {
+            fleet.exchange_notices(&mut readiness);
+        }
+        programs.start(now, &mut readiness);
+        readiness.release(now, &mut world.hosts, &mut network);
+        if let Some(fleet) = &fleet {
+            fleet.exchange_notices(&mut readiness);
+        }
+        if readiness.failure().is_some() {
+            stopped = Some(NOT_READY);
+            break;
+        }
+        if readiness.is_done() {
+            break;
+        }
+        let stop = course.next_stop(now, &sinks);
+        let until = stop.min(now + look).min(programs.next_start(now, span(READY)).unwrap_or(stop));
         let mut changed = false;
         let wake = [programs.fd()];
         let ran = emulator.run(&mut network, &mut world, until, &wake, |turn| {
-            changed |= turn.woken;
+            changed |= turn.woken || fleet.as_ref().is_some_and(Fleet::has_notices);
             let now = turn.network.now();
             let tell = now.saturating_since(told) >= tell_each || now >= until;
             let LiveWorld { hosts, models, routers } = turn.world;
@@ -149,7 +181,7 @@ pub(in crate::run) fn run(
             let simulated = now - Timestamp::ZERO;
             match observe(&Progress { simulated, duration: course.duration, packet_hops, events }) {
                 Control::Stop => {
-                    stopped = Some("interrupted");
+                    stopped = Some(INTERRUPTED);
                     Control::Stop
                 }
                 Control::Continue if changed => Control::Stop,
@@ -160,7 +192,7 @@ pub(in crate::run) fn run(
             return Err(error.into());
         }
         if changed {
-            programs.look(network.now());
+            programs.look(network.now(), &mut readiness);
         }
         let paused = matches!(ran, Ok(Ended::Stopped));
         // A guest whose kernel has ended can say why.
@@ -177,7 +209,7 @@ pub(in crate::run) fn run(
             break;
         }
         if paused {
-            continue; // a program has ended
+            continue; // a program has ended, or a guest has told something
         }
         if until == stop && course.arrive(until, &mut network, &mut world, &mut sinks)? {
             break;
@@ -185,18 +217,28 @@ pub(in crate::run) fn run(
     }
     let audit = emulator.audit();
     emulator.relax();
+    // What ended in the last moment counts as ended.
+    programs.look(network.now(), &mut readiness);
+    if stopped.is_none() && !readiness.is_done() {
+        readiness.expire(course.duration);
+    }
     let reports = match &mut fleet {
-        Some(fleet) if stopped.is_none() => {
+        Some(fleet) if broken.is_none() && began => {
             fleet.limit(false)?;
             pacer.wind_down(&mut emulator, fleet);
-            fleet.finish()?
+            if stopped.is_some() || readiness.is_done() {
+                fleet.tell_end();
+            }
+            match stopped {
+                None => fleet.finish()?,
+                Some(_) => fleet.hurry(),
+            }
         }
         _ => Vec::new(),
     };
-    // What ended in the last moment counts as ended.
-    programs.look(network.now());
     programs.stop();
-    let (rows, mut failures) = programs.judge(stopped.is_none());
+    let evidence = Evidence::of(sinks.directory(), options.out.as_deref());
+    let (mut rows, mut failures) = programs.judge(stopped.is_none(), &evidence);
     if let Some(hosts) = &hosts {
         hosts.end_processes();
     }
@@ -208,10 +250,10 @@ pub(in crate::run) fn run(
     if let Some(fleet) = &fleet {
         let scratch = tempfile::tempdir().map_err(live_error)?;
         let out = sinks.directory().unwrap_or(scratch.path()).to_owned();
-        let judged = fleet.judge(&reports, stopped.is_none(), &out);
-        let (rows, wrong) = judged
+        let judged = fleet.judge(&reports, stopped.is_none(), &out, &evidence);
+        let (guest_rows, wrong) = judged
             .map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
-        told = rows;
+        told = guest_rows;
         failures.extend(wrong);
         let samples = fleet.samples(&world.routers.traffic, scenario.sample_interval.0);
         sinks.each(|sink| sink.flow_samples(&samples))?;
@@ -222,6 +264,12 @@ pub(in crate::run) fn run(
         let traffic = &world.routers.traffic;
         failures.extend(fleet.complete(&mut flows, traffic, &reports, scenario.warmup.0));
         transfers.extend(fleet.transfers(traffic, &reports, transfers.len() as u64));
+    }
+    if let Some(failure) = readiness.failure() {
+        let out = sinks.directory().unwrap_or(std::path::Path::new("."));
+        let live = rows.iter().any(|row| failure.is_about(row));
+        let rows = if live { &mut rows } else { &mut told };
+        failures.insert(0, readiness::tell(failure, rows, &evidence, out));
     }
     let info = run_info(scenario, &mut network, scenario.clock.mode.name(), stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);

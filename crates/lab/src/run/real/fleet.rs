@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use warpline_core::{Pace, TimeDelta};
-use warpline_guest::dilation::{follow, nudge};
-use warpline_guest::order::Report;
+use warpline_guest::dilation::{follow, host_now, nudge};
+use warpline_guest::order::{Notice, Report};
 use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
 use warpline_live::port::LivePort;
 
 use super::guests::Guests;
-use super::ports::{SharedDevice, discard, ports};
+use super::ports::{SharedDevice, discard, has_notices, ports, take_notices, tell};
+use super::programs::Evidence;
+use super::readiness::Readiness;
 use super::traffic::Traffic;
 use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
@@ -18,6 +20,8 @@ use crate::scenario::{Expanded, Scenario};
 
 /// Seconds of the machine's time that a guest has to boot, and to end.
 const PATIENCE: u64 = 60;
+/// Nanoseconds of the machine's time that guests have, together, to report of a run that was stopped: whoever stopped it waits.
+pub(super) const HASTE: u64 = 700_000_000;
 
 /// All machines of a run.
 #[derive(Debug)]
@@ -38,13 +42,14 @@ impl Fleet {
         scenario: &Scenario,
         expanded: &Expanded,
         plan: &AddressPlan,
+        readiness: &Readiness,
         mtu: impl Fn(u32) -> u32,
     ) -> Result<Option<Self>, RunError> {
         if !scenario.host.iter().any(crate::scenario::Host::is_guest) {
             return Ok(None);
         }
         let kernel = Kernel::find().map_err(guest_error)?;
-        let guests = Guests::plan(scenario, expanded, plan, mtu);
+        let guests = Guests::plan(scenario, expanded, plan, readiness, mtu);
         Ok(Some(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() }))
     }
 
@@ -70,12 +75,52 @@ impl Fleet {
         self.guests.introduce(traffic);
     }
 
-    /// Boots all machines, at the same time. Their time stands still then.
-    pub(super) fn boot(&mut self) -> Result<(), RunError> {
+    /// Boots all machines, at the same time. Their time stands still then. `go_on` is asked now and then whether to; false if it was not.
+    pub(super) fn boot(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
         for config in &self.guests.machines {
             self.machines.push(Machine::boot(&self.kernel, config).map_err(guest_error)?);
         }
-        self.machines.iter_mut().try_for_each(|machine| machine.wait_ready(PATIENCE)).map_err(guest_error)
+        for machine in &mut self.machines {
+            if !machine.wait_ready(PATIENCE, go_on).map_err(guest_error)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a guest has told something.
+    pub(super) fn has_notices(&self) -> bool {
+        self.devices.iter().any(has_notices)
+    }
+
+    /// Hands on what guests have told, and tells them what they wait for.
+    pub(super) fn exchange_notices(&self, readiness: &mut Readiness) {
+        for notice in self.devices.iter().flat_map(take_notices) {
+            readiness.handle(notice);
+        }
+        for (machine, notice) in readiness.take_notices() {
+            if let Some(device) = self.devices.get(machine) {
+                tell(device, notice);
+            }
+        }
+    }
+
+    /// Tells all guests that the run is over before its time.
+    pub(super) fn tell_end(&self) {
+        self.devices.iter().for_each(|device| tell(device, Notice::End));
+    }
+
+    /// Takes the reports of guests that were told of the end, as far as they come soon. One that does not come is empty.
+    pub(super) fn hurry(&mut self) -> Vec<Report> {
+        let devices = &self.devices;
+        let begun = host_now();
+        let mut reports = Vec::new();
+        for machine in &mut self.machines {
+            let left = HASTE.saturating_sub(host_now() - begun);
+            let reported = machine.wait_report(left, || devices.iter().for_each(discard));
+            reports.push(if reported { machine.report().unwrap_or_default() } else { Report::default() });
+        }
+        reports
     }
 
     /// Ports of all guests, in their order.
@@ -148,9 +193,10 @@ impl Fleet {
         reports: &[Report],
         judged: bool,
         out: &Path,
+        evidence: &Evidence,
     ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
         let shares = self.shares();
-        self.guests.judge(reports, judged, out, |machine, name| shares[machine].join(name))
+        self.guests.judge(reports, judged, (out, evidence), |machine, name| shares[machine].join(name))
     }
 
     /// See [`Guests::samples`].
@@ -167,7 +213,8 @@ impl Fleet {
         reports: &[Report],
         warmup: TimeDelta,
     ) -> Vec<String> {
-        self.guests.complete(rows, traffic, reports, warmup)
+        let shares = self.shares();
+        self.guests.complete(rows, traffic, reports, warmup, |machine, name| shares[machine].join(name))
     }
 
     /// See [`Guests::transfers`].
@@ -223,7 +270,7 @@ mod tests {
             }
         };
         let role = Role::Send { to: ipv4_of(1).into(), port: 5001, bytes: None };
-        let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None };
+        let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None, after: vec![] };
         let order = Order {
             end: END.as_nanos(),
             hosts: vec![host(0), host(1)],
@@ -241,7 +288,7 @@ mod tests {
         };
         let hosts = vec![("h0".to_owned(), 0), ("h1".to_owned(), 1)];
         let mut fleet = Fleet::of(hosts, vec![machine]).unwrap();
-        fleet.boot().unwrap();
+        assert!(fleet.boot(&mut || true).unwrap());
         Some(fleet)
     }
 

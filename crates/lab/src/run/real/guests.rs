@@ -7,12 +7,13 @@ use std::path::Path;
 use warpline_core::{Streams, TimeDelta, Timestamp};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{
-    Ending, FlowOrder, FlowReport, HostOrder, Order, ProgramOrder, ProgramReport, Report, Role, SAMPLES,
-    Sample,
+    ConditionOrder, Ending, FlowOrder, FlowReport, HostOrder, Order, ProgramOrder, ProgramReport, Report,
+    Role, SAMPLES, Sample, TcpInfo,
 };
 use warpline_guest::{Console, Machine, MachineConfig, frame};
 
-use super::programs::{self, DIRECTORY};
+use super::programs::{self, DIRECTORY, Evidence};
+use super::readiness::{Readiness, machine_names};
 use super::traffic::{Known, StreamKey, Traffic};
 use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::addresses::AddressPlan;
@@ -76,18 +77,14 @@ impl Guests {
         scenario: &Scenario,
         expanded: &Expanded,
         plan: &AddressPlan,
+        readiness: &Readiness,
         mtu: impl Fn(u32) -> u32,
     ) -> Self {
         let timing = match scenario.clock.mode {
             ClockMode::Virtual => Timing::LockStep,
             ClockMode::Real | ClockMode::Dilated => Timing::Dilated,
         };
-        let mut names: Vec<&str> = Vec::new();
-        for host in scenario.host.iter().filter(|host| host.is_guest()) {
-            if !names.contains(&host.machine_name()) {
-                names.push(host.machine_name());
-            }
-        }
+        let names = machine_names(scenario);
         let mut guests = Guests {
             hosts: Vec::new(),
             machines: Vec::new(),
@@ -110,7 +107,8 @@ impl Guests {
                 places.insert(node as u32, (index, number));
                 guests.hosts.push((host.name.clone(), node as u32));
                 order.hosts.push(host_order(host, number, plan.of(node), mtu(node as u32)));
-                guests.add_programs(scenario, host, (index, number), node, plan, &mut order);
+                guests.add_programs(scenario, host, (index, number), node, (plan, readiness), &mut order);
+                add_conditions(host, number, readiness, &mut order);
             }
             guests.machines.push(MachineConfig {
                 name: (*name).to_owned(),
@@ -123,7 +121,7 @@ impl Guests {
                 order,
             });
         }
-        guests.add_flows(scenario, expanded, plan, &places);
+        guests.add_flows(scenario, expanded, (plan, readiness), &places);
         for machine in &mut guests.machines {
             let order = &machine.order;
             // Whoever lets connections have larger buffers gets memory for them: of all there is the kernel gives a sixteenth to TCP.
@@ -143,10 +141,10 @@ impl Guests {
         host: &Host,
         (machine, number): (usize, u32),
         node: usize,
-        plan: &AddressPlan,
+        (plan, readiness): (&AddressPlan, &Readiness),
         order: &mut Order,
     ) {
-        let directory = scenario.directory.canonicalize().unwrap_or_else(|_| "/".into());
+        let directory = scenario.base();
         for (index, program) in host.program.iter().enumerate() {
             let (words, shown) = programs::command(program, plan);
             let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
@@ -160,9 +158,11 @@ impl Guests {
                 start: program.start.0.as_nanos(),
                 stop: programs::signal(program.stop) as i32,
                 collect: program.collect.clone(),
-                output: format!("{}.{index}", host.name),
+                output: format!("{}.{}", host.name, program.label(index)),
+                after: readiness.waits_of(scenario, &host.name, index),
+                told: readiness.told(&host.name, index),
             });
-            let row = programs::row(&host.name, index, shown, program.expect);
+            let row = programs::row(&host.name, (index, program.label(index)), shown, program.expect);
             self.programs.push(ProgramEntry { machine, row, expect: program.expect });
         }
     }
@@ -171,7 +171,7 @@ impl Guests {
         &mut self,
         scenario: &Scenario,
         expanded: &Expanded,
-        plan: &AddressPlan,
+        (plan, readiness): (&AddressPlan, &Readiness),
         places: &BTreeMap<u32, (usize, u32)>,
     ) {
         let streams = Streams::new(scenario.seed);
@@ -220,8 +220,12 @@ impl Guests {
                     Role::Sink { .. } | Role::Serve { .. } => (0, None),
                     _ => (start.as_nanos(), stop),
                 };
+                let after = match role {
+                    Role::Sink { .. } | Role::Serve { .. } => Vec::new(),
+                    _ => readiness.waits_of_flow(&flow.name),
+                };
                 let flows = &mut self.machines[machine].order.flows;
-                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc });
+                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc, after });
                 Some((machine, flows.len() - 1))
             };
             let asks = matches!(takes, Role::Request { .. });
@@ -259,7 +263,7 @@ impl Guests {
         &self,
         reports: &[Report],
         judged: bool,
-        out: &Path,
+        (out, evidence): (&Path, &Evidence),
         share: impl Fn(usize, &str) -> std::path::PathBuf,
     ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
         let (mut rows, mut failures) = (Vec::new(), Vec::new());
@@ -283,12 +287,11 @@ impl Guests {
                 for name in &report.files {
                     std::fs::copy(share(entry.machine, name), out.join(DIRECTORY).join(name))?;
                 }
-                let what =
-                    |missing: &String| format!("program {} of host {}: {missing}", row.number, row.host);
+                let what = |missing: &String| format!("{}: {missing}", programs::name(&row.name, &row.host));
                 failures.extend(report.missing.iter().filter(|_| judged).map(what));
             }
             let stderr = out.join(&row.stderr);
-            failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr));
+            failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr, evidence));
             rows.push(row);
         }
         Ok((rows, failures))
@@ -301,8 +304,10 @@ impl Guests {
         traffic: &Traffic,
         reports: &[Report],
         warmup: TimeDelta,
+        share: impl Fn(usize, &str) -> std::path::PathBuf,
     ) -> Vec<String> {
         let mut failures = Vec::new();
+        let trips = self.round_trips(warmup, share);
         for flow in &self.flows {
             let number = flow.key.and_then(|key| traffic.number(key));
             let is_own = |row: &&mut FlowRow| match flow.key {
@@ -313,11 +318,19 @@ impl Guests {
             let (Some(row), Some(report)) = (row, end_of(reports, flow.sender)) else { continue };
             // The flow's, the host's or the kernel's own: it knows.
             row.cc = report.cc.clone().or(row.cc.take());
+            let mut trips = trips.get(&flow.number).copied().unwrap_or_default();
+            if trips.count == 0 {
+                // It was over before it was looked at for the first time.
+                trips.add(&report.last);
+            }
+            if trips.count > 0 {
+                row.rtt_min_ms = Some(trips.min / 1e3);
+                row.rtt_mean_ms = Some(trips.sum / trips.count as f64 / 1e3);
+                row.rtt_max_ms = Some(trips.max / 1e3);
+            }
             if flow.key.is_none() {
                 continue;
             }
-            let min_rtt = report.last.min_rtt;
-            row.rtt_min_ms = (min_rtt > 0).then_some(f64::from(min_rtt) / 1e3);
             row.end_s = report.finished.map(|at| at as f64 / 1e9);
             let Some(asker) = flow.asker.and_then(|asker| end_of(reports, asker)) else { continue };
             row.end_s = asker.finished.map(|at| at as f64 / 1e9);
@@ -338,6 +351,26 @@ impl Guests {
             }
         }
         failures
+    }
+
+    /// What the kernels' samples say of round-trip times after warm-up, by the number of the flow. `share` is as above.
+    fn round_trips(
+        &self,
+        warmup: TimeDelta,
+        share: impl Fn(usize, &str) -> std::path::PathBuf,
+    ) -> BTreeMap<u32, RoundTrips> {
+        let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
+        for machine in 0..self.machines.len() {
+            // Of answers the kernel of whoever asks knows more: it has one connection.
+            let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
+            let own: Vec<u32> = self.flows.iter().filter(here).map(|flow| flow.number).collect();
+            for sample in samples_of(&share(machine, SAMPLES)) {
+                if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
+                    trips.entry(sample.id).or_default().add(&sample.info);
+                }
+            }
+        }
+        trips
     }
 
     /// A row for each machine.
@@ -397,13 +430,11 @@ impl Guests {
         let span = interval.as_secs_f64();
         let mut all = Vec::new();
         for machine in 0..self.machines.len() {
-            let text = std::fs::read_to_string(share(machine, SAMPLES)).unwrap_or_default();
             let own = self.flows.iter().filter(|flow| flow.sender.0 == machine && flow.asker.is_none());
             let numbers: BTreeMap<u32, Option<u32>> =
                 own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
-            for line in text.lines() {
-                let Ok(sample) = serde_json::from_str::<Sample>(line) else { continue };
+            for sample in samples_of(&share(machine, SAMPLES)) {
                 // The receiving end of the same flow has sent nothing.
                 let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
                 if sample.info.data_out == 0 {
@@ -430,6 +461,51 @@ impl Guests {
         all.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
         all
     }
+}
+
+/// A machine's samples.
+fn samples_of(file: &Path) -> Vec<Sample> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Round-trip times of a flow in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    min: f64,
+    sum: f64,
+    max: f64,
+    count: u64,
+}
+
+impl RoundTrips {
+    /// Takes what a kernel says of a connection: nothing if this end has sent nothing, as a receiver.
+    fn add(&mut self, info: &TcpInfo) {
+        if info.data_out == 0 || info.rtt == 0 {
+            return;
+        }
+        let (rtt, min) = (f64::from(info.rtt), f64::from(info.min_rtt));
+        // What the kernel has not got yet is all ones.
+        let min = if info.min_rtt == u32::MAX || info.min_rtt == 0 { rtt } else { min };
+        self.min = if self.count == 0 { min } else { self.min.min(min) };
+        self.max = self.max.max(rtt);
+        self.sum += rtt;
+        self.count += 1;
+    }
+}
+
+/// What is to be looked at on a guest, which has this number on its machine; after its programs were added.
+fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut Order) {
+    let first = order.programs.len() - host.program.len();
+    let own = readiness.conditions().filter(|(_, condition)| condition.host == host.name);
+    order.conditions.extend(own.map(|(id, condition)| ConditionOrder {
+        id,
+        host: number,
+        check: condition.check.clone(),
+        program: condition.program().map(|own| (first + own) as u32),
+        start: condition.start.as_nanos(),
+        limit: condition.limit.as_nanos(),
+    }));
 }
 
 /// The guests on a machine.

@@ -4,18 +4,22 @@
 use std::collections::BTreeSet;
 
 use warpline_core::{LinkId, TimeDelta, Timestamp};
-use warpline_guest::lockstep::Ended;
-use warpline_guest::order::Report;
+use warpline_guest::dilation::host_now;
+use warpline_guest::lockstep::{Ended, Occasion};
+use warpline_guest::order::{Notice, Report};
 use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
 use warpline_live::port::PortId;
 use warpline_live::stepper::Stepper;
 use warpline_net::{Control, Network};
 
+use super::fleet::HASTE;
 use super::guests::Guests;
 use super::models::Models;
+use super::programs::Evidence;
+use super::readiness::{self, Readiness};
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
-use super::{ETHERNET_MTU, interface_mtu};
+use super::{ETHERNET_MTU, INTERRUPTED, NOT_READY, interface_mtu};
 use crate::results::{GuestSummary, LiveHost, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
@@ -32,6 +36,7 @@ struct Stage {
     network: Network,
     world: LiveWorld,
     stepper: Stepper,
+    readiness: Readiness,
 }
 
 impl Simulator for Stage {
@@ -51,6 +56,19 @@ impl Simulator for Stage {
     }
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
         self.stepper.poll_transmit(&mut |port, bytes| deliver(HostId(port.0), bytes));
+    }
+    fn handle_notice(&mut self, _: usize, notice: Notice) {
+        self.readiness.handle(notice);
+        let now = self.network.now();
+        self.readiness.release(now, &mut self.world.hosts, &mut self.network);
+    }
+    fn poll_notice(&mut self, deliver: &mut dyn FnMut(usize, Notice)) {
+        for (machine, notice) in self.readiness.take_notices() {
+            deliver(machine, notice);
+        }
+    }
+    fn is_over(&self) -> bool {
+        self.readiness.is_done() || self.readiness.failure().is_some()
     }
 }
 
@@ -81,7 +99,8 @@ pub(in crate::run) fn run(
         build(scenario, &options.custom_cc)?;
     let expanded = scenario.expand();
     let plan = AddressPlan::new(scenario, &expanded);
-    let guests = Guests::plan(scenario, &expanded, &plan, |node| interface_mtu(&expanded, node));
+    let readiness = Readiness::plan(scenario, &expanded, &plan, &mut simulated);
+    let guests = Guests::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node));
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
     models.claim_services(&plan);
@@ -96,6 +115,7 @@ pub(in crate::run) fn run(
         network,
         world: LiveWorld { hosts: simulated, models, routers },
         stepper: Stepper::new(guests.hosts.len(), mtu, POOL),
+        readiness,
     };
     let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
 
@@ -109,16 +129,24 @@ pub(in crate::run) fn run(
     for link in last {
         stage.network.watch(link);
     }
-    let mut lockstep = LockStep::boot(&kernel, &guests.machines, lookahead).map_err(guest_error)?;
     let mut course = Course::new(scenario);
+    let none = Progress { duration: course.duration, ..Progress::default() };
+    let go_on = &mut || observe(&none) == Control::Continue;
+    let mut lockstep = LockStep::boot(&kernel, &guests.machines, lookahead, go_on).map_err(guest_error)?;
     let mut failure: Option<ResultError> = None;
     let mut stopped: Option<&str> = None;
     let mut broken = None;
     course.begin(&mut stage.network, &mut stage.world);
     loop {
+        let Some(lockstep) = &mut lockstep else {
+            stopped = Some(INTERRUPTED);
+            break;
+        };
         let until = course.next_stop(stage.network.now(), &sinks);
-        let ran = lockstep.run(&mut stage, until, |stage, now| {
-            if let Err(error) = stage.drain(&mut sinks) {
+        let ran = lockstep.run(&mut stage, until, |stage, now, occasion| {
+            if occasion == Occasion::Batch
+                && let Err(error) = stage.drain(&mut sinks)
+            {
                 failure = Some(error);
                 return false;
             }
@@ -132,7 +160,11 @@ pub(in crate::run) fn run(
         }
         match ran {
             Ok(Ended::Reached) => {}
-            Ok(Ended::Stopped) => stopped = Some("interrupted"),
+            Ok(Ended::Stopped) => stopped = Some(INTERRUPTED),
+            Ok(Ended::Over) => {
+                stopped = stage.readiness.failure().map(|_| NOT_READY);
+                break;
+            }
             Err(error) => (stopped, broken) = (Some("a guest"), Some(Broken::Guest(error.to_string()))),
         }
         if stopped.is_some() || course.arrive(until, &mut stage.network, &mut stage.world, &mut sinks)? {
@@ -140,20 +172,32 @@ pub(in crate::run) fn run(
         }
     }
     stage.drain(&mut sinks)?;
-    let reports = match stopped {
-        None => finish(&mut lockstep, course.end)?,
-        Some(_) => Vec::new(),
+    let now = stage.network.now();
+    if stopped.is_none() && !stage.readiness.is_done() {
+        stage.readiness.expire(course.duration);
+    }
+    let reports = match (&mut lockstep, stopped, &broken) {
+        (Some(lockstep), None, _) => finish(lockstep, now, stage.readiness.is_done())?,
+        (Some(lockstep), Some(_), None) => hurry(lockstep, now),
+        _ => Vec::new(),
     };
     let scratch =
         tempfile::tempdir().map_err(|error| RunError::Live(format!("cannot make a directory: {error}")))?;
     let out = sinks.directory().unwrap_or(scratch.path()).to_owned();
-    let machines: Vec<_> = lockstep.machines().map(|machine| machine.shared("")).collect();
+    let machines: Vec<_> = match &mut lockstep {
+        Some(lockstep) => lockstep.machines().map(|machine| machine.shared("")).collect(),
+        None => guests.machines.iter().map(|_| scratch.path().to_owned()).collect(),
+    };
     let share = |machine: usize, name: &str| machines[machine].join(name);
-    let judged = guests.judge(&reports, stopped.is_none(), &out, share);
-    let (programs, mut failures) =
+    let evidence = Evidence::of(sinks.directory(), options.out.as_deref());
+    let judged = guests.judge(&reports, stopped.is_none(), (&out, &evidence), share);
+    let (mut programs, mut failures) =
         judged.map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
 
-    let Stage { mut network, mut world, stepper } = stage;
+    let Stage { mut network, mut world, stepper, readiness } = stage;
+    if let Some(failure) = readiness.failure() {
+        failures.insert(0, readiness::tell(failure, &mut programs, &evidence, &out));
+    }
     sinks.drain(&mut network, &mut world.hosts, &NoFrames)?;
     sinks.reports(&network, &mut world.hosts)?;
     let samples = guests.samples(&world.routers.traffic, scenario.sample_interval.0, share);
@@ -161,16 +205,20 @@ pub(in crate::run) fn run(
     let (mut flows, mut transfers, link_rows) = course.finish(&mut network, &mut world, &links);
     let traffic = &mut world.routers.traffic;
     flows.extend(traffic.finish(&expanded.nodes));
-    failures.extend(guests.complete(&mut flows, traffic, &reports, scenario.warmup.0));
+    failures.extend(guests.complete(&mut flows, traffic, &reports, scenario.warmup.0, share));
     transfers.extend(guests.transfers(traffic, &reports, transfers.len() as u64));
     let info = run_info(scenario, &mut network, "virtual", stopped);
     let (packet_hops, events) = (info.packet_hops, info.events);
     let mut summary = Summary::new(info, flows, link_rows);
     summary.guests = Some(GuestSummary {
         kernel: kernel.version,
-        reproducible: lockstep.is_reproducible(),
-        pushes: u64::from(lockstep.pushes()),
-        machines: guests.machine_rows(lockstep.machines().map(|machine| &*machine), &reports),
+        // What was interrupted ended when somebody wanted it to.
+        reproducible: stopped != Some(INTERRUPTED) && lockstep.as_ref().is_none_or(LockStep::is_reproducible),
+        pushes: lockstep.as_ref().map_or(0, |lockstep| u64::from(lockstep.pushes())),
+        machines: guests.machine_rows(
+            lockstep.iter_mut().flat_map(LockStep::machines).map(|machine| &*machine),
+            &reports,
+        ),
         hosts: host_rows(&stepper, &world.routers, &guests),
         programs,
     });
@@ -179,10 +227,22 @@ pub(in crate::run) fn run(
     Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
 }
 
-/// Lets the guests end, and takes their reports.
-fn finish(lockstep: &mut LockStep, end: Timestamp) -> Result<Vec<Report>, RunError> {
-    lockstep.finish(end).map_err(guest_error)?;
+/// Lets the guests end, and takes their reports. `early` says that this is before their time.
+fn finish(lockstep: &mut LockStep, end: Timestamp, early: bool) -> Result<Vec<Report>, RunError> {
+    lockstep.finish(end, early, &mut || true).map_err(guest_error)?;
     lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
+}
+
+/// Lets the guests of a run that was stopped end, and takes their reports as far as they come soon. One that does not come is empty.
+fn hurry(lockstep: &mut LockStep, now: Timestamp) -> Vec<Report> {
+    let begun = host_now();
+    // What they have to say is not worth an error any more.
+    let _ = lockstep.finish(now, true, &mut || host_now() - begun < HASTE);
+    let reports = lockstep.machines().map(|machine| match machine.has_reported() {
+        true => machine.report().unwrap_or_default(),
+        false => Report::default(),
+    });
+    reports.collect()
 }
 
 fn host_rows(stepper: &Stepper, routers: &Routers, guests: &Guests) -> Vec<LiveHost> {

@@ -27,9 +27,13 @@ mod ports;
 #[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]
+mod readiness;
+#[cfg(target_os = "linux")]
 mod routers;
 #[cfg(target_os = "linux")]
 mod traffic;
+#[cfg(target_os = "linux")]
+mod watch;
 #[cfg(target_os = "linux")]
 mod ways;
 
@@ -37,6 +41,12 @@ mod ways;
 pub(super) use drive::run;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) use lockstep::run as run_guests;
+
+/// What a run's summary says of why it was stopped: somebody asked for it, or something that others wait for was not ready.
+#[cfg(target_os = "linux")]
+const INTERRUPTED: &str = "interrupted";
+#[cfg(target_os = "linux")]
+const NOT_READY: &str = "not ready";
 
 /// MTU of a host's interface where its links have none.
 #[cfg(target_os = "linux")]

@@ -5,6 +5,8 @@ use std::path::Path;
 use warpline_core::{Pace, TimeDelta};
 use warpline_live::port::LivePort;
 
+use super::programs::Evidence;
+use super::readiness::Readiness;
 use super::traffic::Traffic;
 use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
@@ -24,6 +26,7 @@ impl Fleet {
         scenario: &Scenario,
         _: &Expanded,
         _: &AddressPlan,
+        _: &Readiness,
         _: impl Fn(u32) -> u32,
     ) -> Result<Option<Self>, RunError> {
         match scenario.host.iter().any(crate::scenario::Host::is_guest) {
@@ -39,7 +42,19 @@ impl Fleet {
     pub(super) fn introduce(&self, _: &mut Traffic) {
         match *self {}
     }
-    pub(super) fn boot(&mut self) -> Result<(), RunError> {
+    pub(super) fn boot(&mut self, _: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
+        match *self {}
+    }
+    pub(super) fn has_notices(&self) -> bool {
+        match *self {}
+    }
+    pub(super) fn exchange_notices(&self, _: &mut Readiness) {
+        match *self {}
+    }
+    pub(super) fn tell_end(&self) {
+        match *self {}
+    }
+    pub(super) fn hurry(&mut self) -> Vec<Report> {
         match *self {}
     }
     pub(super) fn ports(&mut self) -> Result<Vec<Box<dyn LivePort>>, RunError> {
@@ -68,6 +83,7 @@ impl Fleet {
         _: &[Report],
         _: bool,
         _: &Path,
+        _: &Evidence,
     ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
         match *self {}
     }

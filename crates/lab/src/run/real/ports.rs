@@ -2,10 +2,12 @@
 //!
 //! Frames come with the instant at which the guest's kernel sent them, so that a late look delays nothing.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpline_core::Timestamp;
+use warpline_guest::order::Notice;
 use warpline_guest::{Nic, Nonsense, frame};
 use warpline_live::clock::RealClock;
 use warpline_live::pool::Pool;
@@ -21,6 +23,10 @@ pub(super) struct Device {
     /// Guests by VLAN.
     by_vlan: Vec<Option<u16>>,
     counters: Vec<PortCounters>,
+    /// What the machine has told.
+    notices: Vec<Notice>,
+    /// What it is to be told, and there was no room for.
+    untold: VecDeque<Notice>,
 }
 
 /// What ports of one machine share.
@@ -56,7 +62,8 @@ pub(super) fn ports(
     }
     let mut bell = Some(nic.fd().try_clone_to_owned()?);
     let counters = vec![PortCounters::default(); guests.len()];
-    let device = Arc::new(Mutex::new(Device { nic, by_vlan, counters }));
+    let device =
+        Arc::new(Mutex::new(Device { nic, by_vlan, counters, notices: Vec::new(), untold: VecDeque::new() }));
     let port = |(number, (name, vlan)): (usize, &(String, u16))| -> Box<dyn LivePort> {
         let (device, bell) = (Arc::clone(&device), bell.take());
         Box::new(GuestPort { name: name.clone(), vlan: *vlan, number, device, bell })
@@ -65,9 +72,43 @@ pub(super) fn ports(
     Ok((device, ports))
 }
 
+impl Device {
+    /// Tells the machine what it is to be told, as far as there is room.
+    fn tell(&mut self) {
+        while let Some(notice) = self.untold.front() {
+            if !self.nic.transmit(&[&notice.frame()]) {
+                break;
+            }
+            self.untold.pop_front();
+        }
+        self.nic.flush();
+    }
+}
+
+/// Tells a machine something, now or as soon as there is room.
+pub(super) fn tell(device: &SharedDevice, notice: Notice) {
+    let mut device = lock(device);
+    device.untold.push_back(notice);
+    device.tell();
+}
+
+/// Whether a machine has told something.
+pub(super) fn has_notices(device: &SharedDevice) -> bool {
+    !lock(device).notices.is_empty()
+}
+
+/// What a machine has told since the last call.
+pub(super) fn take_notices(device: &SharedDevice) -> Vec<Notice> {
+    let mut device = lock(device);
+    device.tell();
+    std::mem::take(&mut device.notices)
+}
+
 /// Throws away what the guests of a machine have sent: nobody may wait for room when the run is over.
 pub(super) fn discard(device: &SharedDevice) {
-    let _ = lock(device).nic.receive(usize::MAX, |_, _| {});
+    let mut device = lock(device);
+    let _ = device.nic.receive(usize::MAX, |_, _| {});
+    device.tell();
 }
 
 impl LivePort for GuestPort {
@@ -94,10 +135,13 @@ impl LivePort for GuestPort {
         if self.number != 0 {
             return Ok(());
         }
-        let Device { nic, by_vlan, counters } = &mut *lock(&self.device);
+        let Device { nic, by_vlan, counters, notices, .. } = &mut *lock(&self.device);
         let received = nic.receive(BATCH, |at, bytes| {
             let Some((vlan, datagram)) = frame::parse(bytes) else {
-                counters[0].ignored += 1;
+                match Notice::parse(bytes) {
+                    Some(notice) => notices.push(notice),
+                    None => counters[0].ignored += 1,
+                }
                 return;
             };
             let Some(number) = by_vlan[usize::from(vlan)] else { return };

@@ -1,0 +1,145 @@
+//! What passed and what failed, as the XML that CI systems read: JUnit's, by the schema that Jenkins, GitHub's actions and GitLab share.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use quick_xml::Writer;
+use quick_xml::events::BytesText;
+use warpline_lab::results::ProgramRow;
+use warpline_lab::run::{Broken, RunOutcome};
+
+use crate::failure::Failure;
+
+/// A test case: what it is called, how long it took in the run's time, and why it failed, if it did.
+struct Case {
+    class: String,
+    name: String,
+    seconds: f64,
+    failure: Option<String>,
+}
+
+/// The cases of one run: its programs, and the run itself.
+fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
+    let summary = &outcome.summary;
+    let class = format!("{scenario}.seed-{}", summary.info.seed);
+    let live = summary.live.iter().flat_map(|live| &live.programs);
+    let guests = summary.guests.iter().flat_map(|guests| &guests.programs);
+    let programs: Vec<&ProgramRow> = live.chain(guests).collect();
+    let mut cases: Vec<Case> =
+        programs.iter().map(|row| program(&class, row, summary.info.simulated_s)).collect();
+    // What is said of programs is said with them.
+    let own = |text: &&String| !programs.iter().any(|row| row.failure.as_ref() == Some(text));
+    let mut failures: Vec<String> = outcome.failures.iter().filter(own).cloned().collect();
+    let broken = |broken: &Broken| match broken {
+        Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why) => why.clone(),
+    };
+    failures.extend(outcome.broken.as_ref().map(broken));
+    if let (true, false, Some(why)) = (failures.is_empty(), outcome.complete, &summary.info.stopped) {
+        failures.push(format!("stopped before its end: {why}"));
+    }
+    cases.push(Case {
+        class,
+        name: "run".to_owned(),
+        seconds: summary.info.simulated_s,
+        failure: (!failures.is_empty()).then(|| failures.join("\n")),
+    });
+    cases
+}
+
+fn program(class: &str, row: &ProgramRow, end: f64) -> Case {
+    let seconds = row.start_s.map_or(0.0, |start| row.end_s.unwrap_or(end) - start);
+    let name = format!("program {} of host {}", row.name, row.host);
+    Case { class: class.to_owned(), name, seconds, failure: row.failure.clone() }
+}
+
+/// The document. Characters that XML cannot have are left out.
+fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
+    let clean = |text: &str| text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "");
+    let failures = cases.iter().filter(|case| case.failure.is_some()).count();
+    let count =
+        [("tests", cases.len().to_string()), ("failures", failures.to_string()), ("errors", "0".to_owned())];
+    let counts = || count.iter().map(|(key, value)| (*key, value.as_str()));
+    let mut writer =
+        Writer::new_with_indent(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_vec(), b' ', 2);
+    writer.create_element("testsuites").with_attributes(counts()).write_inner_content(|writer| {
+        let suite =
+            writer.create_element("testsuite").with_attribute(("name", scenario)).with_attributes(counts());
+        suite.write_inner_content(|writer| {
+            for case in cases {
+                let seconds = format!("{:.3}", case.seconds);
+                let element = writer
+                    .create_element("testcase")
+                    .with_attribute(("classname", clean(&case.class).as_str()))
+                    .with_attribute(("name", clean(&case.name).as_str()))
+                    .with_attribute(("time", seconds.as_str()));
+                match &case.failure {
+                    None => element.write_empty()?,
+                    Some(text) => element.write_inner_content(|writer| {
+                        let first = clean(text.lines().next().unwrap_or_default());
+                        let failure =
+                            writer.create_element("failure").with_attribute(("message", first.as_str()));
+                        failure.write_text_content(BytesText::new(&clean(text)))?;
+                        Ok(())
+                    })?,
+                };
+            }
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    let mut bytes = writer.into_inner();
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn put(file: &Path, scenario: &str, cases: &[Case]) -> Result<(), Failure> {
+    let written = document(scenario, cases).and_then(|bytes| fs::write(file, bytes));
+    written.map_err(|error| Failure::output(format!("cannot write {}: {error}", file.display())))
+}
+
+/// Writes what came of runs, one for each seed; nothing where no file was asked for.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write(file: Option<&Path>, scenario: &str, outcomes: &[RunOutcome]) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let cases: Vec<Case> = outcomes.iter().flat_map(|outcome| cases(scenario, outcome)).collect();
+    put(file, scenario, &cases)
+}
+
+/// Writes that there was no run, and why.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_error(file: Option<&Path>, scenario: &str, why: &str) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let case = Case {
+        class: scenario.to_owned(),
+        name: "run".to_owned(),
+        seconds: 0.0,
+        failure: Some(why.to_owned()),
+    };
+    put(file, scenario, &[case])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_written_with_all_that_xml_cannot_have_taken_out() {
+        let case = |name: &str, failure: Option<&str>| Case {
+            class: "s.seed-1".to_owned(),
+            name: name.to_owned(),
+            seconds: 1.5,
+            failure: failure.map(str::to_owned),
+        };
+        let cases = [case("a", None), case("b", Some("x < y & \"z\"\u{1b}\nmore"))];
+        let text = String::from_utf8(document("s", &cases).unwrap()).unwrap();
+        assert!(text.contains("tests=\"2\" failures=\"1\""), "{text}");
+        assert!(text.contains("<testcase classname=\"s.seed-1\" name=\"a\" time=\"1.500\"/>"), "{text}");
+        assert!(text.contains("message=\"x &lt; y &amp; &quot;z&quot;\""), "{text}");
+        assert!(text.contains("\nmore</failure>") && !text.contains('\u{1b}'), "{text}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What a guest and whoever drives it tell each other while a run is under way.
+//!
+//! A notice is an Ethernet frame of its own type on the guest's network device. So it comes at an instant of the run's time, as a packet
+//! does, and a run in lock-step stays repeatable.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ending;
+
+/// The type of these frames: IEEE 802's first for local experiments.
+pub const ETHERTYPE: u16 = 0x88b5;
+/// Bytes of an Ethernet header.
+const HEADER: usize = 14;
+/// Most bytes of an error's text in a notice: a frame has to hold it.
+const MOST_TEXT: usize = 400;
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    /// From a guest: the condition with this number holds.
+    Holds(u32),
+    /// From a guest: it does not come to hold, and why.
+    Fails(u32, Why),
+    /// From a guest: the program that is told of by this number has ended.
+    Ended(u32),
+    /// To a guest: the condition with this number holds, wherever it is.
+    GoOn(u32),
+    /// To a guest: the run is over.
+    End,
+}
+
+/// Why a condition does not come to hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Its time is up.
+    Limit,
+    /// Its program has ended.
+    Ended(Ending),
+    /// It could not be looked at.
+    Blind(String),
+}
+
+fn cut(text: &mut String) {
+    if let Some((at, _)) = text.char_indices().find(|(at, _)| *at >= MOST_TEXT) {
+        text.truncate(at);
+    }
+}
+
+impl Notice {
+    /// Its frame, without the Ethernet header.
+    pub fn payload(&self) -> Vec<u8> {
+        let mut notice = self.clone();
+        if let Notice::Fails(_, Why::Blind(text) | Why::Ended(Ending::NotStarted(text))) = &mut notice {
+            cut(text);
+        }
+        // Numbers and short texts in a vector: it cannot fail.
+        let json = serde_json::to_vec(&notice).unwrap_or_default();
+        // A short frame is filled up on its way: the length comes first.
+        let mut bytes = (json.len() as u16).to_be_bytes().to_vec();
+        bytes.extend(json);
+        bytes
+    }
+
+    /// Its whole frame, for everybody.
+    pub fn frame(&self) -> Vec<u8> {
+        let mut frame = vec![0xff; 6];
+        frame.extend([2, 0, 0, 2, 0, 0]);
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(self.payload());
+        frame
+    }
+
+    /// The notice in a frame's payload; none if there is none.
+    pub fn read(payload: &[u8]) -> Option<Notice> {
+        let (length, rest) = payload.split_at_checked(2)?;
+        let length = u16::from_be_bytes([length[0], length[1]]);
+        serde_json::from_slice(rest.get(..usize::from(length))?).ok()
+    }
+
+    /// The notice in a frame; none if it is another frame.
+    pub fn parse(frame: &[u8]) -> Option<Notice> {
+        let (header, payload) = frame.split_at_checked(HEADER)?;
+        if header[12..] != ETHERTYPE.to_be_bytes() {
+            return None;
+        }
+        Notice::read(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_found_again_in_frames_that_were_filled_up() {
+        let why = Why::Ended(Ending::Exited(3));
+        for notice in
+            [Notice::Holds(7), Notice::Fails(1, why), Notice::Ended(0), Notice::GoOn(9), Notice::End]
+        {
+            let mut frame = notice.frame();
+            frame.resize(60.max(frame.len()), 0);
+            assert_eq!(Notice::parse(&frame), Some(notice));
+        }
+        let long = Notice::Fails(1, Why::Blind("é".repeat(3000)));
+        assert!(long.frame().len() < 1500);
+        assert!(
+            matches!(Notice::parse(&long.frame()), Some(Notice::Fails(1, Why::Blind(text))) if text.len() >= 400)
+        );
+    }
+
+    #[test]
+    fn other_frames_are_no_notices() {
+        let frame = Notice::End.frame();
+        for length in 0..frame.len() {
+            assert_eq!(Notice::parse(&frame[..length]), None);
+        }
+        let mut other = frame.clone();
+        other[12] = 8;
+        assert_eq!(Notice::parse(&other), None);
+    }
+}

@@ -1,0 +1,379 @@
+//! What flows and programs wait for: programs that are ready, ports that listen; and what ends a run before its time.
+//!
+//! Here it is known which conditions there are, which of them hold, who waits for each, and what is to be said when one does not come to
+//! hold. Who looks is where the program runs: [`super::watch`] for live hosts, a guest's agent inside the guest.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use warpline_agent::probe::Check;
+use warpline_agent::{Ending, Notice, Why};
+use warpline_core::{FlowId, TimeDelta, Timestamp};
+use warpline_net::Network;
+
+use super::programs;
+use crate::hosts::World;
+use crate::results::ProgramRow;
+use crate::run::addresses::AddressPlan;
+use crate::scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
+
+/// What a condition is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Subject {
+    /// A program: its number on its host, and its label.
+    Program(usize, String),
+    /// A flow, by its name, that connects to some program.
+    Flow(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pending,
+    Holds,
+    Failed,
+}
+
+/// Something that others wait for. Its number is its place among all.
+#[derive(Debug)]
+pub(super) struct Condition {
+    /// The host where it is looked at.
+    pub(super) host: String,
+    /// What is to hold.
+    pub(super) check: Check,
+    subject: Subject,
+    /// From when on it is looked at, where it is about no program.
+    pub(super) start: TimeDelta,
+    /// How long it may take.
+    pub(super) limit: TimeDelta,
+    state: State,
+    /// Simulated flows that wait for it.
+    flows: Vec<FlowId>,
+    /// Machines of guests with somebody who waits for it.
+    machines: BTreeSet<usize>,
+    /// Who waits, for messages.
+    waiters: Vec<String>,
+}
+
+impl Condition {
+    /// The number of its program on the host, if it is about one.
+    pub(super) fn program(&self) -> Option<usize> {
+        match self.subject {
+            Subject::Program(number, _) => Some(number),
+            Subject::Flow(_) => None,
+        }
+    }
+}
+
+/// Why a run could not go on: something that others wait for is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NotReady {
+    /// Host and number of the program that it is about, if one is known.
+    pub(super) program: Option<(String, usize)>,
+    /// What to say.
+    pub(super) text: String,
+}
+
+impl NotReady {
+    /// Whether it is about this program.
+    pub(super) fn is_about(&self, row: &ProgramRow) -> bool {
+        self.program.as_ref().is_some_and(|(host, number)| row.host == *host && row.number == *number as u64)
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Readiness {
+    conditions: Vec<Condition>,
+    /// Programs, as host and number, whose end the run waits for; the first of each pair is whether it has ended.
+    until: Vec<(bool, String, usize)>,
+    /// Flows to be started now.
+    released: Vec<FlowId>,
+    /// What guests are to be told, by the number of their machine.
+    notices: Vec<(usize, Notice)>,
+    failure: Option<NotReady>,
+}
+
+/// Names of the guests' machines, in their order.
+pub(super) fn machine_names(scenario: &Scenario) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for host in scenario.host.iter().filter(|host| host.is_guest()) {
+        if !names.contains(&host.machine_name()) {
+            names.push(host.machine_name());
+        }
+    }
+    names
+}
+
+/// The machine of a host, if it is a guest.
+fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
+    let own = host.is_guest().then(|| host.machine_name())?;
+    machine_names(scenario).iter().position(|name| *name == own)
+}
+
+/// What is to be looked at for a program's `ready`. Addresses in it are filled in as in a command.
+fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
+    let Ready { port, prints, file, command, .. } = ready;
+    match (port, prints, file, command) {
+        (Some(port), ..) => Check::Port(*port),
+        (_, Some(text), ..) => Check::Prints(plan.substitute(text)),
+        (_, _, Some(file), _) => Check::File(plan.substitute(file)),
+        (_, _, _, Some(command)) => {
+            Check::Command(command.words().iter().map(|word| plan.substitute(word)).collect())
+        }
+        // The scenario has been checked.
+        _ => Check::Prints(String::new()),
+    }
+}
+
+impl Readiness {
+    /// What a scenario waits for. Simulated flows that wait are held back in `world`.
+    pub(super) fn plan(
+        scenario: &Scenario,
+        expanded: &Expanded,
+        plan: &AddressPlan,
+        world: &mut World,
+    ) -> Self {
+        let mut own = Readiness::default();
+        own.add_programs(scenario, plan);
+        own.add_flows(scenario, expanded, world);
+        for condition in scenario.until.iter().flat_map(|Until(conditions)| conditions) {
+            let named = Until::program(condition).map(|name| scenario.program_named(name));
+            if let Some(Named::One(host, number)) = named {
+                own.until.push((false, scenario.host[host].name.clone(), number));
+            }
+        }
+        own
+    }
+
+    fn add_programs(&mut self, scenario: &Scenario, plan: &AddressPlan) {
+        for (_, number, host, program) in scenario.programs() {
+            let Some(ready) = &program.ready else { continue };
+            self.conditions.push(Condition {
+                host: host.name.clone(),
+                check: check_of(&ready.0, plan),
+                subject: Subject::Program(number, program.label(number)),
+                start: program.start.0,
+                limit: ready.0.limit().0,
+                state: State::Pending,
+                flows: Vec::new(),
+                machines: BTreeSet::new(),
+                waiters: Vec::new(),
+            });
+        }
+        for (_, number, host, program) in scenario.programs() {
+            for id in self.waits_of(scenario, &host.name, number) {
+                let condition = &mut self.conditions[id as usize];
+                condition.machines.extend(machine_of(scenario, host));
+                condition.waiters.push(format!("program {} of host {}", program.label(number), host.name));
+            }
+        }
+    }
+
+    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut World) {
+        for flow in &expanded.flows {
+            let entry = &scenario.flow[flow.entry];
+            let (from, to) = (&expanded.nodes[flow.from], &expanded.nodes[flow.to]);
+            let host = |name: &str| scenario.host.iter().find(|host| host.name == name);
+            let (Some(target), Some(port)) = (host(to).filter(|host| host.runs_programs()), entry.port)
+            else {
+                continue;
+            };
+            let limit = entry.wait.unwrap_or(PATIENCE).0;
+            let sender = host(from).filter(|host| host.runs_programs());
+            // Two guests carry a flow between themselves, and both ends are ours.
+            let carried = sender.is_some_and(|host| host.is_guest()) && target.is_guest();
+            if limit.is_zero() || carried || entry.app.is_service() {
+                continue;
+            }
+            let check = Check::Listens { port, ipv6: entry.ipv6 };
+            let held = match sender {
+                None => world.hold(&flow.name),
+                Some(_) => None,
+            };
+            let start = held.map_or(flow.start.earliest, |(_, start)| start - Timestamp::ZERO);
+            let known = self.conditions.iter_mut().find(|condition| {
+                condition.host == *to && condition.check == check && condition.limit == limit
+            });
+            let condition = match known {
+                Some(condition) => condition,
+                None => {
+                    self.conditions.push(Condition {
+                        host: to.clone(),
+                        check,
+                        subject: Subject::Flow(flow.name.clone()),
+                        start,
+                        limit,
+                        state: State::Pending,
+                        flows: Vec::new(),
+                        machines: BTreeSet::new(),
+                        waiters: Vec::new(),
+                    });
+                    let last = self.conditions.len() - 1;
+                    &mut self.conditions[last]
+                }
+            };
+            condition.start = condition.start.min(start);
+            condition.flows.extend(held.map(|(id, _)| id));
+            condition.machines.extend(sender.and_then(|host| machine_of(scenario, host)));
+            condition.waiters.push(format!("flow {}", flow.name));
+        }
+    }
+
+    /// All conditions, with their numbers.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = (u32, &Condition)> {
+        self.conditions.iter().enumerate().map(|(id, condition)| (id as u32, condition))
+    }
+
+    fn of_program(&self, host: &str, number: usize) -> Option<u32> {
+        let is = |condition: &Condition| condition.host == host && condition.program() == Some(number);
+        self.conditions.iter().position(is).map(|id| id as u32)
+    }
+
+    /// Numbers of the conditions that a program waits for.
+    pub(super) fn waits_of(&self, scenario: &Scenario, host: &str, number: usize) -> Vec<u32> {
+        let Some(at) = scenario.host.iter().position(|own| own.name == host) else { return Vec::new() };
+        let others = scenario.waits_for(at, number).into_iter();
+        others.filter_map(|(host, number)| self.of_program(&scenario.host[host].name, number)).collect()
+    }
+
+    /// Numbers of the conditions that a flow waits for.
+    pub(super) fn waits_of_flow(&self, flow: &str) -> Vec<u32> {
+        let name = format!("flow {flow}");
+        self.conditions()
+            .filter(|(_, condition)| condition.waiters.contains(&name))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// The number by which the end of a program is told, if the run's end depends on it.
+    pub(super) fn told(&self, host: &str, number: usize) -> Option<u32> {
+        let is = |(_, own, own_number): &(bool, String, usize)| own == host && *own_number == number;
+        self.until.iter().position(is).map(|id| id as u32)
+    }
+
+    /// Whether all of these hold.
+    pub(super) fn all_hold(&self, ids: &[u32]) -> bool {
+        ids.iter().all(|id| self.conditions[*id as usize].state == State::Holds)
+    }
+
+    /// Takes what was found out on a live host, or what a guest has told.
+    pub(super) fn handle(&mut self, notice: Notice) {
+        match notice {
+            Notice::Holds(id) => {
+                let Some(condition) = self.conditions.get_mut(id as usize) else { return };
+                if condition.state == State::Pending {
+                    condition.state = State::Holds;
+                    self.released.extend(condition.flows.iter().copied());
+                    let machines = condition.machines.iter();
+                    self.notices.extend(machines.map(|machine| (*machine, Notice::GoOn(id))));
+                }
+            }
+            Notice::Fails(id, why) => {
+                let Some(condition) = self.conditions.get_mut(id as usize) else { return };
+                if condition.state == State::Pending {
+                    condition.state = State::Failed;
+                    // Nobody waits for it: then it is no matter.
+                    if !condition.waiters.is_empty() {
+                        let limit = condition.limit;
+                        let told = condition.told(&reason(&why, limit));
+                        self.failure.get_or_insert(told);
+                    }
+                }
+            }
+            Notice::Ended(id) => {
+                if let Some((ended, ..)) = self.until.get_mut(id as usize) {
+                    *ended = true;
+                }
+            }
+            Notice::GoOn(_) | Notice::End => {}
+        }
+    }
+
+    /// Starts the flows that need not wait any more.
+    pub(super) fn release(&mut self, now: Timestamp, world: &mut World, network: &mut Network) {
+        for flow in self.released.drain(..) {
+            world.release(now, flow, &mut network.port(now));
+        }
+    }
+
+    /// What guests are to be told, by the number of their machine.
+    pub(super) fn take_notices(&mut self) -> Vec<(usize, Notice)> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether the run is over before its time: what it was to wait for has happened.
+    pub(super) fn is_done(&self) -> bool {
+        !self.until.is_empty() && self.until.iter().all(|(ended, ..)| *ended)
+    }
+
+    /// Why the run cannot go on.
+    pub(super) fn failure(&self) -> Option<&NotReady> {
+        self.failure.as_ref()
+    }
+
+    /// The run has come to its end, at `end`: who still waited is told of.
+    pub(super) fn expire(&mut self, end: TimeDelta) {
+        let pending = self.conditions.iter().find(|condition| {
+            condition.state == State::Pending && !condition.waiters.is_empty() && condition.start < end
+        });
+        if let Some(condition) = pending {
+            let why = format!("until the run's end ({} s)", end.as_secs_f64());
+            let told = condition.told(&why);
+            self.failure.get_or_insert(told);
+        }
+    }
+}
+
+fn reason(why: &Why, limit: TimeDelta) -> String {
+    let within = crate::scenario::Time(limit);
+    match why {
+        Why::Limit => format!("within {within}"),
+        Why::Ended(Ending::Exited(code)) => format!("before it ended with exit code {code}"),
+        Why::Ended(Ending::Signalled(signal)) => format!("before it ended by signal {signal}"),
+        Why::Ended(Ending::NotStarted(why)) => format!("because it was not started: {why}"),
+        Why::Ended(Ending::Stopped) => "before it was stopped".to_owned(),
+        Why::Blind(why) => format!("as far as could be seen ({why})"),
+    }
+}
+
+impl Condition {
+    fn told(&self, why: &str) -> NotReady {
+        let what = match &self.check {
+            Check::Port(port) => format!("nothing listened on port {port}"),
+            Check::Listens { port, ipv6: false } => format!("nothing listened on TCP port {port}"),
+            Check::Listens { port, ipv6: true } => format!("nothing listened on TCP port {port} over IPv6"),
+            Check::Prints(text) => format!("it did not print {text:?}"),
+            Check::File(name) => format!("there was no new file {name}"),
+            Check::Command(words) => format!("`{}` did not end with exit code 0", words.join(" ")),
+        };
+        let (program, text) = match &self.subject {
+            Subject::Program(number, label) => (
+                Some((self.host.clone(), *number)),
+                format!("{} was not ready: {what} {why}", programs::name(label, &self.host)),
+            ),
+            Subject::Flow(_) => (None, format!("host {} was not ready: {what} {why}", self.host)),
+        };
+        const MANY: usize = 3;
+        let mut waiters = self.waiters[..self.waiters.len().min(MANY)].join(", ");
+        if self.waiters.len() > MANY {
+            waiters += &format!(" and {} more", self.waiters.len() - MANY);
+        }
+        NotReady { program, text: format!("{text}; {waiters} waited for it") }
+    }
+}
+
+/// Adds where the output of its program is, in `out`, which people know as `shown`; and marks that program's row.
+pub(super) fn tell(
+    failure: &NotReady,
+    rows: &mut [ProgramRow],
+    evidence: &programs::Evidence,
+    out: &Path,
+) -> String {
+    let Some(row) = rows.iter_mut().find(|row| failure.is_about(row)) else {
+        return format!("{}{}", failure.text, evidence.captures());
+    };
+    let text = evidence.complete(&failure.text, row, &out.join(&row.stderr));
+    row.ok = false;
+    row.failure = Some(text.clone());
+    text
+}

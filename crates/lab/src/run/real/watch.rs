@@ -1,0 +1,170 @@
+//! Looks at what others wait for on live hosts: whether programs are ready, and ports listen.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use warpline_agent::probe::{Probe, Sockets, Surroundings, retried};
+use warpline_agent::{Check, Ending, Notice, Why};
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_live::netns::NetNs;
+use warpline_live::program::{Program, Signal, State};
+
+use super::readiness::Readiness;
+use crate::run::RunError;
+
+/// A condition on a live host.
+#[derive(Debug)]
+struct Entry {
+    id: u32,
+    check: Check,
+    /// Where its program is among all of the run; none if it is about a port of any.
+    program: Option<usize>,
+    start: Timestamp,
+    limit: TimeDelta,
+    around: Option<Surroundings>,
+    /// A command that is tried again and again.
+    command: Option<Program>,
+    /// Since when it is looked at, and how.
+    under: Option<(Timestamp, Result<Probe, String>)>,
+    over: bool,
+}
+
+/// All conditions on live hosts.
+#[derive(Debug)]
+pub(super) struct Watch {
+    entries: Vec<Entry>,
+    /// Where programs run.
+    directory: PathBuf,
+}
+
+/// Makes a program of these words ready that writes to these files.
+pub(super) type Prepare<'a> = dyn Fn(Vec<String>, File, File) -> Result<Program, RunError> + 'a;
+
+fn fail(error: impl std::fmt::Display) -> RunError {
+    RunError::Live(format!("cannot look at the sockets of a host: {error}"))
+}
+
+impl Watch {
+    /// None yet. `directory` is where programs run.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Watch { entries: Vec::new(), directory }
+    }
+
+    /// Adds the conditions about a program of a host, which has the number `place` among all of the run, or those about no program.
+    /// `output` are the files that it writes to.
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a program and its host")]
+    pub(super) fn add(
+        &mut self,
+        readiness: &Readiness,
+        host: &str,
+        program: Option<usize>,
+        place: usize,
+        namespace: &NetNs,
+        output: [&Path; 2],
+        prepare: &Prepare<'_>,
+    ) -> Result<(), RunError> {
+        let own = readiness.conditions().filter(|(_, condition)| condition.host == host);
+        for (id, condition) in own.filter(|(_, condition)| condition.program() == program) {
+            let sockets = namespace.within(Sockets::open).map_err(fail)?.map_err(fail)?;
+            let command = match &condition.check {
+                Check::Command(words) => {
+                    let nowhere = || File::options().write(true).open("/dev/null").map_err(fail);
+                    Some(prepare(retried(words), nowhere()?, nowhere()?)?)
+                }
+                _ => None,
+            };
+            self.entries.push(Entry {
+                id,
+                check: condition.check.clone(),
+                program: program.map(|_| place),
+                start: Timestamp::ZERO + condition.start,
+                limit: condition.limit,
+                around: Some(Surroundings {
+                    sockets: Some(sockets),
+                    output: output.map(Path::to_owned).to_vec(),
+                    directory: self.directory.clone(),
+                }),
+                command,
+                under: None,
+                over: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// A program of the run is about to be started.
+    pub(super) fn begin(&mut self, now: Timestamp, program: usize) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.program == Some(program)) {
+            entry.begin(now);
+        }
+    }
+
+    /// Looks at all that are under way, and hands on what was found. `ended` tells how a program of the run has ended, if it has.
+    pub(super) fn look(
+        &mut self,
+        now: Timestamp,
+        readiness: &mut Readiness,
+        ended: impl Fn(usize) -> Option<Ending>,
+    ) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.over) {
+            if entry.program.is_none() && entry.start <= now {
+                entry.begin(now);
+            }
+            let id = entry.id;
+            let Some((since, probe)) = &mut entry.under else { continue };
+            let tried = entry.command.as_ref().map(Program::state);
+            let holds = match (probe, tried) {
+                (_, Some(State::Ended(status))) if status.success() => Ok(true),
+                (_, Some(State::Ended(_) | State::NotStarted(_))) => {
+                    Err("the command that is to tell could not be tried".to_owned())
+                }
+                (Ok(probe), _) => probe.holds().map_err(|error| error.to_string()),
+                (Err(why), _) => Err(why.clone()),
+            };
+            // What goes into the background ends well, too.
+            let ending = entry.program.and_then(&ended).filter(|ending| *ending != Ending::Exited(0));
+            readiness.handle(match (holds, ending) {
+                (Ok(true), _) => Notice::Holds(id),
+                (Err(why), _) => Notice::Fails(id, Why::Blind(why)),
+                (Ok(false), Some(ending)) => Notice::Fails(id, Why::Ended(ending)),
+                (Ok(false), None) if now.saturating_since(*since) >= entry.limit => {
+                    Notice::Fails(id, Why::Limit)
+                }
+                (Ok(false), None) => continue,
+            });
+            entry.over = true;
+        }
+    }
+
+    /// When to look again, after `now`; `step` is how often.
+    pub(super) fn next_look(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
+        let next = |entry: &Entry| match (&entry.under, entry.program) {
+            (Some(_), _) => Some(now + step),
+            (None, None) => Some(entry.start.max(now + step)),
+            // It is begun when its program is started.
+            (None, Some(_)) => None,
+        };
+        self.entries.iter().filter(|entry| !entry.over).filter_map(next).min()
+    }
+
+    /// Looks no more.
+    pub(super) fn stop(&mut self) {
+        for entry in &mut self.entries {
+            entry.over = true;
+            if let Some(command) = &entry.command {
+                command.signal(Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn begin(&mut self, now: Timestamp) {
+        let Some(around) = self.around.take() else { return };
+        let probe = Probe::begin(&self.check, around).map_err(|error| error.to_string());
+        self.under = Some((now, probe));
+        if let Some(command) = &self.command {
+            command.start();
+        }
+    }
+}

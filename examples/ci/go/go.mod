@@ -1,0 +1,3 @@
+module example.org/ci
+
+go 1.21
