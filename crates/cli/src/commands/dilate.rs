@@ -193,7 +193,7 @@ fn terminal() -> Option<(u16, u16)> {
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let [up, down] = args.link.links();
-    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?;
+    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?.links;
     let command = match args.command.is_empty() {
         true => {
             vec![env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".to_owned())]

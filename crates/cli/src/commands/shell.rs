@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 
 use clap::ValueHint;
-use warpline_lab::run::links::duplex;
+use warpline_lab::run::links::{Duplex, duplex};
 use warpline_lab::scenario::Time;
 use warpline_live::clock::{LagPolicy, Waiting};
 use warpline_live::emulator::EmulatorConfig;
@@ -78,7 +78,7 @@ pub(crate) struct Args {
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let [up, down] = args.link.links();
-    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?;
+    let Duplex { links: [up, down], said } = duplex(&up, &down).map_err(Failure::usage)?;
     let command = if args.command.is_empty() {
         vec![std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())]
     } else {

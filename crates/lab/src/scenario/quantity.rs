@@ -477,7 +477,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "window" => text.parse::<Window>().map(drop),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().map(drop).map_err(|error| error.to_string()),
-        _ => Ok(()),
+        _ => super::short::read(format, text).map_or(Ok(()), |read| read.map(drop)),
     }
 }
 
