@@ -118,11 +118,11 @@ fn line(finished: &Finished) -> String {
     };
     let rate = if nanos == 0 { 0.0 } else { bytes as f64 * 8e9 / nanos as f64 };
     format!(
-        "{}  {}B {word} in {:.1} s, {}bit/s, {}: {}",
+        "{}  {} {word} in {:.1} s, {}, {}: {}",
         plain(finished.client),
-        output::short(bytes as f64),
+        output::with_unit(bytes as f64, "B"),
         nanos as f64 / 1e9,
-        output::short(rate),
+        output::with_unit(rate, "bit/s"),
         finished.cc,
         finished.why
     )

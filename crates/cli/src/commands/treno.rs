@@ -340,7 +340,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
                     || "no answer".into(),
                     |run| {
                         let nanos = run.results.elapsed_ns.max(1) as f64;
-                        output::short(run.results.data_bytes as f64 * 8e9 / nanos) + "bit/s"
+                        output::with_unit(run.results.data_bytes as f64 * 8e9 / nanos, "bit/s")
                     },
                 );
                 output::print(&format!("{:3}  {address:<40} {bps}\n", hop.ttl))?;

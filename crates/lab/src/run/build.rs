@@ -46,7 +46,7 @@ pub(super) struct Built {
 
 /// What a link could carry.
 #[derive(Clone, Debug)]
-pub(super) enum Capacity {
+pub(in crate::run) enum Capacity {
     Constant(Rate),
     Scheduled(RateSchedule),
     /// A trace's mean.

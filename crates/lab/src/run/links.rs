@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use warpline_net::{LinkConfig, RateConfig};
 
 use super::RunError;
-use super::build::link_config;
+use super::build::{Capacity, link_config};
 use crate::scenario::diagnostics::Diagnostic;
 use crate::scenario::short::link_key;
 use crate::scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
@@ -58,6 +58,10 @@ pub struct Duplex {
     pub links: [LinkConfig; 2],
     /// What they carry and lose, in words for people.
     pub said: [String; 2],
+    /// What each could carry.
+    pub(super) capacities: [Capacity; 2],
+    /// Which of them have no rate.
+    pub(super) unlimited: [bool; 2],
 }
 
 impl LinkWords {
@@ -126,15 +130,20 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
         .map_err(|errors| by_option(errors, [forward, reverse]))?;
     let expanded = scenario.expand();
     let config = |spec: &LinkSpec, words: &LinkWords| {
-        let (mut config, _) = link_config(spec, &scenario)?;
+        let (mut config, capacity) = link_config(spec, &scenario)?;
         let unlimited = words.rate.is_none() && words.trace.is_none();
         if unlimited {
             config.rate = RateConfig::Unlimited;
         }
-        Ok::<_, RunError>((config, spec.describe(&scenario.directory, !unlimited)))
+        Ok::<_, RunError>((config, spec.describe(&scenario.directory, !unlimited), capacity, unlimited))
     };
     let (there, back) = (config(&expanded.links[0], forward)?, config(&expanded.links[1], reverse)?);
-    Ok(Duplex { links: [there.0, back.0], said: [there.1, back.1] })
+    Ok(Duplex {
+        links: [there.0, back.0],
+        said: [there.1, back.1],
+        capacities: [there.2, back.2],
+        unlimited: [there.3, back.3],
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod course;
 pub mod links;
 mod measure;
 mod real;
+#[cfg(target_os = "linux")]
+pub mod session;
 mod sinks;
 
 use std::collections::BTreeMap;

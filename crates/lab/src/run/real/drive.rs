@@ -244,7 +244,7 @@ pub(in crate::run) fn run(
     Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
 }
 
-fn audit_summary(audit: &Audit) -> AuditSummary {
+pub(in crate::run) fn audit_summary(audit: &Audit) -> AuditSummary {
     let l = &audit.lateness;
     AuditSummary {
         duration_s: audit.duration_s,

@@ -34,7 +34,7 @@ mod traffic;
 mod ways;
 
 #[cfg(target_os = "linux")]
-pub(super) use drive::run;
+pub(super) use drive::{audit_summary, run};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) use lockstep::run as run_guests;
 
