@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::document::{Data, Node};
-use super::quantity::QueueLimit;
+use super::quantity::{QueueLimit, limit_pattern};
 
 /// A type of the schema that has a short form.
 struct Form {
@@ -19,6 +19,8 @@ struct Form {
     format: &'static str,
     description: &'static str,
     examples: &'static [&'static str],
+    /// The pattern of what is no kind by name.
+    own: fn() -> String,
     read: fn(&str) -> Result<Value, String>,
 }
 
@@ -29,6 +31,7 @@ const FORMS: [Form; 3] = [
         format: "queue",
         description: "A limit alone is that of a drop-tail queue; other kinds by name, with parameters after commas.",
         examples: &["250p", "codel", "codel,limit=100p,target=5ms"],
+        own: limit_pattern,
         read: queue,
     },
     Form {
@@ -37,6 +40,7 @@ const FORMS: [Form; 3] = [
         description: "A percentage is that of independent losses; other kinds by name, with parameters after commas. A number without % is \
                       refused: 1 could mean 1 % or always.",
         examples: &["1%", "every,n=100", "none"],
+        own: || PERCENTAGE.to_owned(),
         read: loss,
     },
     Form {
@@ -44,9 +48,13 @@ const FORMS: [Form; 3] = [
         format: "jitter",
         description: "A kind by name, with parameters after commas.",
         examples: &["uniform,max=5ms", "normal,mean=5ms,stddev=1ms", "none"],
+        own: || "none".to_owned(),
         read: jitter,
     },
 ];
+
+/// The pattern of a percentage.
+const PERCENTAGE: &str = r"0|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*%";
 
 /// The schema format of a probability's text.
 const PROBABILITY: &str = "probability";
@@ -64,7 +72,7 @@ impl JsonSchema for Probability {
             "examples": [0.01, "1%"],
             "anyOf": [
                 {"type": "number", "minimum": 0, "maximum": 1, "description": "From 0, never, to 1, always."},
-                {"type": "string", "format": PROBABILITY, "description": "A percentage.", "examples": ["1%", "0.1%"]},
+                {"type": "string", "format": PROBABILITY, "pattern": format!(r"^\s*({PERCENTAGE})\s*$"), "description": "A percentage.", "examples": ["1%", "0.1%"]},
             ],
         })
     }
@@ -74,9 +82,14 @@ impl JsonSchema for Probability {
 pub(super) fn describe(schema: &mut Value) {
     for form in &FORMS {
         if let Some(variants) = schema["$defs"][form.definition]["oneOf"].as_array_mut() {
+            let kinds = variants.iter().filter_map(|variant| variant["properties"]["kind"]["const"].as_str());
+            let kinds: Vec<&str> = kinds.collect();
+            let (own, kinds) = ((form.own)(), kinds.join("|"));
+            let pattern = format!(r"^\s*({own}|({kinds})([ ,]+[A-Za-z0-9_]+=[^ ,]+)*|\{{.*\}})\s*$");
             variants.push(json!({
                 "type": "string",
                 "format": form.format,
+                "pattern": pattern,
                 "description": form.description,
                 "examples": form.examples,
             }));
@@ -171,6 +184,9 @@ fn percentage(text: &str) -> Result<f64, String> {
         let told = || format!("`{text}` is no probability: it lies between 0% and 100%");
         (0.0..=1.0).contains(&p).then_some(p).ok_or_else(told)
     };
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(refused());
+    }
     if let Some(number) = text.strip_suffix('%') {
         return within(shifted(number.trim_end(), -2).ok_or_else(refused)?);
     }
@@ -308,7 +324,7 @@ mod tests {
             ("loss", "0.01", ["0.01 % or 1 %", "`0.01%` or `1%`"]),
             ("loss", "5", ["no unit", "`1%`"]),
             ("loss", "101%", ["`101%`", "between 0% and 100%"]),
-            ("loss", "-1%", ["`-1%`", "between 0% and 100%"]),
+            ("loss", "-1%", ["`-1%` is no loss", "write a percentage"]),
             ("loss", "1 %%", ["is no loss", "write a percentage"]),
             (PROBABILITY, "0.5", ["0.5 % or 50 %", "`50%`"]),
             ("queue", "250", ["not a queue limit", "100p"]),
