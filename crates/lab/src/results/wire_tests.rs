@@ -270,9 +270,10 @@ const SEVERE: &str = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.ch
 #[test]
 fn tshark_reads_captures_without_a_complaint() {
     let scratch = tempfile::tempdir().unwrap();
-    for (name, options) in
-        [("full", CaptureOptions { snap_length: None, ..CaptureOptions::default() }), ("headers", CaptureOptions::default())]
-    {
+    for (name, options) in [
+        ("full", CaptureOptions { snap_length: None, ..CaptureOptions::default() }),
+        ("headers", CaptureOptions::default()),
+    ] {
         let out = scratch.path().join(name);
         captures(&out, options);
         for (file, count) in [("r1-r2.pcapng", 14), ("r2-r1.pcapng", 9)] {

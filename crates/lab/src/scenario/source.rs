@@ -22,7 +22,8 @@ pub struct Source {
 
 /// Whether a path is a device or a pipe of the system, whatever is behind it: `/dev/stdin`, `/dev/fd/63`, `/proc/self/fd/0`.
 fn is_stream(path: &Path) -> bool {
-    path == Path::new(STANDARD_INPUT) || path.starts_with("/dev") || path.starts_with("/proc") || {
+    let named = path == Path::new(STANDARD_INPUT) || path == Path::new("/dev/stdin");
+    named || path.starts_with("/dev/fd") || path.starts_with("/proc") || {
         let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
         kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())
     }
