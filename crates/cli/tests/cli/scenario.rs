@@ -56,13 +56,7 @@ fn short_forms_are_the_same_in_files_and_in_set() {
         &SMALL.replace("delay = \"5ms\"", "loss = \"0.1%\"\nqueue = \"250p\"\njitter = \"uniform,max=1ms\""),
     );
     desk.warpline(&["run", "short.toml", "--out", "a", "--no-report"]).fine();
-    let sets = [
-        "link.0.loss=0.1%",
-        "link.0.queue=250p",
-        "link.0.jitter=uniform,max=1ms",
-        "link.0.delay=0s",
-        "name=short",
-    ];
+    let sets = ["link.0.loss=0.1%", "link.0.queue=250p", "link.0.jitter=uniform,max=1ms", "link.0.delay=0s"];
     let mut words = vec!["run", "small.toml", "--out", "b", "--no-report"];
     words.extend(sets.iter().flat_map(|set| ["--set", set]));
     desk.warpline(&words).fine();

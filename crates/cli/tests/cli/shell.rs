@@ -376,7 +376,7 @@ fn a_capture_has_both_directions_and_is_whole_when_killed() {
     let ping = "ping -c 3 -i 0.2 $WARPLINE_BASE";
     desk.warpline(&["shell", "--delay", "5ms", "--pcap", "link.pcapng", "--", "sh", "-c", ping]).fine();
     let lines = packets(&desk.path().join("link.pcapng"));
-    let of = |name: &str| lines.iter().filter(|line| line.starts_with(&format!("{name}\t10."))).count();
+    let of = |name: &str| lines.iter().filter(|line| line.starts_with(&format!("{name}\t100."))).count();
     assert!(of("up") >= 3 && of("down") >= 3, "{lines:?}");
     // The wall clock's times.
     let first: f64 = lines[0].split('\t').next_back().unwrap().parse().unwrap();
