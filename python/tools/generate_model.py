@@ -114,7 +114,8 @@ class Generator:
             return alias
         if name in UNIONS:
             alias, suffix = UNIONS[name]
-            members = [self.variant(option, suffix) for option in node["oneOf"]]
+            # A short form is text.
+            members = [self.variant(option, suffix) if "properties" in option else self.type_of(option) for option in node["oneOf"]]
             self.alias(alias, " | ".join([*members, "Mapping[str, Any]"]))
             return alias
         if "properties" in node:

@@ -23,7 +23,7 @@ class BernoulliLoss(Part):
     """
 
     KIND: ClassVar[str | None] = "bernoulli"
-    probability: float
+    probability: Probability
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,13 +223,17 @@ class DuplexOptions(Part):
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
-            start, repeated for ever. The path is relative to the scenario file.
+            start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
+            it, unless `reverse` has a rate or a trace of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
-        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
-        loss: Packets lost on the link after they were sent. Default none.
-        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        queue: What waits in front of the link, as a table or in short: "250p" is a drop-tail queue with this limit.
+            Default `"1000p"`.
+        loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
+            probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
+            With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
@@ -406,10 +410,10 @@ class GilbertElliottLoss(Part):
     """
 
     KIND: ClassVar[str | None] = "gilbert-elliott"
-    good_to_bad: float
-    bad_to_good: float
-    loss_good: float | None = None
-    loss_bad: float | None = None
+    good_to_bad: Probability
+    bad_to_good: Probability
+    loss_good: Probability | None = None
+    loss_bad: Probability | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -450,7 +454,7 @@ class Host(Part):
     machine: str | None = None
     cc: str | None = None
     sysctl: Mapping[str, str] | None = None
-    cpu_share: float | None = None
+    cpu_share: Probability | None = None
     memory: Size | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
 
@@ -492,12 +496,14 @@ class LedbatPlusPlus(Part):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link(Part):
     """A link between two nodes, written `[[link]]`. Nodes exist by being named. `between` makes a duplex link, two one-
-    way links named "a>b" and "b>a" with the same options unless `reverse` says otherwise; `from` and `to` make a single
-    one.
+    way links named "a>b" and "b>a". Every option, `loss`, `jitter` and `trace` too, holds in both directions, each with
+    draws of its own, unless `reverse` says otherwise: `loss = "1%", reverse = { loss = "none" }` loses on the way there
+    only. `from` and `to` make a single one.
 
     Attributes:
         name: Name for `--set link[NAME].rate=...`; default: the two nodes with a dash, "r1-r2".
-        between: The two ends of a duplex link. The first is where the forward direction starts.
+        between: The two ends of a duplex link. The first is where the forward direction starts. The options hold in
+            both directions; what differs on the way back is in `reverse`.
         from_: Where a one-way link starts; goes with `to`, not with `between`.
         to: Where a one-way link ends.
         rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
@@ -506,13 +512,17 @@ class Link(Part):
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
-            start, repeated for ever. The path is relative to the scenario file.
+            start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
+            it, unless `reverse` has a rate or a trace of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
-        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
-        loss: Packets lost on the link after they were sent. Default none.
-        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        queue: What waits in front of the link, as a table or in short: "250p" is a drop-tail queue with this limit.
+            Default `"1000p"`.
+        loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
+            probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
+            With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
@@ -556,13 +566,17 @@ class LinkOptions(Part):
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
-            start, repeated for ever. The path is relative to the scenario file.
+            start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
+            it, unless `reverse` has a rate or a trace of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
-        queue: What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
-        loss: Packets lost on the link after they were sent. Default none.
-        jitter: Random delay that each packet takes in addition to `delay`. Default none.
+        queue: What waits in front of the link, as a table or in short: "250p" is a drop-tail queue with this limit.
+            Default `"1000p"`.
+        loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
+            probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
+            With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
         framing: Bytes that the link adds to every packet (38B for Ethernet with preamble and gap). Default: the
             scenario's `framing`.
@@ -844,8 +858,8 @@ class Red(Part):
     limit: QueueLimit | None = None
     min_threshold: QueueLimit | None = None
     max_threshold: QueueLimit | None = None
-    max_probability: float | None = None
-    weight: float | None = None
+    max_probability: Probability | None = None
+    weight: Probability | None = None
     gentle: bool | None = None
     ecn: bool | None = None
 
@@ -1092,9 +1106,18 @@ RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
 Window: TypeAlias = str | int | float
 Rate: TypeAlias = str
 QueueLimit: TypeAlias = str | timedelta
-Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Mapping[str, Any]
-Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | Mapping[str, Any]
-Jitter: TypeAlias = NoJitter | UniformJitter | NormalJitter | ExponentialJitter | ParetoJitter | Mapping[str, Any]
+Probability: TypeAlias = float | str
+Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | str | Mapping[str, Any]
+Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | str | Mapping[str, Any]
+Jitter: TypeAlias = (
+    NoJitter
+    | UniformJitter
+    | NormalJitter
+    | ExponentialJitter
+    | ParetoJitter
+    | str
+    | Mapping[str, Any]
+)
 LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
 Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
 Ipv4Address: TypeAlias = str
@@ -1206,6 +1229,7 @@ __all__ = [
     "ParetoJitter",
     "ParkingLot",
     "Priority",
+    "Probability",
     "Program",
     "ProgramCommand",
     "Queue",

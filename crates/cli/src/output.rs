@@ -103,6 +103,12 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// A quantity as texts have it, with a space before its unit: "31.4 Mbit/s", "512 B".
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
+    let number = short(value);
+    if number.contains(' ') { format!("{number}{unit}") } else { format!("{number} {unit}") }
+}
+
 /// A number with the prefix that keeps it short: "31.4 M".
 pub(crate) fn short(value: f64) -> String {
     with_unit(value, "").trim_end().to_owned()
@@ -145,6 +151,12 @@ mod tests {
         let shown: Vec<String> =
             [0.0, 7.256, 12.34, 999.4, 31_416_000.0, 2.5e9].into_iter().map(short).collect();
         assert_eq!(shown, ["0.00", "7.26", "12.3", "999", "31.4 M", "2.50 G"]);
+    }
+
+    #[test]
+    fn units_have_a_space_before_them() {
+        let shown = [0.0, 512.0, 31_416_000.0].map(|value| with_unit(value, "B"));
+        assert_eq!(shown, ["0.00 B", "512 B", "31.4 MB"]);
     }
 
     #[test]

@@ -21,3 +21,10 @@ impl Stopwatch {
         self.0.elapsed().as_secs_f64()
     }
 }
+
+/// The wall clock's time since the epoch, for captures that people lay beside other captures.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "the capture of a live link has the times of the wall clock")]
+pub(crate) fn since_epoch() -> std::time::Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}

@@ -3,18 +3,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpline_lab::scenario::{STANDARD_INPUT, Source};
+
 use crate::failure::Failure;
 
 /// How alike two names must be (Jaro-Winkler) for one to be suggested in place of the other.
 const ALIKE: f64 = 0.85;
 
-/// Checks that a scenario file is there before anything reads it.
+/// Reads a scenario's text: a file's, standard input's ("-"), or a pipe's.
 ///
 /// # Errors
-/// If not, with the nearest name that is.
-pub(crate) fn existing_scenario(path: &Path) -> Result<(), Failure> {
-    if path.is_file() {
-        return Ok(());
+/// If it is not there, with the nearest name that is; or if it cannot be read.
+pub(crate) fn scenario(path: &Path) -> Result<Source, Failure> {
+    if path == Path::new(STANDARD_INPUT) || (path.exists() && !path.is_dir()) {
+        return Source::read(path).map_err(Failure::usage);
     }
     let advice = if path.is_dir() {
         let inside = candidates(path);

@@ -105,7 +105,11 @@ pub struct Machine {
 }
 
 impl MachineConfig {
-    fn check(&self) -> Result<(), GuestError> {
+    /// Checks what does not depend on this machine.
+    ///
+    /// # Errors
+    /// If it makes no sense.
+    pub fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
         if let Some(share) = self.cpu_share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
             return refuse(format!("{share} is no share of a core; it lies above 0 and is 1 at the most"));

@@ -242,6 +242,47 @@ fn reference_scenarios_can_be_said() {
     }
 }
 
+/// Editors that know the schema and the reader take the same short forms.
+#[test]
+fn the_schema_has_the_short_forms_of_the_reader() {
+    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let tries: [(&str, &[&str]); 4] = [
+        (
+            "queue",
+            &[
+                "250p",
+                "1BDP",
+                "50ms",
+                "codel",
+                "codel,limit=100p",
+                "codel limit=1BDP target=5ms",
+                "cake",
+                "250",
+                "codel,5ms",
+                "",
+            ],
+        ),
+        ("loss", &["1%", "0.1 %", "0", "none", "every,n=5", "1", "0.5", "one", "1%%", "-1%", "+1%", ".5%"]),
+        ("jitter", &["none", "uniform,max=5ms", "normal,mean=5ms,stddev=1ms", "5ms", "wild,max=5ms", ""]),
+        ("probability", &["1%", "100%", "0", "0.5", "often"]),
+    ];
+    for (key, texts) in tries {
+        for text in texts {
+            let mut link = serde_json::json!({ "between": ["a", "b"], "rate": "1Mbit/s" });
+            match key {
+                "probability" => {
+                    link["loss"] = serde_json::json!({ "kind": "bernoulli", "probability": text })
+                }
+                key => link[key] = (*text).into(),
+            }
+            let value =
+                serde_json::json!({ "duration": "1s", "link": [link], "flow": [{ "from": "a", "to": "b" }] });
+            let read = Scenario::from_json(value.clone(), &[], Path::new("")).is_ok();
+            assert_eq!(validator.is_valid(&value), read, "{key} = {text:?}");
+        }
+    }
+}
+
 /// Editors that use the schema accept what the reader accepts.
 #[test]
 fn the_schemas_patterns_agree_with_the_reader() {

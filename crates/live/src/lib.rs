@@ -23,6 +23,7 @@
 //! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
 //! - [`measure`]: sockets under `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
+//! - [`terminal`]: what is shown on a terminal that a command has.
 //! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
@@ -62,4 +63,5 @@ pub mod router;
 pub mod shell;
 mod signals;
 pub mod stepper;
+pub mod terminal;
 pub mod wire;

@@ -61,11 +61,7 @@ impl Scenario {
         sets: Vec<String>,
         directory: PathBuf,
     ) -> PyResult<Self> {
-        let mut scenario = checked(py, Inner::from_toml(name, text, &sets))?;
-        if !directory.as_os_str().is_empty() {
-            scenario.0.directory = directory;
-        }
-        Ok(scenario)
+        checked(py, Inner::from_toml_in(name, text, &sets, &directory))
     }
 
     /// Reads JSON text with the structure of the TOML file.

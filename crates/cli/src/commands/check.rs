@@ -1,10 +1,13 @@
 //! `warpline check`: is a scenario right, without running it?
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use warpline_lab::run::{CustomCc, check};
 use warpline_lab::scenario::Scenario;
 
+use crate::commands::run::failure;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::suggestion;
@@ -13,36 +16,49 @@ const EXAMPLES: &str = "\
 Examples:
   warpline check scenarios/dumbbell.toml
   warpline check scenarios/*.toml
-  warpline check scenarios/dumbbell.toml --set flow.bulk.cc=vegas";
+  warpline check scenarios/dumbbell.toml --set flow.bulk.cc=vegas
+  What each direction of each link is like:
+    warpline check --verbose scenarios/cellular.toml
+  A scenario that another program makes:
+    ./make-scenario | warpline check -";
 
 /// Check scenarios without running them
 ///
-/// Reads each file as `run` would and says what is wrong with it, all mistakes at once: file, line and column, what is allowed
-/// there, and the nearest right spelling. Exit code 2 when any file is wrong.
+/// Reads each file and builds the network as `run` would, and says what is wrong, all mistakes at once: file, line and column, what is
+/// allowed there, and the nearest right spelling. What passes here, `run` does not refuse, unless this machine lacks something that live
+/// hosts or guests need. Exit code 2 when any file is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Scenario files
+    /// Scenario files; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     /// Change a value before checking, as in `run`
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
+
+    /// List each direction of each link: rate, delay, queue, loss, jitter
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let mut code = Code::Success;
     for path in &args.files {
-        let checked = suggestion::existing_scenario(path)
-            .and_then(|()| Scenario::load(path, &args.sets).map_err(Failure::usage));
-        match checked {
-            Ok(scenario) => output::print(&format!(
-                "{}: right ({}, {})\n",
-                path.display(),
-                output::counted(scenario.seeds().len(), "run"),
-                scenario.duration
-            ))?,
+        match checked(path, &args.sets) {
+            Ok(scenario) => {
+                let mut text = format!(
+                    "{}: right ({}, {})\n",
+                    path.display(),
+                    output::counted(scenario.seeds().len(), "run"),
+                    scenario.duration
+                );
+                if args.verbose {
+                    text += &links(&scenario);
+                }
+                output::print(&text)?;
+            }
             Err(failure) => {
                 failure.report();
                 code = Code::Usage;
@@ -50,4 +66,32 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         }
     }
     Ok(code)
+}
+
+fn checked(path: &Path, sets: &[String]) -> Result<Scenario, Failure> {
+    let scenario = suggestion::scenario(path)?.load(sets).map_err(Failure::usage)?;
+    check(&scenario, &CustomCc::default()).map_err(failure)?;
+    Ok(scenario)
+}
+
+/// A line for each direction of each link, and how to let only one lose packets or follow a trace where `between` means both.
+fn links(scenario: &Scenario) -> String {
+    let expanded = scenario.expand();
+    let width = expanded.links.iter().map(|link| link.name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for link in &expanded.links {
+        let _ = writeln!(text, "  {:width$}  {}", link.name, link.describe(&scenario.directory, true));
+    }
+    if let Some(what) = scenario.both_ways() {
+        let _ = writeln!(
+            text,
+            "  `between` gives both directions the same {what}, each with its own draws; for one direction only: {}",
+            match what {
+                "trace" => "reverse = { rate = \"10Mbit/s\" }",
+                "loss" => "reverse = { loss = \"none\" }",
+                _ => "reverse = { jitter = \"none\" }",
+            }
+        );
+    }
+    text
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use warpline_lab::run::dilate::{Asked, DilateConfig, DilateOutcome, Ending, dilate};
 use warpline_lab::run::links::duplex;
+use warpline_lab::scenario::short::part;
 use warpline_lab::scenario::{Size, Tdf, Time};
 use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::EmulatorConfig;
@@ -75,8 +76,8 @@ pub(crate) struct Args {
     /// A setting of both kernels, by sysctl(8)'s names; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     sysctl: Vec<(String, String)>,
-    /// Share of a core that each guest may take, whatever the factor, such as 0.5 [default: all of one]
-    #[arg(long, value_name = "SHARE")]
+    /// Share of a core that each guest may take, whatever the factor, such as 0.5 or 50% [default: all of one]
+    #[arg(long, value_name = "SHARE", value_parser = part)]
     cpu_share: Option<f64>,
     /// Memory of each guest [default: what the link's bandwidth-delay product needs]
     #[arg(long, value_name = "SIZE")]
@@ -193,7 +194,7 @@ fn terminal() -> Option<(u16, u16)> {
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let [up, down] = args.link.links();
-    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?;
+    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?.links;
     let command = match args.command.is_empty() {
         true => {
             vec![env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".to_owned())]

@@ -1,7 +1,7 @@
 //! The two directions of an emulated link on the command line, for every command that has one.
 
 use clap::ValueHint;
-use warpline_lab::run::links::LinkWords;
+use warpline_lab::run::links::{LinkWords, Word};
 use warpline_lab::scenario::{BitRate, Time};
 use warpline_net::LinkStats;
 
@@ -12,7 +12,7 @@ Values:
   delay   20ms, one way
   queue   100p, 150kB, 50ms or 1BDP (drop-tail); codel, fq_codel, red, priority
           with parameters: codel,limit=100p,target=5ms; or a table as in a scenario
-  loss    1%, or a model: every,n=100; gilbert-elliott,good_to_bad=0.01,...
+  loss    1%, with its sign, or a model: every,n=100; gilbert-elliott,good_to_bad=1%,...
   jitter  uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
 ";
 
@@ -75,23 +75,25 @@ pub(crate) struct LinkArgs {
 impl LinkArgs {
     /// The two directions' words, up and down.
     pub(crate) fn links(&self) -> [LinkWords; 2] {
-        let first = |own: &Option<String>, both: &Option<String>| own.clone().or_else(|| both.clone());
+        let word =
+            |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
+        let both = (word("--queue", &self.queue), word("--loss", &self.loss), word("--jitter", &self.jitter));
         [
             LinkWords {
                 rate: self.up_rate.or(self.rate).filter(|_| self.up_trace.is_none()),
-                trace: self.up_trace.clone(),
+                trace: word("--up-trace", &self.up_trace),
                 delay: self.up_delay.or(self.delay),
-                queue: first(&self.up_queue, &self.queue),
-                loss: first(&self.up_loss, &self.loss),
-                jitter: self.jitter.clone(),
+                queue: word("--up-queue", &self.up_queue).or_else(|| both.0.clone()),
+                loss: word("--up-loss", &self.up_loss).or_else(|| both.1.clone()),
+                jitter: both.2.clone(),
             },
             LinkWords {
                 rate: self.down_rate.or(self.rate).filter(|_| self.down_trace.is_none()),
-                trace: self.down_trace.clone(),
+                trace: word("--down-trace", &self.down_trace),
                 delay: self.down_delay.or(self.delay),
-                queue: first(&self.down_queue, &self.queue),
-                loss: first(&self.down_loss, &self.loss),
-                jitter: self.jitter.clone(),
+                queue: word("--down-queue", &self.down_queue).or(both.0),
+                loss: word("--down-loss", &self.down_loss).or(both.1),
+                jitter: both.2,
             },
         ]
     }

@@ -2,17 +2,20 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_lab::scenario::Time;
+use warpline_lab::scenario::short::part;
 use warpline_live::bpf::{self, Parameters, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
+use warpline_live::terminal::Title;
 
 use crate::failure::{Code, Failure};
-use crate::output::{self, counted, short};
+use crate::output::{self, counted, short, with_unit};
 
 const EXAMPLES: &str = "\
 TCP Nice takes the bandwidth that others leave and gets out of their way within
@@ -27,7 +30,7 @@ download, from servers that know nothing of it. UDP (QUIC, HTTP/3) does not.
 It takes root's privileges and Linux 6.4 or later with BTF, as distributions have it
 (warpline doctor tells). The command then runs as root too; give it to a user again
 with sudo -u or runuser. Any user can run commands so once root has loaded TCP Nice
-(without --receive and the live line). Where TCP Nice cannot be had but tcp-lp can,
+(without --receive and the meter in the terminal's title). Where TCP Nice cannot be had but tcp-lp can,
 that is used, and told; with --strict it is refused.
 
 Examples:
@@ -55,7 +58,7 @@ pub(crate) struct Args {
     /// Refuse lesser means where TCP Nice cannot be had
     #[arg(long)]
     strict: bool,
-    /// Show nothing while the command runs
+    /// Show nothing in the terminal's title while the command runs
     #[arg(short, long)]
     quiet: bool,
     /// Say at the end what the connections did
@@ -90,20 +93,29 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
     /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
     threshold: Option<f64>,
     /// Part of a round's packets that must be late for the window to be reduced [default: 0.4]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
     #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
     floor: Option<f64>,
-    /// Milliseconds above the smallest RTT at which a packet is late, whatever the threshold says [default: 10]
-    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold says; a number is milliseconds
+    /// [default: 10ms]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = millis)]
     most_delay: Option<f64>,
     /// The paper's own form, without what was added since (docs: nice)
     #[arg(long)]
     paper: bool,
+}
+
+/// A time in milliseconds; a plain number is one, as it always was.
+fn millis(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) => Ok(number),
+        Err(_) => text.parse::<Time>().map(|time| time.0.as_secs_f64() * 1e3),
+    }
 }
 
 impl ParameterArgs {
@@ -254,7 +266,12 @@ fn command(args: Args) -> Result<Code, Failure> {
         strict: args.strict,
     };
     super::clean::before();
-    let mut line = Line { shown: !args.quiet && io::stderr().is_terminal(), width: 0 };
+    let mut title = if args.quiet { None } else { Title::of_stderr() };
+    let watch = |reading: &Reading| {
+        if let Some(title) = title.as_mut().filter(|_| reading.connections > 0) {
+            title.show(&describe(reading));
+        }
+    };
     let began = |way: &Way| {
         if way.is_lesser() {
             output::note(&way.to_string());
@@ -265,8 +282,9 @@ fn command(args: Args) -> Result<Code, Failure> {
             "the command has ended; what it left running is waited for, since it needs this to connect (Ctrl-C ends that)",
         );
     };
-    let outcome = run(&config, began, |reading| line.show(reading), lingers).map_err(nice_failure)?;
-    line.clear();
+    let outcome = run(&config, began, watch, lingers).map_err(nice_failure);
+    drop(title);
+    let outcome = outcome?;
     report(&outcome, args.verbose, args.quiet);
     let code = match (outcome.status.code(), outcome.status.signal()) {
         (Some(code), _) => code as u8,
@@ -276,39 +294,13 @@ fn command(args: Args) -> Result<Code, Failure> {
     Ok(Code::Command(code))
 }
 
-/// The live line on stderr. The command's own output may come between: the line is taken back before it is written anew.
-#[derive(Debug)]
-struct Line {
-    shown: bool,
-    width: usize,
-}
-
-impl Line {
-    fn show(&mut self, reading: &Reading) {
-        if !self.shown || (reading.connections == 0 && self.width == 0) {
-            return;
-        }
-        let text = describe(reading);
-        let mut stderr = io::stderr().lock();
-        let _ = write!(stderr, "\r\x1b[K{text}");
-        let _ = stderr.flush();
-        self.width = text.len();
-    }
-
-    fn clear(&mut self) {
-        if self.width > 0 {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
-            self.width = 0;
-        }
-    }
-}
-
+/// What the connections do now, for the title of the terminal: among the lines of the command there is no place that is ours.
 fn describe(reading: &Reading) -> String {
     let mut text = "nice:".to_owned();
     if reading.sent_rate >= reading.received_rate {
-        let _ = write!(text, " sending {}bit/s", short(reading.sent_rate));
+        let _ = write!(text, " sending {}", with_unit(reading.sent_rate, "bit/s"));
     } else {
-        let _ = write!(text, " receiving {}bit/s", short(reading.received_rate));
+        let _ = write!(text, " receiving {}", with_unit(reading.received_rate, "bit/s"));
     }
     let _ = write!(
         text,
@@ -346,9 +338,9 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     if let Some(reading) = outcome.reading {
         let _ = write!(
             text,
-            "; {}B sent and {}B received as far as seen, stood back {:.0} % of the time",
-            short(reading.sent_bytes as f64),
-            short(reading.received_bytes as f64),
+            "; {} sent and {} received as far as seen, stood back {:.0} % of the time",
+            with_unit(reading.sent_bytes as f64, "B"),
+            with_unit(reading.received_bytes as f64, "B"),
             percent(reading.yielded)
         );
     }
@@ -364,8 +356,8 @@ fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
     let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
     much.then(|| {
         format!(
-            "the command received {}B, which did not yield: what others send takes --receive",
-            short(reading.received_bytes as f64)
+            "the command received {}, which did not yield: what others send takes --receive",
+            with_unit(reading.received_bytes as f64, "B")
         )
     })
 }
@@ -392,6 +384,14 @@ fn nice_failure(error: NiceError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_meter_has_a_space_before_each_unit() {
+        let reading =
+            Reading { sent_rate: 512.0, connections: 1, window: 2.0, yielded: 0.25, ..Reading::default() };
+        let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, stood back 25 % of the time";
+        assert_eq!(describe(&reading), text);
+    }
 
     #[test]
     fn a_download_that_did_not_yield_is_pointed_out() {

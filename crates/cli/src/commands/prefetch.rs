@@ -17,7 +17,7 @@ use warpline_lab::access_log;
 
 use crate::failure::{Code, Failure};
 use crate::interrupt;
-use crate::output::{self, short};
+use crate::output::{self, with_unit};
 
 const EXAMPLES: &str = "\
 Virtual clients replay a trace, each with a cache, and predict (PPM-2/w) what they
@@ -300,15 +300,15 @@ fn text(policy: &str, cc: Option<&str>, report: &Report) -> String {
         "policy {policy}{with}: {} requests in {:.0} s\n  \
          response  {:.1} ms mean ({:.1} ms where the server was asked); median {median:.1}, 90 % {high:.1}, 99 % {highest:.1} ms\n  \
          hits      {:.1} % of the requests, {} of them because of fetching ahead\n  \
-         bytes     {}B asked for, {}B fetched ahead, {:.1} % of those objects of use\n{}",
+         bytes     {} asked for, {} fetched ahead, {:.1} % of those objects of use\n{}",
         report.requests,
         report.seconds,
         report.mean_response_s * 1e3,
         report.mean_fetch_s * 1e3,
         report.hit_rate * 100.0,
         report.prefetch_hits,
-        short(report.demand_bytes as f64),
-        short(report.prefetch_bytes as f64),
+        with_unit(report.demand_bytes as f64, "B"),
+        with_unit(report.prefetch_bytes as f64, "B"),
         report.useful * 100.0,
         if report.failures > 0 { format!("  failures  {}\n", report.failures) } else { String::new() }
     )

@@ -19,7 +19,7 @@ use warpline_stacks::quic::{Identity, KeyError, Settings, Trust};
 use warpline_transport::cc::Algorithm;
 
 use crate::failure::{Code, Failure};
-use crate::output::{self, counted, short, spoken_seconds};
+use crate::output::{self, counted, spoken_seconds, with_unit};
 use crate::stopwatch::Stopwatch;
 
 const EXAMPLES: &str = "\
@@ -233,9 +233,9 @@ fn event_text(event: &serve::Event<'_>) -> String {
         }
         serve::Event::Done { id, built, .. } if built.unchanged => format!("version {id} was in use already"),
         serve::Event::Done { id, built, .. } => format!(
-            "version {id} is in use: {}B, {}B of them fetched",
-            short(built.total as f64),
-            short(built.fetched as f64)
+            "version {id} is in use: {}, {} of them fetched",
+            with_unit(built.total as f64, "B"),
+            with_unit(built.fetched as f64, "B")
         ),
         serve::Event::Failed { remote, reason } => format!("push from {remote} failed: {reason}"),
     }
@@ -299,8 +299,11 @@ fn send(args: &Push) -> Result<Code, Failure> {
         });
         output::print(&format!("{value:#}\n"))?;
     } else if !args.quiet {
-        let mut text =
-            format!("version {id}: {}, {}B\n", counted(described.0, "file"), short(described.1 as f64));
+        let mut text = format!(
+            "version {id}: {}, {}\n",
+            counted(described.0, "file"),
+            with_unit(described.1 as f64, "B")
+        );
         let width = outcomes.iter().map(|outcome| outcome.host.len()).max().unwrap_or(0);
         for outcome in &outcomes {
             let _ = writeln!(text, "  {:<width$}  {}", outcome.host, outcome_text(outcome));
@@ -324,9 +327,9 @@ fn outcome_text(outcome: &Outcome) -> String {
     match &outcome.result {
         Ok(built) if built.unchanged => "had it already".to_owned(),
         Ok(built) => format!(
-            "done, {}B fetched of {}B{}",
-            short(built.fetched as f64),
-            short(built.total as f64),
+            "done, {} fetched of {}{}",
+            with_unit(built.fetched as f64, "B"),
+            with_unit(built.total as f64, "B"),
             if outcome.attempts > 1 {
                 format!(", in {} connections", outcome.attempts)
             } else {
@@ -410,7 +413,7 @@ impl Bars {
                 bar.set_position(now.done);
                 bar.set_message(match now.step {
                     Step::Comparing => "comparing".to_owned(),
-                    Step::Fetching => format!("{}B/s", short(bar.per_sec())),
+                    Step::Fetching => format!("{}", with_unit(bar.per_sec(), "B/s")),
                     Step::Checking => "checking".to_owned(),
                 });
             }
@@ -446,9 +449,9 @@ fn verify(args: &Verify) -> Result<Code, Failure> {
         output::print(&format!("{value:#}\n"))?;
     } else if difference.is_none() {
         output::print(&format!(
-            "version {name} is whole: {}, {}B\n",
+            "version {name} is whole: {}, {}\n",
             counted(files, "file"),
-            short(manifest.data_bytes() as f64)
+            with_unit(manifest.data_bytes() as f64, "B")
         ))?;
     }
     match difference {

@@ -8,7 +8,7 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_lab::replicate::{replicate, seed_directory};
 use warpline_lab::results::render;
-use warpline_lab::run::{Broken, Progress, RunError, RunOptions, RunOutcome, prepare, run};
+use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
 use warpline_lab::scenario::{ClockMode, Host, Scenario};
 use warpline_net::Control;
 
@@ -27,16 +27,21 @@ Examples:
     warpline run scenarios/dumbbell.toml --set flow.bulk.cc=vegas --out runs/vegas
   Twenty seeds on all cores, with means and 95 % confidence intervals:
     warpline run scenarios/dumbbell.toml --seeds 1..20
+  A scenario that another program makes:
+    ./make-scenario | warpline run -
   For programs:
     warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
 
 Results (a run directory is written whole or not at all):
   summary.json  metrics in total, per group, flow and link
+  scenario.toml the scenario as it was run: run it again from here, wherever the directory is
+  inputs/       copies of the traces and logs that the scenario reads
   *.parquet     tables: flows, links, transfers, time series, what `record` asked for
   *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
   *.sqlog       qlog, of flows with record = [\"qlog\"]
   report.html   plots and tables in one file
-  programs/     what programs on live hosts and guests printed: HOST.NAME.stdout, HOST.NAME.stderr
+  programs/     what programs on live hosts and guests printed: HOST.NAME.stdout, HOST.NAME.stderr;
+                and what was collected from guests
 
 With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces,
 whose packets cross the same links. By any clock hosts can be guests: Linux kernels with real
@@ -54,7 +59,7 @@ third ends at once and leaves nothing behind.";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The scenario
+    /// The scenario's file, or - for standard input (paths in it are relative to the current directory then)
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
@@ -161,17 +166,18 @@ impl Args {
 }
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
-    suggestion::existing_scenario(&args.file)?;
+    let source = suggestion::scenario(&args.file)?;
     let mut sets = args.sets.clone();
     if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
         // What the scenario says of another clock does not hold for this one.
-        let own = Scenario::load(&args.file, &sets).is_ok_and(|own| own.clock.mode.name() == mode);
+        let own = source.load(&sets).is_ok_and(|own| own.clock.mode.name() == mode);
         if !own {
             sets.push(format!("clock={{ mode = {mode:?} }}"));
         }
         sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
     }
-    let mut scenario = Scenario::load(&args.file, &sets).map_err(Failure::usage)?;
+    let mut scenario = source.load(&sets).map_err(Failure::usage)?;
+    check(&scenario, &CustomCc::default()).map_err(failure)?;
     if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
         #[cfg(target_os = "linux")]
         super::clean::before();
@@ -381,7 +387,7 @@ fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
 }
 
 /// A run's error with the exit code that fits it.
-fn failure(error: RunError) -> Failure {
+pub(super) fn failure(error: RunError) -> Failure {
     match error {
         RunError::Build(_) => Failure::usage(error),
         RunError::Live(_) => Failure::run(error),

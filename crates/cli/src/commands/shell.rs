@@ -2,17 +2,27 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 
 use clap::ValueHint;
-use warpline_lab::run::links::duplex;
+use warpline_core::TimeDelta;
+use warpline_lab::run::links::{Duplex, duplex};
+use warpline_lab::run::session::{Pulse, PulseMeter, Session, SessionOptions, create_capture};
 use warpline_lab::scenario::Time;
+use warpline_live::audit::Audit;
 use warpline_live::clock::{LagPolicy, Waiting};
-use warpline_live::emulator::EmulatorConfig;
-use warpline_live::shell::{ShellConfig, ShellError, ShellOutcome, run};
+use warpline_live::crossing::Crossing;
+use warpline_live::emulator::{EmulatorConfig, Turn};
+use warpline_live::nat::Reach;
+use warpline_live::shell::{Begun, Observer, ShellConfig, ShellError, ShellOutcome, run};
+use warpline_live::terminal::Title;
+use warpline_net::Network;
 
 use crate::commands::link_args::{LinkArgs, VALUES, counters};
+use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::output;
+use crate::stopwatch::since_epoch;
 
 const DIRECTIONS: &str = "\
 Up is from the command to the world, down the other way. What is said for both
@@ -24,6 +34,9 @@ In the environment of the command:
   WARPLINE_BASE   address of the world outside: servers that listen there on all
                   addresses are reached at it (WARPLINE_BASE6: its IPv6 address)
 
+On a terminal its title shows the rates, what waits and what was lost, in place of
+a line among the command's own; --quiet leaves that out.
+
 The world outside is this machine, and with nft (package nftables) what it
 reaches. For ordinary users that takes pasta, too (package passt); without it,
 and with --base, theirs is a network namespace of its own: start servers there
@@ -33,6 +46,8 @@ Examples:
   warpline shell --rate 12mbit --delay 20ms --loss 1% --queue 100p -- curl http://example.org
   A shell behind a slow uplink, with a queue of one bandwidth-delay product:
     warpline shell --rate 50Mbit/s --up-rate 5Mbit/s --delay 15ms --queue 1BDP
+  What crossed the link, for Wireshark, and a report with plots:
+    warpline shell --rate 12mbit --pcap link.pcapng --report -- curl -O http://example.org/file
   As an ordinary user, a server and a client:
     warpline shell --delay 20ms --base 'iperf3 -s' -- sh -c 'sleep 1; iperf3 -c $WARPLINE_BASE'
 
@@ -68,6 +83,15 @@ pub(crate) struct Args {
     /// After a packet came in, look out for another so long without sleeping
     #[arg(long, value_name = "TIME", default_value = "0s")]
     linger: Time,
+    /// Capture the packets that cross the link, both ways, for Wireshark (pcapng); what is there is replaced
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pcap: Option<PathBuf>,
+    /// Write a report with plots of rates, queues and losses to runs/shell, and say where it is at the end
+    #[arg(long)]
+    report: bool,
+    /// Do not say at the start of a shell what its link is, and show nothing in the terminal's title
+    #[arg(short, long)]
+    quiet: bool,
     /// Say at the end how the emulator kept pace and what the links did
     #[arg(short, long)]
     verbose: bool,
@@ -76,31 +100,70 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// How often the terminal's title changes.
+const METER: TimeDelta = TimeDelta::from_millis(500);
+/// How often a shell that is watched has a turn at the least.
+const PULSE: TimeDelta = TimeDelta::from_millis(100);
+
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let [up, down] = args.link.links();
-    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?;
-    let command = if args.command.is_empty() {
+    let duplex = duplex(&up, &down).map_err(Failure::usage)?;
+    let [mut up, mut down] = duplex.links.clone();
+    let interactive = args.command.is_empty();
+    let command = if interactive {
         vec![std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())]
     } else {
         args.command
     };
     super::clean::before();
-    let outcome = run(ShellConfig {
-        up,
-        down,
+    // Before the namespaces are entered: files are the caller's.
+    let destination = args.report.then(|| Destination::claim("shell")).transpose()?;
+    let capture = args.pcap.as_deref().map(create_capture).transpose().map_err(Failure::output)?;
+    (up.record, down.record) = (capture.is_some(), capture.is_some());
+    let recorded = capture.is_some() || args.report;
+    let session = SessionOptions {
+        capture,
+        begin: since_epoch(),
+        report: destination.as_ref().map(|destination| destination.path().to_owned()),
+        name: "shell".to_owned(),
         seed: args.link.seed,
-        emulator: EmulatorConfig {
-            waiting: Waiting { spin: args.spin.0, linger: args.linger.0 },
-            lag: args.hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
-            mtu: args.link.mtu,
-            ..EmulatorConfig::default()
+    };
+    let session = recorded.then(|| Session::open(&duplex, session)).transpose().map_err(Failure::output)?;
+    let mut watch = Watch {
+        session,
+        greeting: (interactive && !args.quiet).then_some(duplex),
+        meter: PulseMeter::default(),
+        title: if args.quiet { None } else { Title::of_stderr() },
+        audit: None,
+    };
+    let watched = recorded || watch.title.is_some();
+    let ran = run(
+        ShellConfig {
+            up,
+            down,
+            seed: args.link.seed,
+            emulator: EmulatorConfig {
+                waiting: Waiting { spin: args.spin.0, linger: args.linger.0 },
+                lag: args.hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
+                mtu: args.link.mtu,
+                ..EmulatorConfig::default()
+            },
+            command,
+            base_command: args.base,
+            nat: !args.no_nat,
+            warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
+            pulse: watched.then_some(PULSE),
         },
-        command,
-        base_command: args.base,
-        nat: !args.no_nat,
-        warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
-    })
-    .map_err(failure)?;
+        &mut watch,
+    );
+    // Also of a session that the emulator could not go on with.
+    if let (Some(session), Some(audit)) = (watch.session, watch.audit) {
+        let written = session.finish(&audit).map_err(Failure::output)?;
+        if let Some(path) = written {
+            output::note(&format!("report: {}", path.display()));
+        }
+    }
+    let outcome = ran.map_err(failure)?;
     report(&outcome, args.verbose);
     let code = match (outcome.status.code(), outcome.status.signal()) {
         (Some(code), _) => code as u8,
@@ -108,6 +171,69 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         (None, None) => 1,
     };
     Ok(Code::Command(code))
+}
+
+/// What is done while a shell goes on: its greeting, its recording, its meter.
+#[derive(Debug)]
+struct Watch {
+    session: Option<Session>,
+    greeting: Option<Duplex>,
+    meter: PulseMeter,
+    title: Option<Title>,
+    audit: Option<Audit>,
+}
+
+impl Observer for Watch {
+    fn began(&mut self, begun: &Begun) {
+        if let Some(duplex) = &self.greeting {
+            output::note(&greeting(&duplex.said, begun));
+        }
+    }
+
+    fn turn(&mut self, turn: Turn<'_, Crossing>) {
+        if let Some(session) = &mut self.session {
+            session.turn(turn.network, turn.pool);
+        }
+        if let Some(title) = &mut self.title
+            && let Some(pulses) = self.meter.read(turn.network, METER)
+        {
+            title.show(&meter(&pulses));
+        }
+    }
+
+    fn ended(&mut self, network: &mut Network, audit: &Audit) {
+        self.title = None;
+        if let Some(session) = &mut self.session {
+            session.end(network);
+        }
+        self.audit = Some(audit.clone());
+    }
+}
+
+/// What a shell is, in a line or two before its first prompt.
+fn greeting([up, down]: &[String; 2], begun: &Begun) -> String {
+    let link = match up == down {
+        true => format!("up and down {up}"),
+        false => format!("up {up}; down {down}"),
+    };
+    let world = match begun.reach {
+        Reach::World => format!("this machine is {}", begun.base),
+        Reach::Base => format!("the world outside is {} and no further", begun.base),
+    };
+    let congestion = match &begun.congestion_control {
+        Some(name) => format!("; congestion control {name}, the kernel's"),
+        None => String::new(),
+    };
+    format!("a shell behind a link: {link}\n      {world}{congestion}; leave with exit or Ctrl-D")
+}
+
+/// The meter in the terminal's title.
+fn meter([up, down]: &[Pulse; 2]) -> String {
+    let one = |name: &str, pulse: &Pulse| {
+        let rate = output::with_unit(pulse.rate_bps, "bit/s");
+        format!("{name} {rate}, {} waiting, {} lost", pulse.waiting, pulse.lost)
+    };
+    format!("warpline: {}; {}", one("up", up), one("down", down))
 }
 
 /// What went on, on stderr: when it was asked for, or when it was not as it should be.
@@ -132,5 +258,20 @@ fn failure(error: ShellError) -> Failure {
         }
         ShellError::Command { .. } => Failure::command(126, &error),
         _ => Failure::run(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meter_has_units_with_a_space() {
+        let up = Pulse { rate_bps: 999.0, waiting: 3, lost: 1 };
+        let down = Pulse { rate_bps: 12_340_000.0, ..Pulse::default() };
+        assert_eq!(
+            meter(&[up, down]),
+            "warpline: up 999 bit/s, 3 waiting, 1 lost; down 12.3 Mbit/s, 0 waiting, 0 lost"
+        );
     }
 }

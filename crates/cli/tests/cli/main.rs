@@ -29,6 +29,7 @@ mod replicate;
 #[cfg(target_os = "linux")]
 mod replicate_disk;
 mod run;
+mod scenario;
 #[cfg(target_os = "linux")]
 mod shell;
 mod support;

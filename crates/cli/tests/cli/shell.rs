@@ -73,7 +73,9 @@ fn mistakes_in_the_link_are_told_before_anything_starts() {
         (&["--rate", "12parsec"][..], "12parsec"),
         (&["--loss", "200%"], "between 0% and 100%"),
         (&["--queue", "cake"], "cake"),
-        (&["--up-trace", "no-such-trace"], "no-such-trace"),
+        (&["--up-trace", "no-such-trace"], "--up-trace: there is no file `no-such-trace`"),
+        (&["--loss", "1"], "`1` could mean 1 % or always: write `1%` or `100%`"),
+        (&["--down-loss", "0.5"], "--down-loss cannot be \"0.5\""),
     ] {
         let answer = desk.warpline(&[&["shell"], words, &["--", "true"]].concat());
         assert!(answer.code == Some(2) && answer.stderr.contains(told), "{}", answer.stderr);
@@ -405,5 +407,148 @@ fn what_a_killed_shell_leaves_is_removed() {
     assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
     while inside(&namespace) > 0 {
         pause();
+    }
+}
+
+/// What tshark reads in a capture: a line for each packet, with its interface and addresses.
+fn packets(capture: &std::path::Path) -> Vec<String> {
+    let fields = ["frame.interface_name", "ip.src", "ip.dst", "frame.time_epoch"];
+    let fields = fields.iter().flat_map(|field| ["-e", field]);
+    let tshark = Command::new("tshark").arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output();
+    let answer = crate::support::Answer::from(tshark.unwrap()).fine();
+    // A file that is cut off in the middle of a packet is told of here.
+    assert!(!answer.stderr.contains("cut short"), "{}", answer.stderr);
+    answer.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_capture_has_both_directions_and_is_whole_when_killed() {
+    if !able(true, &["ping", "tshark"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let ping = "ping -c 3 -i 0.2 $WARPLINE_BASE";
+    desk.warpline(&["shell", "--delay", "5ms", "--pcap", "link.pcapng", "--", "sh", "-c", ping]).fine();
+    let lines = packets(&desk.path().join("link.pcapng"));
+    let of = |name: &str| lines.iter().filter(|line| line.starts_with(&format!("{name}\t100."))).count();
+    assert!(of("up") >= 3 && of("down") >= 3, "{lines:?}");
+    // The wall clock's times.
+    let first: f64 = lines[0].split('\t').next_back().unwrap().parse().unwrap();
+    assert!(first > 1.7e9, "{first}");
+
+    let mut command = desk.program(&["shell", "--pcap", "killed.pcapng", "--", "sh", "-c"]);
+    let mut child = command.arg("ping -i 0.05 $WARPLINE_BASE").stdout(Stdio::null()).spawn().unwrap();
+    let killed = desk.path().join("killed.pcapng");
+    for _ in 0..600 {
+        if std::fs::metadata(&killed).is_ok_and(|file| file.len() > 4000) {
+            break;
+        }
+        sleep(50);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(packets(&killed).len() >= 10);
+    let refused = desk.warpline(&["shell", "--pcap", "no/such/file", "--", "true"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+}
+
+#[test]
+fn a_report_of_the_session_is_written_and_named() {
+    if !able(true, &["ping"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let ping = "ping -c 4 -i 0.1 -s 1000 $WARPLINE_BASE; exit 5";
+    let words = ["shell", "--rate", "2Mbit/s", "--loss", "100%", "--report", "--", "sh", "-c", ping];
+    let answer = desk.warpline(&words);
+    assert_eq!(answer.code, Some(5), "{answer:?}");
+    assert_eq!(answer.stderr, "note: report: runs/shell/report.html\n");
+    assert!(desk.names("runs/shell").contains(&"series_links.parquet".to_owned()));
+    let summary = desk.summary("runs/shell");
+    let up = &summary["links"][0];
+    assert!(up["drops_loss"].as_u64().unwrap() >= 4, "{up}");
+    assert_eq!((up["rate_bps"].as_f64(), summary["clock"].as_str()), (Some(2e6), Some("real")));
+    let page = std::fs::read_to_string(desk.path().join("runs/shell/report.html")).unwrap();
+    assert!(page.contains("inside") && page.len() > 10_000);
+}
+
+#[test]
+fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
+    if !able(true, &[]) {
+        return;
+    }
+    let desk = Desk::new();
+    let shell = |more: &[&str]| {
+        let words =
+            [&["shell", "--rate", "12mbit", "--delay", "20ms", "--loss", "1%", "--down-queue", "50p"], more]
+                .concat();
+        crate::support::Answer::from(desk.program(&words).env("SHELL", "/bin/true").output().unwrap())
+            .fine()
+            .stderr
+    };
+    let told = shell(&[]);
+    let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    for part in [
+        "up 12 Mbit/s, 20 ms, queue 1000 packets, loss 1 %; down 12 Mbit/s, 20 ms, queue 50 packets, loss 1 %",
+        &format!("congestion control {}", control.trim()),
+        "leave with exit or Ctrl-D",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+    assert_eq!(shell(&["--quiet"]), "");
+}
+
+/// Runs the program on a terminal of this kind, and returns all that it and its command write there.
+fn on_a_terminal(desk: &Desk, kind: &str, words: &[&str]) -> String {
+    // Who opens a terminal here is python.
+    let script = r#"
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+said = b""
+while True:
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    said += part
+os.waitpid(child, 0)
+sys.stdout.buffer.write(said)
+"#;
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let words = [&["-c", script, program], words].concat();
+    let output =
+        Command::new("python3").args(words).current_dir(desk.path()).env("TERM", kind).output().unwrap();
+    crate::support::Answer::from(output).fine().stdout
+}
+
+#[test]
+fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
+    if !able(true, &["ping", "python3"]) {
+        return;
+    }
+    let desk = Desk::new();
+    let words =
+        ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
+    let said = on_a_terminal(&desk, "xterm-256color", &words);
+    assert!(said.contains("\x1b]2;warpline: up ") && said.contains(" waiting, 0 lost"), "{said:?}");
+    // Without what sets the title, which is put back at last, there is nothing but what the command wrote.
+    let mut plain = String::new();
+    for (number, part) in said.split('\x1b').enumerate() {
+        let rest = match (number, part) {
+            (0, text) => text,
+            (_, title) if title.starts_with("]2;") => title.split_once('\x07').unwrap().1,
+            (_, keep) => keep.strip_prefix("[22;2t").or(keep.strip_prefix("[23;2t")).unwrap(),
+        };
+        plain += rest;
+    }
+    assert_eq!(plain, "one\r\ntwo\r\n");
+    assert!(said.rfind("[23;2t") > said.rfind("]2;"), "{said:?}");
+    for (kind, more) in [("linux", &[][..]), ("xterm", &["--quiet"])] {
+        let words = [&["shell"], more, &["--", "sh", "-c", "sleep 1.2; echo one"]].concat();
+        assert_eq!(on_a_terminal(&desk, kind, &words), "one\r\n");
     }
 }

@@ -98,8 +98,17 @@ impl<D: Directory> PartialDirectory<D> {
     /// A new file.
     pub(crate) fn new_file(&self, name: &str) -> Result<(PathBuf, BufWriter<D::File>), ResultError> {
         let path = self.path.join(name);
+        let inner = path.parent().filter(|parent| **parent != self.path);
+        if let Some(inner) = inner {
+            create_directories(&self.at, inner, DIRECTORY_MODE).map_err(failed("create", inner))?;
+        }
         match self.at.open(&path, Open::New(FILE_MODE)) {
-            Ok(file) => Ok((path, BufWriter::new(file))),
+            Ok(file) => {
+                if let Some(inner) = inner {
+                    self.at.sync_of(inner).map_err(failed("write", inner))?;
+                }
+                Ok((path, BufWriter::new(file)))
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(ResultError::SameName { name: name.to_owned() })
             }

@@ -168,6 +168,9 @@ pub struct ProgramRow {
     pub stdout: String,
     /// File in the run directory with its standard error.
     pub stderr: String,
+    /// Files in the run directory that were collected from it (`collect`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 impl LiveSummary {
@@ -220,7 +223,12 @@ pub(crate) fn render_programs(programs: &[ProgramRow], width: usize) -> String {
         programs.iter().map(|p| if p.ok { p.outcome.clone() } else { format!("{} (FAILED)", p.outcome) }),
     );
     table.words("command", programs.iter().map(|p| shortened(&p.command)));
-    format!("\nPrograms\n{}", table.render(width))
+    let mut text = format!("\nPrograms\n{}", table.render(width));
+    for program in programs.iter().filter(|program| !program.files.is_empty()) {
+        text +=
+            &format!("  Collected from {}.{}: {}\n", program.host, program.number, program.files.join(", "));
+    }
+    text
 }
 
 fn shortened(command: &str) -> String {

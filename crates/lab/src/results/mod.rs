@@ -41,11 +41,12 @@ pub use render::render;
 pub use replicate::{Replicated, Replications};
 pub use rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 pub use run::Run;
-pub use summary::{GroupSummary, RunInfo, Summary, Totals};
+pub use summary::{GroupSummary, InputFile, RunInfo, Summary, Totals};
 pub use tables::{Table, Tables};
 pub use units::Unit;
 pub use wire::{Frames, NoFrames, WireBytes, WireFormat};
 pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun};
+pub(crate) use writer::{capture_file, qlog_file};
 
 #[cfg(test)]
 mod example;

@@ -31,21 +31,26 @@ pub struct CaptureOptions {
     pub snap_length: Option<u32>,
     /// Whether packets that the link lost are shown too, on an interface of their own with the reason as comment.
     pub drops: bool,
+    /// When the run began, since the epoch.
+    pub begin: Duration,
 }
 
 impl Default for CaptureOptions {
     fn default() -> Self {
-        CaptureOptions { snap_length: Some(HEADERS_SNAP_LENGTH), drops: false }
+        CaptureOptions { snap_length: Some(HEADERS_SNAP_LENGTH), drops: false, begin: Duration::ZERO }
     }
 }
 
-/// Writes the capture of one link. Times are those of the run, as if it had begun at the epoch, to the nanosecond.
+/// Writes the capture of one link or of several. Times are those of the run, as if it had begun at the epoch unless the options say otherwise,
+/// to the nanosecond.
 pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<W>,
     path: PathBuf,
     options: CaptureOptions,
     /// Packets marked here that have not been transmitted yet.
     marked: BTreeSet<u64>,
+    /// Whether there is an interface for each link, by its number.
+    several: bool,
 }
 
 impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
@@ -68,6 +73,29 @@ impl<W: Write> CaptureWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(out: W, path: &Path, link: &str, options: CaptureOptions) -> Result<Self, ResultError> {
+        Self::begin(out, path, &[link], options, false)
+    }
+
+    /// Begins a capture of the links 0, 1 and so on, with these names, each an interface of its own; what they lose is not shown.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn of_links(
+        out: W,
+        path: &Path,
+        links: &[&str],
+        options: CaptureOptions,
+    ) -> Result<Self, ResultError> {
+        Self::begin(out, path, links, CaptureOptions { drops: false, ..options }, true)
+    }
+
+    fn begin(
+        out: W,
+        path: &Path,
+        links: &[&str],
+        options: CaptureOptions,
+        several: bool,
+    ) -> Result<Self, ResultError> {
         let application = concat!("Warpline ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
             // The same bytes on every machine.
@@ -86,15 +114,19 @@ impl<W: Write> CaptureWriter<W> {
         };
         let fail = |error| write_error(path, error);
         let mut writer = PcapNgWriter::with_section_header(out, section).map_err(fail)?;
-        writer
-            .write_pcapng_block(interface(link.to_owned(), format!("packets transmitted on link {link}")))
-            .map_err(fail)?;
-        if options.drops {
+        for link in links {
             writer
-                .write_pcapng_block(interface(format!("{link} lost"), format!("packets lost on link {link}")))
+                .write_pcapng_block(interface(
+                    (*link).to_owned(),
+                    format!("packets transmitted on link {link}"),
+                ))
                 .map_err(fail)?;
+            if options.drops {
+                let lost = interface(format!("{link} lost"), format!("packets lost on link {link}"));
+                writer.write_pcapng_block(lost).map_err(fail)?;
+            }
         }
-        Ok(CaptureWriter { writer, path: path.to_owned(), options, marked: BTreeSet::new() })
+        Ok(CaptureWriter { writer, path: path.to_owned(), options, marked: BTreeSet::new(), several })
     }
 
     /// Takes an event of the link: a transmitted packet is written, and a lost one where that is asked for.
@@ -129,7 +161,7 @@ impl<W: Write> CaptureWriter<W> {
                     (false, Ecn::Ce) => Some("arrived marked congestion-experienced".into()),
                     _ => None,
                 };
-                (0, comment)
+                (if self.several { record.link.0 } else { 0 }, comment)
             }
             LinkEvent::Mark => {
                 self.marked.insert(packet.id);
@@ -151,7 +183,7 @@ impl<W: Write> CaptureWriter<W> {
         let wire = wire.map_err(|why| ResultError::Encode { path: self.path.clone(), why })?;
         let block = EnhancedPacketBlock {
             interface_id,
-            timestamp: Duration::from_nanos(record.time.as_nanos()),
+            timestamp: self.options.begin + Duration::from_nanos(record.time.as_nanos()),
             original_len: wire.original_len,
             data: Cow::Borrowed(&wire.bytes),
             options: comment

@@ -44,6 +44,17 @@ pub struct RunInfo {
     pub events: u64,
 }
 
+/// A file that the scenario reads, a trace or a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Its copy in the run directory.
+    pub file: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Hash of what it holds: "sha256:" and 64 hexadecimal digits.
+    pub hash: String,
+}
+
 /// Metrics of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -126,6 +137,9 @@ pub struct Summary {
     pub flows: Vec<FlowRow>,
     /// Per link direction.
     pub links: Vec<LinkRow>,
+    /// The files that the scenario reads, as the run directory holds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputFile>,
     /// What only a live run has: its audit, its hosts and programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveSummary>,
@@ -176,6 +190,7 @@ impl Summary {
             groups,
             flows,
             links,
+            inputs: Vec::new(),
             live: None,
             guests: None,
         }

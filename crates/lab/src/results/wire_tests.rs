@@ -213,7 +213,7 @@ fn captures(out: &Path, options: CaptureOptions) {
 fn a_capture_is_read_back_with_every_packet_sound() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    captures(&out, CaptureOptions { snap_length: None, drops: true });
+    captures(&out, CaptureOptions { snap_length: None, drops: true, ..CaptureOptions::default() });
     let file = fs::read(out.join("r1-r2.pcapng")).unwrap();
     let mut reader = PcapNgReader::new(&file[..]).unwrap();
     let (mut interfaces, mut packets, mut comments) = (Vec::new(), Vec::new(), Vec::new());
@@ -270,9 +270,10 @@ const SEVERE: &str = "_ws.malformed || _ws.expert.severity >= \"Error\" || ip.ch
 #[test]
 fn tshark_reads_captures_without_a_complaint() {
     let scratch = tempfile::tempdir().unwrap();
-    for (name, options) in
-        [("full", CaptureOptions { snap_length: None, drops: false }), ("headers", CaptureOptions::default())]
-    {
+    for (name, options) in [
+        ("full", CaptureOptions { snap_length: None, ..CaptureOptions::default() }),
+        ("headers", CaptureOptions::default()),
+    ] {
         let out = scratch.path().join(name);
         captures(&out, options);
         for (file, count) in [("r1-r2.pcapng", 14), ("r2-r1.pcapng", 9)] {

@@ -202,6 +202,16 @@ fn file_stem(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
+/// The file of a link's capture.
+pub(crate) fn capture_file(link: &str) -> String {
+    format!("{}.pcapng", file_stem(link))
+}
+
+/// The file of a flow's qlog, as its opener (0) or the other end (1) saw it.
+pub(crate) fn qlog_file(flow: &str, side: usize) -> String {
+    format!("{}{}.sqlog", file_stem(flow), ["", ".server"][side])
+}
+
 impl RunWriter {
     /// Begins a run directory at `out`. An earlier run there is replaced only with `force`; anything else that is there is
     /// left alone. What killed runs left behind is cleared away.
@@ -262,7 +272,7 @@ impl<D: Directory> RunWriter<D> {
         name: &str,
         options: CaptureOptions,
     ) -> Result<(), ResultError> {
-        let (path, file) = self.new_file(&format!("{}.pcapng", file_stem(name)))?;
+        let (path, file) = self.new_file(&capture_file(name))?;
         let writer = CaptureWriter::new(file, &path, name, options)?;
         self.captures.insert(link, Capture { path, writer });
         Ok(())
@@ -280,7 +290,7 @@ impl<D: Directory> RunWriter<D> {
 
     fn open_qlog(&mut self, flow: FlowId, side: usize) -> Result<(), ResultError> {
         let Some(name) = self.qlogs.get(&flow).map(|qlog| qlog.name.clone()) else { return Ok(()) };
-        let (path, file) = self.new_file(&format!("{}{}.sqlog", file_stem(&name), ["", ".server"][side]))?;
+        let (path, file) = self.new_file(&qlog_file(&name, side))?;
         let writer = QlogWriter::new(file, flow, &name, side as u8)
             .map_err(|error| ResultError::io("write", &path, error))?;
         if let Some(qlog) = self.qlogs.get_mut(&flow) {

@@ -23,6 +23,22 @@ pub(crate) fn ipv6_of(node: u32) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0x6172, 0x7075, 0, 0, 0, (number >> 16) as u16, number as u16)
 }
 
+/// The names in braces in a word of a command, as `{NAME}` or `{NAME:6}`, that can only be meant for nodes: those that look like a name,
+/// and whose brace is not another language's (`${var}`, `%{http_code}`, `stash@{u}`, `{{key}}`, `\\{x}`).
+pub(crate) fn names_in_braces(word: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for (at, _) in word.match_indices('{') {
+        let foreign = word[..at].ends_with(['$', '%', '@', '{', '\\', '#']);
+        let Some((inside, _)) = word[at + 1..].split_once('}').filter(|_| !foreign) else { continue };
+        let name = inside.strip_suffix(":6").unwrap_or(inside);
+        let plain = name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+        if plain && name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// The addresses of all nodes of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPlan {
@@ -135,6 +151,17 @@ mod tests {
             ("WARPLINE_ADDR_R_1", "10.0.0.2"),
         ] {
             assert!(environment.contains(&(name.to_owned(), value.to_owned())), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_can_only_be_meant_for_nodes_are_found() {
+        for (word, names) in [
+            ("http://{server}:80/{client:6}", &["server", "client"][..]),
+            ("awk '{print $1}' ${var} %{http_code} {} {a,b} {1} {{key}} x@{u} {\"a\":1} { print }", &[]),
+            ("{r-1}{", &["r-1"]),
+        ] {
+            assert_eq!(names_in_braces(word), names, "{word}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! From a scenario spelt out to a network with hosts: every name has become a number, every default a value.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_core::{Bytes, FlowId, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
-use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{
     CodelConfig, FqCodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig,
 };
@@ -18,13 +18,14 @@ use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfi
 use super::faults::Fault;
 use super::measure::LinkInfo;
 use super::{CustomCc, RunError, algorithm};
-use crate::hosts::access_log;
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::measure::Tool;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
 use crate::hosts::{FlowSpec, MakeController, World};
+use crate::results::{capture_file, qlog_file};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
+use crate::scenario::files;
 use crate::scenario::{
     self, Application, Cc, CcKind, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
     Scenario, TcpOptions, Transport,
@@ -48,7 +49,7 @@ pub(super) struct Built {
 
 /// What a link could carry.
 #[derive(Clone, Debug)]
-pub(super) enum Capacity {
+pub(in crate::run) enum Capacity {
     Constant(Rate),
     Scheduled(RateSchedule),
     /// A trace's mean.
@@ -105,7 +106,28 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
             flow_records.push((id, flow.name.clone(), flow.record.clone()));
         }
     }
+    file_names(&flow_records, &link_records)?;
     Ok(Built { network, world, links, flow_records, link_records })
+}
+
+/// Refuses records whose files would have the same name, on any system's disk.
+fn file_names(
+    flows: &[(FlowId, String, Vec<FlowRecordKind>)],
+    links: &[(LinkId, String, Vec<LinkRecordKind>)],
+) -> Result<(), RunError> {
+    let qlogs = flows.iter().filter(|(_, _, kinds)| kinds.contains(&FlowRecordKind::Qlog));
+    let captures = links.iter().filter(|(_, _, kinds)| kinds.contains(&LinkRecordKind::Pcap));
+    let files = qlogs.map(|(_, name, _)| (name, qlog_file(name, 0)));
+    let files = files.chain(captures.map(|(_, name, _)| (name, capture_file(name))));
+    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    for (name, file) in files {
+        if let Some(other) = taken.insert(file.to_lowercase(), name) {
+            return Err(RunError::Build(format!(
+                "the records of {other} and {name} would have the same name, {file}; rename one of them"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The network's form of a link, and what it could carry.
@@ -152,9 +174,8 @@ fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity),
         Speed::Trace(path) => {
             // Relative to the scenario as its author sees it, whatever the directory that it is read from.
             let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
-            let fail = |error: String| Fault::new(&[TRACE], format!("trace {shown}: {error}"));
-            let text = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
-            let trace = Trace::parse(&text).map_err(|error| fail(error.to_string()))?;
+            let trace = files::trace(path)
+                .map_err(|reason| Fault::new(&[TRACE], format!("trace {shown}: {reason}")))?;
             let mean = trace.mean_rate();
             Ok((RateConfig::Trace(Arc::new(trace)), Capacity::Mean(mean)))
         }
@@ -595,10 +616,8 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
             }
         }
         Application::AccessLog(path) => {
-            let fail = |problem: String| RunError::Build(format!("flow {}: {path}: {problem}", flow.name));
-            let text = std::fs::read_to_string(scenario.directory.join(path))
-                .map_err(|error| fail(error.to_string()))?;
-            let entries = access_log::parse(&text).map_err(|error| fail(error.to_string()))?;
+            let fail = |reason| RunError::Build(format!("flow {}: {path}: {reason}", flow.name));
+            let entries = files::log(&scenario.directory.join(path)).map_err(fail)?;
             App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
         }
         Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),

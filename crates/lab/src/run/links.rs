@@ -1,15 +1,27 @@
 //! Links in the words of a command line: the two directions of a live link, in the grammar of scenarios.
 //!
 //! The words are put into a scenario and read by its own parser, so that every queue, loss and jitter that a scenario can have
-//! is had here, with the same units and the same checks.
+//! can be given here, with the same units, short forms and checks. What is wrong is told by the name of the option.
 
-use std::fmt::Write as _;
+use std::path::Path;
 
+use serde_json::{Map, Value, json};
 use warpline_net::{LinkConfig, RateConfig};
 
 use super::RunError;
-use super::build::link_config;
-use crate::scenario::{BitRate, Diagnostics, Scenario, Time};
+use super::build::{Capacity, link_config};
+use crate::scenario::diagnostics::Diagnostic;
+use crate::scenario::short::link_key;
+use crate::scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
+
+/// A word of the command line and the option that it was given with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The option, "--loss".
+    pub option: &'static str,
+    /// What was given.
+    pub text: String,
+}
 
 /// One direction of a link, as people write it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,24 +29,21 @@ pub struct LinkWords {
     /// Constant rate; none for no limit.
     pub rate: Option<BitRate>,
     /// A mahimahi trace file, in place of a rate.
-    pub trace: Option<String>,
+    pub trace: Option<Word>,
     /// Propagation delay.
     pub delay: Option<Time>,
     /// A limit ("100p"), a kind with parameters ("codel", "red,limit=100p,ecn=true"), or a table of TOML.
-    pub queue: Option<String>,
+    pub queue: Option<Word>,
     /// A percentage ("1%"), a kind with parameters ("every,n=100"), or a table of TOML.
-    pub loss: Option<String>,
+    pub loss: Option<Word>,
     /// A kind with parameters ("uniform,max=5ms"), or a table of TOML.
-    pub jitter: Option<String>,
+    pub jitter: Option<Word>,
 }
 
 /// Why words are no link.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkWordsError {
-    /// A word cannot be read.
-    #[error("{0}")]
-    Word(String),
-    /// The parser of scenarios refuses it.
+    /// The parser of scenarios refuses it; by the name of the option.
     #[error(transparent)]
     Scenario(#[from] Diagnostics),
     /// It cannot be built.
@@ -42,111 +51,99 @@ pub enum LinkWordsError {
     Build(#[from] RunError),
 }
 
-/// "codel,target=5ms" as a table of TOML; what is a table already stays as it is.
-fn table(word: &str) -> Result<String, String> {
-    let word = word.trim();
-    if word.starts_with('{') {
-        return Ok(word.to_owned());
+/// Both directions, ready to run.
+#[derive(Clone, Debug)]
+pub struct Duplex {
+    /// What the network takes: forward, and back.
+    pub links: [LinkConfig; 2],
+    /// What they carry and lose, in words for people.
+    pub said: [String; 2],
+    /// What each could carry.
+    pub(super) capacities: [Capacity; 2],
+    /// Which of them have no rate.
+    pub(super) unlimited: [bool; 2],
+}
+
+impl LinkWords {
+    /// The words by the scenario's keys.
+    fn words(&self) -> [(&'static str, &Option<Word>); 4] {
+        [("trace", &self.trace), ("queue", &self.queue), ("loss", &self.loss), ("jitter", &self.jitter)]
     }
-    let mut parts = word.split([',', ' ']).filter(|part| !part.is_empty());
-    let kind = parts.next().unwrap_or_default();
-    let mut text = format!("{{ kind = {}", quoted(kind));
-    for part in parts {
-        let Some((key, value)) = part.split_once('=') else {
-            return Err(format!(
-                "{part:?} in {word:?} is no KEY=VALUE; write for example \"codel,target=5ms\""
-            ));
+
+    /// A `[[link]]` of a scenario.
+    fn link(&self, from: &str, to: &str) -> Value {
+        let mut link = Map::new();
+        link.insert("from".to_owned(), from.into());
+        link.insert("to".to_owned(), to.into());
+        if self.trace.is_none() {
+            // What has no limit takes any: it is replaced afterwards.
+            let rate = self.rate.map_or_else(|| "100Gbit/s".to_owned(), |rate| rate.to_string());
+            link.insert("rate".to_owned(), rate.into());
+        }
+        if let Some(delay) = self.delay {
+            link.insert("delay".to_owned(), delay.to_string().into());
+        }
+        for (key, word) in self.words() {
+            if let Some(word) = word {
+                link.insert(key.to_owned(), word.text.clone().into());
+            }
+        }
+        Value::Object(link)
+    }
+}
+
+/// The errors of the scenario as those of the options, each once: an option may hold for both directions.
+fn by_option(errors: Diagnostics, words: [&LinkWords; 2]) -> Diagnostics {
+    let mut told: Vec<Diagnostic> = Vec::new();
+    for error in errors.errors {
+        let option = link_key(&error.path).and_then(|(number, key)| {
+            let (_, word) = words.get(number)?.words().into_iter().find(|(own, _)| *own == key)?;
+            Some((format!("`{key}` "), word.as_ref()?.option))
+        });
+        let message = match option {
+            None => error.message,
+            Some((key, option)) => match error.message.strip_prefix(&key) {
+                Some(rest) => format!("{option} {rest}"),
+                None => format!("{option}: {}", error.message),
+            },
         };
-        let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if key.is_empty() || !plain {
-            return Err(format!("{key:?} in {word:?} is no parameter's name"));
+        let error = Diagnostic { message, path: String::new(), location: None, help: error.help };
+        if !told.contains(&error) {
+            told.push(error);
         }
-        let bare = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
-        let _ = write!(text, ", {key} = {}", if bare { value.to_owned() } else { quoted(value) });
     }
-    Ok(text + " }")
-}
-
-/// A string of TOML.
-fn quoted(text: &str) -> String {
-    toml_edit::Value::from(text).to_string()
-}
-
-/// A queue: a limit alone is that of a drop-tail queue.
-fn queue(word: &str) -> Result<String, String> {
-    if word.parse::<crate::scenario::QueueLimit>().is_ok() {
-        return Ok(format!("{{ kind = \"droptail\", limit = {} }}", quoted(word)));
-    }
-    if word.trim().starts_with(|c: char| c.is_ascii_digit()) {
-        // Somebody meant a limit: its own parser says what is wrong with it.
-        return word.parse::<crate::scenario::QueueLimit>().map(|_| String::new());
-    }
-    table(word)
-}
-
-/// A loss: a percentage or a probability is that of independent losses.
-fn loss(word: &str) -> Result<String, String> {
-    let number = word.trim();
-    let probability = match number.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => number.parse::<f64>(),
-    };
-    match probability {
-        Ok(p) if (0.0..=1.0).contains(&p) => Ok(format!("{{ kind = \"bernoulli\", probability = {p:?} }}")),
-        Ok(_) => Err(format!("`{word}` is no loss probability: it lies between 0% and 100%")),
-        Err(_) if number.starts_with(|c: char| c.is_ascii_digit()) || number.is_empty() => {
-            Err(format!("`{word}` is no loss; write a percentage (1%) or a model (every,n=100)"))
-        }
-        Err(_) => table(word),
-    }
+    Diagnostics { errors: told, omitted: errors.omitted }
 }
 
 /// The two directions of a link as the network takes them. A limit in BDP counts with the round trip of both delays.
 ///
 /// # Errors
 /// If a word cannot be read, or a trace file not be found.
-pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<[LinkConfig; 2], LinkWordsError> {
-    let mut text = String::from("name = \"live\"\nduration = \"1h\"\n");
-    for (words, ends) in [(forward, ["inside", "outside"]), (reverse, ["outside", "inside"])] {
-        let _ = writeln!(text, "[[link]]\nfrom = \"{}\"\nto = \"{}\"", ends[0], ends[1]);
-        match (&words.trace, words.rate) {
-            (Some(trace), _) => {
-                let _ = writeln!(text, "trace = {}", quoted(trace));
-            }
-            // What has no limit takes any: it is replaced below.
-            (None, rate) => {
-                let rate = rate.map_or_else(|| "100Gbit/s".to_owned(), |rate| rate.to_string());
-                let _ = writeln!(text, "rate = {}", quoted(&rate));
-            }
-        }
-        if let Some(delay) = words.delay {
-            let _ = writeln!(text, "delay = {}", quoted(&delay.to_string()));
-        }
-        let word = |word: &Option<String>, read: fn(&str) -> Result<String, String>| {
-            word.as_deref().map(read).transpose().map_err(LinkWordsError::Word)
-        };
-        for (key, value) in [
-            ("queue", word(&words.queue, queue)?),
-            ("loss", word(&words.loss, loss)?),
-            ("jitter", word(&words.jitter, table)?),
-        ] {
-            if let Some(value) = value {
-                let _ = writeln!(text, "{key} = {value}");
-            }
-        }
-    }
-    text += "[[flow]]\nfrom = \"inside\"\nto = \"outside\"\napp = \"bulk\"\n";
-    let scenario = Scenario::from_toml("the link", &text, &[])?;
+pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWordsError> {
+    let text = json!({
+        "name": "live",
+        "duration": "1h",
+        "link": [forward.link("inside", "outside"), reverse.link("outside", "inside")],
+        "flow": [{ "from": "inside", "to": "outside", "app": "bulk" }],
+    });
+    let scenario = Scenario::from_json(text, &[], Path::new(""))
+        .map_err(|errors| by_option(errors, [forward, reverse]))?;
     let expanded = scenario.expand();
-    let config = |at: usize, words: &LinkWords| {
-        let (mut config, _) = link_config(&expanded.links[at], &scenario)
-            .map_err(|fault| fault.of_link(&expanded.links[at].name))?;
-        if words.rate.is_none() && words.trace.is_none() {
+    let config = |spec: &LinkSpec, words: &LinkWords| {
+        let (mut config, capacity) = link_config(spec, &scenario).map_err(|fault| fault.of_link(&spec.name))?;
+        let unlimited = words.rate.is_none() && words.trace.is_none();
+        if unlimited {
             config.rate = RateConfig::Unlimited;
         }
-        Ok::<_, RunError>(config)
+        Ok::<_, RunError>((config, spec.describe(&scenario.directory, !unlimited), capacity, unlimited))
     };
-    Ok([config(0, forward)?, config(1, reverse)?])
+    let (there, back) = (config(&expanded.links[0], forward)?, config(&expanded.links[1], reverse)?);
+    Ok(Duplex {
+        links: [there.0, back.0],
+        said: [there.1, back.1],
+        capacities: [there.2, back.2],
+        unlimited: [there.3, back.3],
+    })
 }
 
 #[cfg(test)]
@@ -156,6 +153,10 @@ mod tests {
     use warpline_net::loss::LossKind;
     use warpline_net::qdisc::{Limit, QdiscConfig};
 
+    fn word(text: &str) -> Option<Word> {
+        Some(Word { option: "--option", text: text.to_owned() })
+    }
+
     fn words(rate: Option<&str>) -> LinkWords {
         LinkWords { rate: rate.map(|rate| rate.parse().unwrap()), ..LinkWords::default() }
     }
@@ -164,22 +165,22 @@ mod tests {
     fn words_become_the_links_that_a_scenario_would_have() {
         let up = LinkWords {
             delay: Some("20ms".parse().unwrap()),
-            loss: Some("1%".to_owned()),
-            queue: Some("100p".to_owned()),
+            loss: word("1%"),
+            queue: word("100p"),
             ..words(Some("12Mbit/s"))
         };
         let down = LinkWords {
             delay: Some("30ms".parse().unwrap()),
-            queue: Some("1BDP".to_owned()),
+            queue: word("1BDP"),
             ..words(Some("24Mbit/s"))
         };
-        let [up, down] = duplex(&up, &down).unwrap();
+        let [up, down] = duplex(&up, &down).unwrap().links;
         assert!(matches!(up.rate, RateConfig::Constant(rate) if rate == Rate::from_bps(12_000_000)));
         assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), LossKind::Bernoulli { p: 0.01 }));
         assert_eq!(up.qdisc, QdiscConfig::DropTail { limit: Limit::packets(100) });
         // 24 Mbit/s times 50 ms.
         assert_eq!(down.qdisc, QdiscConfig::DropTail { limit: Limit::bytes(150_000) });
-        assert!(matches!(duplex(&words(None), &words(None)).unwrap()[0].rate, RateConfig::Unlimited));
+        assert!(matches!(duplex(&words(None), &words(None)).unwrap().links[0].rate, RateConfig::Unlimited));
     }
 
     #[test]
@@ -194,14 +195,13 @@ mod tests {
             "priority,classes=3",
             "{ kind = \"codel\", target = \"1ms\" }",
         ] {
-            let words = LinkWords { queue: Some(queue.to_owned()), ..words(Some("1Mbit/s")) };
+            let words = LinkWords { queue: word(queue), ..words(Some("1Mbit/s")) };
             duplex(&words, &words).unwrap_or_else(|error| panic!("{queue}: {error}"));
         }
         for (loss, jitter) in
-            [("0.5", "uniform,max=2ms"), ("every,n=3", "normal,mean=5ms,stddev=1ms"), ("none", "none")]
+            [("50%", "uniform,max=2ms"), ("every,n=3", "normal,mean=5ms,stddev=1ms"), ("none", "none")]
         {
-            let words =
-                LinkWords { loss: Some(loss.to_owned()), jitter: Some(jitter.to_owned()), ..words(None) };
+            let words = LinkWords { loss: word(loss), jitter: word(jitter), ..words(None) };
             duplex(&words, &words).unwrap_or_else(|error| panic!("{loss}, {jitter}: {error}"));
         }
     }
@@ -214,16 +214,29 @@ mod tests {
             duplex(&words, &words).unwrap_err().to_string()
         };
         let told = [
-            (error(|w| w.loss = Some("120%".to_owned())), "between 0% and 100%"),
-            (error(|w| w.loss = Some("1 %%".to_owned())), "write a percentage"),
-            (error(|w| w.queue = Some("100".to_owned())), "not a queue limit"),
-            (error(|w| w.queue = Some("cake".to_owned())), "cake"),
-            (error(|w| w.queue = Some("codel,5ms".to_owned())), "no KEY=VALUE"),
-            (error(|w| w.queue = Some("codel,targt=5ms".to_owned())), "targt"),
-            (error(|w| w.trace = Some("no/such/trace".to_owned())), "no/such/trace"),
+            (error(|w| w.loss = word("120%")), "between 0% and 100%"),
+            (error(|w| w.loss = word("1 %%")), "write a percentage"),
+            (error(|w| w.queue = word("100")), "not a queue limit"),
+            (error(|w| w.queue = word("cake")), "cake"),
+            (error(|w| w.queue = word("codel,5ms")), "no KEY=VALUE"),
+            (error(|w| w.queue = word("codel,targt=5ms")), "targt"),
+            (error(|w| w.loss = word("1")), "--option cannot be \"1\""),
+            (error(|w| w.loss = word("1")), "`1` could mean 1 % or always: write `1%` or `100%`"),
+            (error(|w| w.trace = word("no/such/trace")), "--option: there is no file `no/such/trace`"),
         ];
         for (message, part) in told {
             assert!(message.contains(part), "{message}");
+            // The line of a scenario that nobody wrote is not shown.
+            assert!(!message.contains("the link") && !message.contains("errors"), "{message}");
         }
+    }
+
+    #[test]
+    fn what_a_direction_is_like_is_said_in_words() {
+        let up =
+            LinkWords { loss: word("1%"), delay: Some("20ms".parse().unwrap()), ..words(Some("12Mbit/s")) };
+        let [up, down] = duplex(&up, &words(None)).unwrap().said;
+        assert_eq!(up, "12 Mbit/s, 20 ms, queue 1000 packets, loss 1 %");
+        assert_eq!(down, "no rate limit, 0 s, queue 1000 packets");
     }
 }

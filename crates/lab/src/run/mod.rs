@@ -11,6 +11,8 @@ mod faults;
 pub mod links;
 mod measure;
 mod real;
+#[cfg(target_os = "linux")]
+pub mod session;
 mod sinks;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use warpline_transport::cc::{CcConfig, CongestionControl};
 
 use crate::report::ReportError;
 use crate::results::{NoFrames, ResultError, Summary, Tables};
-use crate::scenario::{ClockMode, Scenario};
+use crate::scenario::{ClockMode, Host, Scenario};
 use build::{Built, build};
 use course::{Course, run_info};
 pub(crate) use faults::faults;
@@ -124,6 +126,17 @@ pub enum RunError {
     Report(#[from] ReportError),
 }
 
+/// Builds everything that [`run`] builds of a scenario before it asks the system for anything, and throws it away: what this accepts, `run`
+/// does not refuse for what the scenario says.
+///
+/// # Errors
+/// As those of `run`, in the same words.
+pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
+    let mut built = build(scenario, custom)?;
+    let real = scenario.clock.mode != ClockMode::Virtual || scenario.host.iter().any(Host::is_guest);
+    if real { real::check(scenario, &mut built) } else { Ok(()) }
+}
+
 /// Runs a scenario with its seed.
 ///
 /// `observe` is called every few milliseconds of work and can stop the run.
@@ -138,12 +151,12 @@ pub fn run(
     if scenario.clock.mode != ClockMode::Virtual {
         return real::run(scenario, options, observe);
     }
-    if scenario.host.iter().any(crate::scenario::Host::is_guest) {
+    if scenario.host.iter().any(Host::is_guest) {
         return real::run_guests(scenario, options, observe);
     }
     let Built { mut network, mut world, links, flow_records, link_records } =
         build(scenario, &options.custom_cc)?;
-    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
+    let mut sinks = Sinks::open(scenario, options, &flow_records, &link_records)?;
 
     let mut course = Course::new(scenario);
     let mut driver = Driver::new(VirtualClock::default());
@@ -179,8 +192,8 @@ pub fn run(
     let (flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
     let info = run_info(scenario, &mut network, "virtual", stopped.then_some("interrupted"));
     let (packet_hops, events) = (info.packet_hops, info.events);
-    let summary = Summary::new(info, flows, link_rows);
-    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    let mut summary = Summary::new(info, flows, link_rows);
+    let (directory, tables) = sinks.publish(scenario, options, &mut summary, &transfers)?;
     Ok(RunOutcome {
         summary,
         directory,

@@ -9,25 +9,31 @@ use super::{RunError, RunOptions};
 use crate::hosts::World;
 use crate::report::write_report;
 use crate::results::{
-    AddressBook, CaptureOptions, Frames, MemoryRecorder, Recorder, ResultError, RunWriter, Summary, Tables,
-    TransferRow,
+    AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
+    Summary, Tables, TransferRow,
 };
+use crate::scenario::files::{Copy, Inputs};
 use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 
 /// The run directory, the tables in memory, or both.
 pub(super) struct Sinks {
     writer: Option<RunWriter>,
     memory: Option<MemoryRecorder>,
+    /// The files that the scenario reads, as they are when the run begins.
+    inputs: Inputs,
 }
 
 impl Sinks {
     /// Opens what `options` ask for, for what the scenario records.
     pub(super) fn open(
+        scenario: &Scenario,
         options: &RunOptions,
         flow_records: &[(FlowId, String, Vec<FlowRecordKind>)],
         link_records: &[(LinkId, String, Vec<LinkRecordKind>)],
     ) -> Result<Sinks, ResultError> {
+        let unreadable = |(path, error): (PathBuf, _)| ResultError::io("read", &path, error);
         let mut sinks = Sinks {
+            inputs: Inputs::read(scenario).map_err(unreadable)?,
             writer: match &options.out {
                 Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
                 None => None,
@@ -131,17 +137,28 @@ impl Sinks {
         Ok(())
     }
 
-    /// Writes what is left and puts the run directory in place. Returns where that is, and the tables.
+    /// Writes what is left, with copies of the files that the scenario reads, and puts the run directory in place. Returns where that is,
+    /// and the tables. The summary gets the copies' names.
     pub(super) fn publish(
         self,
         scenario: &Scenario,
         options: &RunOptions,
-        summary: &Summary,
+        summary: &mut Summary,
         transfers: &[TransferRow],
     ) -> Result<(Option<PathBuf>, Option<Tables>), RunError> {
+        let listed = |copy: &Copy| InputFile {
+            file: copy.path.clone(),
+            bytes: copy.contents.len() as u64,
+            hash: copy.hash.clone(),
+        };
+        summary.inputs = self.inputs.copies.iter().map(listed).collect();
         let directory = match self.writer {
             Some(mut writer) => {
-                writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
+                for copy in &self.inputs.copies {
+                    writer.add_file(&copy.path, &copy.contents)?;
+                }
+                let copied = self.inputs.scenario(scenario);
+                writer.add_file("scenario.toml", copied.to_toml().as_bytes())?;
                 let sealed = writer.seal(summary, transfers)?;
                 if options.report {
                     let report = sealed.path().join("report.html");

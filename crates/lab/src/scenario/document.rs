@@ -106,6 +106,23 @@ impl Node {
         Node { place: Place::Unknown, data }
     }
 
+    /// The same with all of it at `place`.
+    pub(crate) fn placed(mut self, place: &Place) -> Node {
+        self.place = place.clone();
+        match &mut self.data {
+            Data::Array(items) => items.iter_mut().for_each(|item| item.place = place.clone()),
+            Data::Table(table) => {
+                for entry in &mut table.0 {
+                    entry.place = place.clone();
+                    let value = std::mem::replace(&mut entry.value.data, Data::Null);
+                    entry.value = Node { place: Place::Unknown, data: value }.placed(place);
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// The value without places. Nulls in tables are left out: they mean the same as no key.
     pub(crate) fn to_json(&self) -> Value {
         match &self.data {

@@ -3,7 +3,8 @@
 //! The runner builds from this; the checks look for unknown nodes and missing routes in it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
 use warpline_net::routing::{Graph, Metric, Router};
@@ -13,7 +14,7 @@ use super::base_rtt;
 use super::document::Step;
 use super::flow::{Application, FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
-use super::quantity::{BitRate, StartTime, Time};
+use super::quantity::{BitRate, QueueLimit, StartTime, Time};
 use super::tcp::TcpOptions;
 use super::topology::Topology;
 use super::{Cc, Scenario};
@@ -81,6 +82,61 @@ pub enum Speed {
     },
     /// A mahimahi trace file; the path is ready to open.
     Trace(PathBuf),
+}
+
+impl LinkSpec {
+    /// What the link is like, in words for people: "10 Mbit/s, 20 ms, queue 100 packets, loss 1 %". Paths are told from `directory`;
+    /// the rate is left out where `limited` is false.
+    pub fn describe(&self, directory: &Path, limited: bool) -> String {
+        let speed = match &self.speed {
+            _ if !limited => "no rate limit".to_owned(),
+            Speed::Constant(rate) => spaced(rate),
+            Speed::Schedule { initial, steps, .. } => {
+                let mut rates: Vec<Rate> = steps.iter().map(|(_, rate)| *rate).chain([*initial]).collect();
+                rates.sort_unstable();
+                let (least, most) = (rates[0], rates[rates.len() - 1]);
+                format!("{} to {} by a schedule", spaced(&least), spaced(&most))
+            }
+            Speed::Trace(path) => format!("trace {}", path.strip_prefix(directory).unwrap_or(path).display()),
+        };
+        let mut text = format!("{speed}, {}", spaced(&self.delay));
+        if !self.delays.is_empty() {
+            text += " at first";
+        }
+        let limit = match self.queue.limit() {
+            QueueLimit::Packets(1) => "1 packet".to_owned(),
+            QueueLimit::Packets(packets) => format!("{packets} packets"),
+            other => spaced(&other),
+        };
+        let _ = match &self.queue {
+            Queue::Droptail { .. } => write!(text, ", queue {limit}"),
+            other => write!(text, ", queue {} of {limit}", other.kind()),
+        };
+        let percent = |p: f64| format!("{} %", (p * 1e8).round() / 1e6);
+        let _ = match &self.loss {
+            Loss::None {} => Ok(()),
+            Loss::Bernoulli { probability } => write!(text, ", loss {}", percent(*probability)),
+            Loss::Every { n } => write!(text, ", loss of every {n}th packet"),
+            Loss::List { packets } => write!(text, ", loss of {} listed packets", packets.len()),
+            Loss::GilbertElliott { .. } => write!(text, ", loss in bursts (Gilbert-Elliott)"),
+        };
+        if !matches!(self.jitter, Jitter::None {}) {
+            let _ = write!(text, ", {} jitter", self.jitter.kind());
+        }
+        if !self.down.is_empty() {
+            text += ", down at times";
+        }
+        text
+    }
+}
+
+/// A quantity with a space before its unit, as texts have it: "20 ms".
+fn spaced(quantity: &impl std::fmt::Display) -> String {
+    let text = quantity.to_string();
+    match text.find(|c: char| !c.is_ascii_digit() && c != '.') {
+        Some(unit) if unit > 0 => format!("{} {}", &text[..unit], &text[unit..]),
+        _ => text,
+    }
 }
 
 /// One flow.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::quantity::{Size, Time};
 use super::ready::Readiness;
+use super::short::Probability;
 use super::tcp::TcpOptions;
 
 /// A host that needs to be told something, written `[[host]]`.
@@ -47,7 +48,7 @@ pub struct Host {
     pub sysctl: BTreeMap<String, String>,
     /// guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control groups; not by the virtual
     /// clock, where a kernel's work takes no time). Guests of one machine share it. Default: all that it wants.
-    #[schemars(range(max = 1.0), example = 0.5)]
+    #[schemars(with = "Option<Probability>", example = 0.5)]
     pub cpu_share: Option<f64>,
     /// guest: memory of its machine; what is not used is not taken. What programs write goes into it, too. Guests of one machine share it.
     /// Default: what its hosts, flows and the buffers in their `sysctl` need.

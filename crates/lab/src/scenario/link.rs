@@ -3,19 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Scenario;
 use super::quantity::{BitRate, QueueLimit, Size, Time};
+use super::short::Probability;
 
 /// A link between two nodes, written `[[link]]`. Nodes exist by being named.
 ///
-/// `between` makes a duplex link, two one-way links named "a>b" and "b>a" with the same options unless `reverse` says
-/// otherwise; `from` and `to` make a single one.
+/// `between` makes a duplex link, two one-way links named "a>b" and "b>a". Every option, `loss`, `jitter` and `trace` too, holds in
+/// both directions, each with draws of its own, unless `reverse` says otherwise: `loss = "1%", reverse = { loss = "none" }` loses on the
+/// way there only. `from` and `to` make a single one.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Name for `--set link[NAME].rate=...`; default: the two nodes with a dash, "r1-r2".
     #[schemars(example = &"bottleneck")]
     pub name: Option<String>,
-    /// The two ends of a duplex link. The first is where the forward direction starts.
+    /// The two ends of a duplex link. The first is where the forward direction starts. The options hold in both directions; what differs
+    /// on the way back is in `reverse`.
     #[schemars(example = &serde_json::json!(["r1", "r2"]))]
     pub between: Option<[String; 2]>,
     /// Where a one-way link starts; goes with `to`, not with `between`.
@@ -59,7 +63,8 @@ pub struct LinkOptions {
     #[schemars(example = &"30s")]
     pub repeat: Option<Time>,
     /// A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the start, repeated
-    /// for ever. The path is relative to the scenario file.
+    /// for ever. The path is relative to the scenario file. With `between` both directions follow it, unless `reverse` has a rate or a trace
+    /// of its own.
     #[schemars(example = &"traces/cellular.down")]
     pub trace: Option<String>,
     /// Propagation delay, one way. Default 0s.
@@ -69,14 +74,16 @@ pub struct LinkOptions {
     /// overtakes another by that. BDPs and routes go by `delay`.
     #[schemars(example = &serde_json::json!([{"at": "60s", "delay": "70ms"}, {"at": "120s", "delay": "20ms"}]))]
     pub delays: Option<Vec<DelayStep>>,
-    /// What waits in front of the link. Default `{ kind = "droptail", limit = "1000p" }`.
-    #[schemars(example = &serde_json::json!({"kind": "droptail", "limit": "1BDP"}))]
+    /// What waits in front of the link, as a table or in short: "250p" is a drop-tail queue with this limit. Default `"1000p"`.
+    #[schemars(example = &serde_json::json!({"kind": "droptail", "limit": "1BDP"}), example = &"250p")]
     pub queue: Option<Queue>,
-    /// Packets lost on the link after they were sent. Default none.
-    #[schemars(example = &serde_json::json!({"kind": "bernoulli", "probability": 0.001}))]
+    /// Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this probability. With `between` they are
+    /// lost in both directions, unless `reverse` says otherwise. Default none.
+    #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "bernoulli", "probability": 0.001}))]
     pub loss: Option<Loss>,
-    /// Random delay that each packet takes in addition to `delay`. Default none.
-    #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}))]
+    /// Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms". With `between` in both
+    /// directions, unless `reverse` says otherwise. Default none.
+    #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}), example = &"uniform,max=5ms")]
     pub jitter: Option<Jitter>,
     /// When the link is down: what waits or comes is lost, what is under way arrives. Default never.
     #[schemars(example = &serde_json::json!([{"at": "10s", "for": "2s"}]))]
@@ -169,10 +176,10 @@ pub enum Queue {
         /// Average queue at which the drop probability reaches `max_probability`. Default three quarters of `limit`.
         max_threshold: Option<QueueLimit>,
         /// Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
-        #[schemars(range(min = 0.0, max = 1.0))]
+        #[schemars(with = "Option<Probability>")]
         max_probability: Option<f64>,
         /// Weight of the newest sample in the average, above 0 to 1. Default 0.002.
-        #[schemars(range(min = 0.0, max = 1.0))]
+        #[schemars(with = "Option<Probability>")]
         weight: Option<f64>,
         /// Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
         gentle: Option<bool>,
@@ -210,6 +217,17 @@ pub enum Queue {
 }
 
 impl Queue {
+    /// Its kind, as scenarios write it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Queue::Droptail { .. } => "droptail",
+            Queue::Priority { .. } => "priority",
+            Queue::Red { .. } => "red",
+            Queue::Codel { .. } => "codel",
+            Queue::FqCodel { .. } => "fq_codel",
+        }
+    }
+
     /// The limit, with its default.
     pub fn limit(&self) -> QueueLimit {
         match self {
@@ -237,7 +255,7 @@ pub enum Loss {
     /// Each packet is lost with the same probability, independently.
     Bernoulli {
         /// Loss probability, 0 to 1.
-        #[schemars(range(min = 0.0, max = 1.0), example = 0.001)]
+        #[schemars(with = "Probability", example = 0.001)]
         probability: f64,
     },
     /// Every n-th packet is lost: the n-th, the 2n-th, and so on.
@@ -255,16 +273,16 @@ pub enum Loss {
     /// Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
     GilbertElliott {
         /// Probability per packet of going from good to bad, 0 to 1.
-        #[schemars(range(min = 0.0, max = 1.0), example = 0.002)]
+        #[schemars(with = "Probability", example = 0.002)]
         good_to_bad: f64,
         /// Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its inverse.
-        #[schemars(range(min = 0.0, max = 1.0), example = 0.2)]
+        #[schemars(with = "Probability", example = 0.2)]
         bad_to_good: f64,
         /// Loss probability in the good state. Default 0.
-        #[schemars(range(min = 0.0, max = 1.0))]
+        #[schemars(with = "Option<Probability>")]
         loss_good: Option<f64>,
         /// Loss probability in the bad state. Default 1.
-        #[schemars(range(min = 0.0, max = 1.0))]
+        #[schemars(with = "Option<Probability>")]
         loss_bad: Option<f64>,
     },
 }
@@ -317,6 +335,19 @@ pub enum Jitter {
     },
 }
 
+impl Jitter {
+    /// Its kind, as scenarios write it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Jitter::None {} => "none",
+            Jitter::Uniform { .. } => "uniform",
+            Jitter::Normal { .. } => "normal",
+            Jitter::Exponential { .. } => "exponential",
+            Jitter::Pareto { .. } => "pareto",
+        }
+    }
+}
+
 impl LinkOptions {
     /// These options with `over`'s in place of them where `over` has some. A rate, schedule or trace in `over` replaces all
     /// three, as they exclude each other.
@@ -338,6 +369,29 @@ impl LinkOptions {
             mtu: over.mtu.or(self.mtu),
             record: over.record.clone().or_else(|| self.record.clone()),
         }
+    }
+}
+
+impl Scenario {
+    /// What a link with `between` has in both directions that people often mean for one: its loss, trace or jitter, unless `reverse` says
+    /// otherwise.
+    pub fn both_ways(&self) -> Option<&'static str> {
+        let one = |link: &Link| {
+            link.between.as_ref()?;
+            let (own, none) = (&link.options, LinkOptions::default());
+            let back = link.reverse.as_ref().unwrap_or(&none);
+            let own_rate = back.rate.is_some() || back.schedule.is_some() || back.trace.is_some();
+            let same = [
+                ("loss", own.loss.is_some() && own.loss != Some(Loss::None {}) && back.loss.is_none()),
+                ("trace", own.trace.is_some() && !own_rate),
+                (
+                    "jitter",
+                    own.jitter.is_some() && own.jitter != Some(Jitter::None {}) && back.jitter.is_none(),
+                ),
+            ];
+            same.into_iter().find(|(_, same)| *same).map(|(what, _)| what)
+        };
+        self.link.iter().find_map(one)
     }
 }
 

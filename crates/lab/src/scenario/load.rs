@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
-use super::{Scenario, check, semantics, set};
+use super::source::Source;
+use super::{Scenario, check, files, semantics, set, short};
 
 impl Scenario {
     /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
@@ -16,19 +16,7 @@ impl Scenario {
     /// # Errors
     /// Everything that is wrong with it, at once.
     pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, Diagnostics> {
-        let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = error.utf8_error().valid_up_to();
-            let line = error.as_bytes()[..valid].iter().filter(|b| **b == b'\n').count() + 1;
-            Diagnostics::single(
-                format!(
-                    "{name} is not UTF-8 text: the byte at offset {valid} (line {line}) does not belong there"
-                ),
-                "save the file as UTF-8",
-            )
-        })?;
-        Self::parse(&name, &text, sets, path.parent().unwrap_or(Path::new("")))
+        Source::read(path)?.load(sets)
     }
 
     /// Reads a scenario from TOML text. `name` is what errors call it; paths in it are relative to the current directory.
@@ -36,7 +24,20 @@ impl Scenario {
     /// # Errors
     /// Everything that is wrong with it, at once.
     pub fn from_toml(name: &str, text: &str, sets: &[String]) -> Result<Scenario, Diagnostics> {
-        Self::parse(name, text, sets, Path::new(""))
+        Self::from_toml_in(name, text, sets, Path::new(""))
+    }
+
+    /// As [`from_toml`](Self::from_toml), with paths relative to `directory`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_toml_in(
+        name: &str,
+        text: &str,
+        sets: &[String],
+        directory: &Path,
+    ) -> Result<Scenario, Diagnostics> {
+        Self::parse((name, name), text, sets, directory)
     }
 
     /// Reads a scenario from a JSON value with the structure of the TOML file, as Python makes it; paths in it are relative to
@@ -46,10 +47,16 @@ impl Scenario {
     /// Everything that is wrong with it, at once, by key path.
     pub fn from_json(value: Value, sets: &[String], directory: &Path) -> Result<Scenario, Diagnostics> {
         let sources = Sources { name: "scenario", text: "", sets };
-        finish(Node::from_json(value), Collector::default(), &sources, directory)
+        finish(Node::from_json(value), Collector::default(), &sources, sources.name, directory)
     }
 
-    fn parse(name: &str, text: &str, sets: &[String], directory: &Path) -> Result<Scenario, Diagnostics> {
+    /// `name` is what errors call the text, `stem` what the scenario is called if it does not say.
+    pub(super) fn parse(
+        (name, stem): (&str, &str),
+        text: &str,
+        sets: &[String],
+        directory: &Path,
+    ) -> Result<Scenario, Diagnostics> {
         let sources = Sources { name, text, sets };
         // A byte-order mark is no part of the text.
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -64,7 +71,7 @@ impl Scenario {
             }
             return Err(errors.finish(&sources));
         }
-        finish(node, errors, &sources, directory)
+        finish(node, errors, &sources, stem, directory)
     }
 
     /// Checks a scenario that was made or changed in code.
@@ -109,17 +116,15 @@ impl Scenario {
         document.to_string()
     }
 
-    /// "sha256:..." over the canonical JSON: keys sorted, no white space, nothing that is not set. Trace files count by name.
+    /// "sha256:..." over the canonical JSON: keys sorted, no white space, nothing that is not set. Files that it reads count by what
+    /// they hold, whatever they are called; by name where they cannot be read.
     pub fn scenario_hash(&self) -> String {
-        let text = sorted(self.to_json()).to_string();
-        let digest = Sha256::digest(text.as_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("sha256:{hex}")
+        files::sha256(sorted(self.with_contents().to_json()).to_string().as_bytes())
     }
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostics {
-    let name = path.display();
+/// What to say of a scenario that cannot be read; `name` is what it is called.
+pub(super) fn unreadable(path: &Path, name: &str, error: &std::io::Error) -> Diagnostics {
     let mut help = String::new();
     if error.kind() == std::io::ErrorKind::NotFound {
         let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -147,11 +152,13 @@ fn finish(
     mut node: Node,
     mut errors: Collector,
     sources: &Sources<'_>,
+    stem: &str,
     directory: &Path,
 ) -> Result<Scenario, Diagnostics> {
-    set::apply(&mut node, sources.sets, &mut errors);
-    name_after_file(&mut node, sources.name);
-    check::check(&json_schema(), &node, &mut errors);
+    let schema = json_schema();
+    set::apply(&mut node, sources.sets, &mut errors, &|node| short::write_out(&schema, node));
+    name_after_file(&mut node, stem);
+    check::check(&schema, &node, &mut errors);
     let wrong = errors.paths();
     let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
     match read {

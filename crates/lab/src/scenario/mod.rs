@@ -10,6 +10,7 @@ mod check;
 pub mod diagnostics;
 pub(crate) mod document;
 pub mod expand;
+pub(crate) mod files;
 pub mod flow;
 pub mod host;
 pub mod link;
@@ -22,6 +23,8 @@ mod semantics_flow;
 mod semantics_host;
 mod semantics_program;
 mod set;
+pub mod short;
+mod source;
 pub mod tcp;
 pub mod topology;
 
@@ -41,6 +44,7 @@ pub use link::{
 pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
 pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
+pub use source::{STANDARD_INPUT, Source};
 pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};
 pub use topology::Topology;
 

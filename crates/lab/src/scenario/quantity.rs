@@ -339,6 +339,13 @@ const TIME_UNIT: &str = "ns|us|µs|ms|s|sec|min|m|h";
 const RATE_UNIT: &str = "[kKmMgG]?B/s|[kKmMgGtT]?([bB]it(/s)?|bps|b/s)";
 const SIZE_UNIT: &str = "[kKmMgGtT]?i?[bB]|bytes?";
 
+/// The pattern of a queue limit.
+pub(super) fn limit_pattern() -> String {
+    format!(
+        "0|[0-9_]+\\s*([pP]|[pP]ackets?|pkts)|{NUMBER}\\s*([bB][dD][pP]|{SIZE_UNIT}|{TIME_UNIT})|unlimited"
+    )
+}
+
 textual!(
     Time,
     "time",
@@ -382,9 +389,7 @@ textual!(
     |_| None,
     text_schema(
         "queue-limit",
-        &format!(
-            "0|[0-9_]+\\s*([pP]|[pP]ackets?|pkts)|{NUMBER}\\s*([bB][dD][pP]|{SIZE_UNIT}|{TIME_UNIT})|unlimited"
-        ),
+        &limit_pattern(),
         "How much may wait, without the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
          the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
          (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
@@ -477,7 +482,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "window" => text.parse::<Window>().map(drop),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().map(drop).map_err(|error| error.to_string()),
-        _ => Ok(()),
+        _ => super::short::read(format, text).map_or(Ok(()), |read| read.map(drop)),
     }
 }
 

@@ -6,12 +6,14 @@
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use super::Scenario;
+use super::{Scenario, short};
 
 /// The JSON Schema (draft 2020-12) of a scenario.
 pub fn json_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
-    generator.into_root_schema_for::<Scenario>().to_value()
+    let mut schema = generator.into_root_schema_for::<Scenario>().to_value();
+    short::describe(&mut schema);
+    schema
 }
 
 /// The schema as the committed file has it.

@@ -3,13 +3,14 @@
 //! Clock, times, links and topologies here; flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::diagnostics::Collector;
 use super::document::{Node, Step};
 use super::expand::{Problem, entry, key};
 use super::link::{Jitter, LinkOptions, Queue};
 use super::topology::Topology;
-use super::{ClockMode, Scenario, Tdf};
+use super::{ClockMode, Scenario, Tdf, files};
 use super::{semantics_flow, semantics_host, semantics_program};
 
 /// Errors, each at its key.
@@ -308,7 +309,7 @@ impl Check<'_> {
             self.error(&below(&["trace"]), "`trace` excludes `rate` and `schedule`", help);
         }
         if let Some(trace) = &options.trace {
-            self.file(&below(&["trace"]), trace);
+            self.file(&below(&["trace"]), trace, "mahimahi trace", files::trace);
         }
         if options.schedule.is_none() && options.rate.is_some_and(|r| r.0.as_bps() == 0) {
             let help = "for a link that is down for a time, use `down`; for one that stops, a `schedule`";
@@ -399,13 +400,25 @@ impl Check<'_> {
         }
     }
 
-    /// A file that the scenario names must be there.
-    pub(super) fn file(&mut self, path: &[Step], name: &str) {
+    /// A file that the scenario names must be there, and be what it should: `read` tries.
+    pub(super) fn file<T>(
+        &mut self,
+        path: &[Step],
+        name: &str,
+        what: &str,
+        read: impl Fn(&Path) -> Result<T, String>,
+    ) {
         let full = self.scenario.directory.join(name);
-        if !full.is_file() {
+        if !full.exists() {
             let message = format!("there is no file `{name}`");
-            let help = format!("looked for {}: the path is relative to the scenario file", full.display());
+            let from = match self.scenario.directory.as_os_str().is_empty() {
+                true => "the current directory",
+                false => "the scenario file",
+            };
+            let help = format!("looked for {}: the path is relative to {from}", full.display());
             self.error(path, message, help);
+        } else if let Err(reason) = read(&full) {
+            self.error(path, format!("`{name}` is no {what}: {reason}"), "");
         }
     }
 }

@@ -7,7 +7,7 @@ use super::expand::{entry, key};
 use super::flow::{App, Distribution, Flow, FlowRecordKind, Transport};
 use super::semantics::Check;
 use super::tcp::TcpOptions;
-use super::{Cc, CcKind};
+use super::{Cc, CcKind, files};
 
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
@@ -230,7 +230,7 @@ fn web(check: &mut Check<'_>, i: usize, flow: &Flow) {
     let Some(web) = &flow.web else { return };
     let at = |name: &str| entry("flow", i, &["web", name]);
     if let Some(log) = &web.access_log {
-        check.file(&at("access_log"), log);
+        check.file(&at("access_log"), log, "access log", files::log);
         let others = [
             ("session_rate", web.session_rate.is_some()),
             ("pages", web.pages.is_some()),

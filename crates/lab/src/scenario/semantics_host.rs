@@ -12,7 +12,7 @@ use super::host::{Host, Program, ProgramCommand};
 use super::semantics::Check;
 use super::semantics_program::program_path;
 use super::{ClockMode, Expect};
-use crate::run::addresses::{ipv4_of, ipv6_of};
+use crate::run::addresses::{ipv4_of, ipv6_of, names_in_braces};
 
 /// Checks all hosts of the scenario.
 pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
@@ -27,6 +27,7 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
         endpoint(check, i, host);
         for (number, program) in host.program.iter().enumerate() {
             self::program(check, &program_path(i, number, &[]), program);
+            names(check, &program_path(i, number, &[]), program, expanded);
         }
     }
     addresses(check, expanded);
@@ -155,6 +156,29 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
         if name.is_empty() || name.contains(['=', '\0']) {
             let message = format!("{name:?} cannot be the name of an environment variable");
             check.error(&below("environment"), message, "names have letters, digits and `_`");
+        }
+    }
+}
+
+/// Names in braces must be those of nodes.
+fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expanded) {
+    let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+    let words = program.command.words();
+    let command = words.iter().map(|word| ("command", word));
+    for (key_name, word) in command.chain(program.environment.values().map(|value| ("environment", value))) {
+        for name in names_in_braces(word).into_iter().filter(|name| !known.contains(name)) {
+            let mut path = at.to_vec();
+            path.push(key(key_name));
+            let mut help = spelling_help(name, &known);
+            help.push(format!(
+                "`{{NAME}}` is the address of a node; braces for another program are left alone with a space in them: `{{ {name} }}`"
+            ));
+            check.errors.about(
+                check.root,
+                &path,
+                format!("there is no node `{name}`, as in `{{{name}}}`"),
+                help,
+            );
         }
     }
 }
@@ -498,6 +522,14 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
             (
                 live("address6 = \"10.0.0.1\"", program),
                 ["test.toml:7:", "`address6` cannot be", "2001:db8::1"],
+            ),
+            (
+                live("", "command = \"curl http://{bb}/\""),
+                ["test.toml:9:", "there is no node `bb`", "did you mean `b`"],
+            ),
+            (
+                live("", &format!("{program}\nenvironment = {{ SERVER = \"{{srv:6}}\" }}")),
+                ["test.toml:10:", "there is no node `srv`", "allowed: a, r, b"],
             ),
             (live("", "command = []"), ["test.toml:9:", "`command` is empty", "ping"]),
             (live("", "command = 7"), ["test.toml:9:", "`command` must be", "array"]),

@@ -57,3 +57,46 @@ fn the_long_flow_of_the_parking_lot_gets_less_than_each_cross_flow() {
         assert!((0.9..=1.0 + 1e-3).contains(&hop), "{hop}");
     }
 }
+
+#[test]
+fn probes_pass_a_full_line_where_the_queue_is_fair_and_wait_in_a_deep_buffer() {
+    let (fair, deep) = (
+        example("rrul.toml", &["duration=10s"]),
+        example("rrul.toml", &["duration=10s", "link.line.queue=1000p"]),
+    );
+    for (probe, least) in [("udp-up-be.0", 300.0), ("ping-up.0", 300.0), ("udp-down-ef.0", 60.0)] {
+        let delay = |outcome: &RunOutcome| outcome.flow(probe).latency_mean_ms.unwrap();
+        assert!(delay(&fair) < 40.0 && delay(&deep) > least, "{probe}: {} {}", delay(&fair), delay(&deep));
+    }
+    let up: Vec<f64> = fair
+        .summary
+        .flows
+        .iter()
+        .filter(|flow| flow.name.starts_with("tcp-up"))
+        .map(|flow| flow.goodput_bps)
+        .collect();
+    assert!(up.len() == 4 && up.iter().sum::<f64>() > 8e6, "{up:?}");
+}
+
+#[test]
+fn every_trace_can_be_read_and_says_where_it_is_from() {
+    let traces = root().join("scenarios/traces");
+    let about = std::fs::read_to_string(traces.join("README.md")).unwrap();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&traces).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".down") && !name.ends_with(".up") {
+            continue;
+        }
+        seen += 1;
+        let row = about
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}`")))
+            .unwrap_or_else(|| panic!("{name}"));
+        assert!(row.split('|').filter(|cell| !cell.trim().is_empty()).count() == 6, "{row}");
+        let set = format!("link.air.trace=traces/{name}");
+        let read = Scenario::load(&root().join("scenarios/cellular.toml"), &[set]);
+        assert!(read.is_ok(), "{}", read.unwrap_err());
+    }
+    assert!(seen >= 2);
+}

@@ -264,6 +264,11 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
     );
     assert!(read("h.1.stdout").ends_with("\n0\n"));
     assert_eq!(read("h.2.file0.warpline-test-result"), "7\n");
+    // The summary and the terminal name it.
+    let file = "programs/h.2.file0.warpline-test-result";
+    assert_eq!((&wrong.files[..], ping.files.len()), (&[file.to_owned()][..], 0));
+    let shown = warpline_lab::results::render(&outcome.summary, 100);
+    assert!(shown.contains(&format!("Collected from h.2: {file}\n")), "{shown}");
     assert!(!Path::new("/tmp/warpline-test-result").exists());
 }
 

@@ -4,6 +4,7 @@
 // Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap and print.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod agreement;
 mod apps;
 mod capture;
 mod determinism;

@@ -18,16 +18,17 @@ pub(crate) mod outward;
 mod wires;
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use warpline_core::{LinkId, Timestamp};
-use warpline_net::{Control, LinkConfig, LinkStats};
+use warpline_core::{LinkId, TimeDelta, Timestamp};
+use warpline_net::{Control, LinkConfig, LinkStats, Network};
 
 use crate::audit::Audit;
 use crate::crossing::Crossing;
-use crate::emulator::{Emulator, EmulatorConfig, EmulatorError};
+use crate::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended, Turn};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
@@ -58,7 +59,39 @@ pub struct ShellConfig {
     pub nat: bool,
     /// Told, before the command is started, why packets do not get as far as they could.
     pub warn: fn(&str),
+    /// How long the observer waits for a turn at the most; none where it needs none without packets.
+    pub pulse: Option<TimeDelta>,
 }
+
+/// What a shell is like when its command is about to start.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The congestion control that the kernel gives to connections of the command, if it says.
+    pub congestion_control: Option<String>,
+    /// The IPv4 address of the world outside.
+    pub base: IpAddr,
+    /// How far packets get.
+    pub reach: Reach,
+}
+
+/// Watches a shell.
+pub trait Observer {
+    /// The command is about to start.
+    fn began(&mut self, begun: &Begun) {
+        let _ = begun;
+    }
+    /// A turn of the emulator is done: see [`Turn`].
+    fn turn(&mut self, turn: Turn<'_, Crossing>) {
+        let _ = turn;
+    }
+    /// The links have carried their last packet.
+    fn ended(&mut self, network: &mut Network, audit: &Audit) {
+        let _ = (network, audit);
+    }
+}
+
+/// Watches nothing.
+impl Observer for () {}
 
 /// How a shell ended.
 #[derive(Debug, Serialize)]
@@ -122,7 +155,7 @@ pub enum ShellError {
 ///
 /// # Errors
 /// If the namespaces or the command cannot be had, or the emulator fails. Nothing is left behind then.
-pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
+pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutcome, ShellError> {
     // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
     let _ = registry::clean(&mut |_| {});
     let ordinary = !privilege::is_privileged();
@@ -165,6 +198,9 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
         }
         None => None,
     };
+    let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
+    let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
+    observer.began(&Begun { congestion_control: congestion, base: base[0], reach });
     let mut child =
         Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
     emulator.restart_clock();
@@ -172,14 +208,22 @@ pub fn run(config: ShellConfig) -> Result<ShellOutcome, ShellError> {
     let ended = child.ended().map_err(system("watch the command"))?;
     let wake = [ended.as_fd()];
     let mut status = None;
-    let ran = emulator.run(&mut network, &mut crossing, Timestamp::NEVER, &wake, |turn| {
-        if turn.woken {
-            signals.forward(|signal| child.signal(signal));
-            status = child.poll();
+    let ran = loop {
+        let until = config.pulse.map_or(Timestamp::NEVER, |pulse| network.now() + pulse);
+        let ran = emulator.run(&mut network, &mut crossing, until, &wake, |turn| {
+            if turn.woken {
+                signals.forward(|signal| child.signal(signal));
+                status = child.poll();
+            }
+            observer.turn(turn);
+            if status.is_some() { Control::Stop } else { Control::Continue }
+        });
+        if !matches!(ran, Ok(Ended::Reached)) {
+            break ran;
         }
-        if status.is_some() { Control::Stop } else { Control::Continue }
-    });
+    };
     let audit = emulator.audit();
+    observer.ended(&mut network, &audit);
     let links = [0, 1].map(|link| network.link_stats(LinkId(link)));
     // Whatever the command left running is behind a link that ends now.
     if let Some(server) = &mut server {

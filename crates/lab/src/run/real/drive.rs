@@ -55,11 +55,10 @@ pub(in crate::run) fn run(
     let live = live_hosts(scenario, &expanded);
     let plan = AddressPlan::new(scenario, &expanded);
     let mut readiness = Readiness::plan(scenario, &expanded, &plan, &mut simulated);
-    let mut fleet =
-        Fleet::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node))?;
-    let guests: Vec<(String, u32)> = fleet.as_ref().map(|fleet| fleet.hosts().to_vec()).unwrap_or_default();
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
+    let mut fleet = Fleet::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node))?;
+    let guests: Vec<(String, u32)> = fleet.as_ref().map(|fleet| fleet.hosts().to_vec()).unwrap_or_default();
     models.claim_services(&plan);
     // The hosts behind ports, in the order of these.
     let real: Vec<(String, u32)> = live.iter().chain(&guests).cloned().collect();
@@ -76,7 +75,7 @@ pub(in crate::run) fn run(
         }
     }
     let mut world = LiveWorld { hosts: simulated, models, routers };
-    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
+    let mut sinks = Sinks::open(scenario, options, &flow_records, &link_records)?;
 
     let configs: Vec<HostConfig> = live
         .iter()
@@ -287,12 +286,12 @@ pub(in crate::run) fn run(
         let (kernel, machines) = fleet.rows(&reports);
         GuestSummary { kernel, reproducible: false, pushes: 0, machines, hosts: guest_hosts, programs: told }
     });
-    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    let (directory, tables) = sinks.publish(scenario, options, &mut summary, &transfers)?;
     let complete = stopped.is_none();
     Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
 }
 
-fn audit_summary(audit: &Audit) -> AuditSummary {
+pub(in crate::run) fn audit_summary(audit: &Audit) -> AuditSummary {
     let l = &audit.lateness;
     AuditSummary {
         duration_s: audit.duration_s,

@@ -48,8 +48,9 @@ impl Fleet {
         if !scenario.host.iter().any(crate::scenario::Host::is_guest) {
             return Ok(None);
         }
-        let kernel = Kernel::find().map_err(guest_error)?;
         let guests = Guests::plan(scenario, expanded, plan, readiness, mtu);
+        guests.check()?;
+        let kernel = Kernel::find().map_err(guest_error)?;
         Ok(Some(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() }))
     }
 

@@ -16,6 +16,7 @@ use super::programs::{self, DIRECTORY, Evidence};
 use super::readiness::{Readiness, machine_names};
 use super::traffic::{Known, StreamKey, Traffic};
 use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
+use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
 use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
@@ -70,6 +71,12 @@ impl Guests {
     /// Machines that are not a scenario's. `hosts` are the names and nodes of their hosts, machine by machine.
     pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
         Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
+    /// Refuses machines that make no sense.
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        let mut machines = self.machines.iter();
+        machines.try_for_each(MachineConfig::check).map_err(|error| RunError::Build(error.to_string()))
     }
 
     /// The guests of a scenario. `mtu` is what a node's interface takes.
@@ -285,7 +292,9 @@ impl Guests {
             if let Some(report) = reports.get(entry.machine).and_then(|report| report.programs.get(index)) {
                 fill(&mut row, report);
                 for name in &report.files {
-                    std::fs::copy(share(entry.machine, name), out.join(DIRECTORY).join(name))?;
+                    let file = format!("{DIRECTORY}/{name}");
+                    std::fs::copy(share(entry.machine, name), out.join(&file))?;
+                    row.files.push(file);
                 }
                 let what = |missing: &String| format!("{}: {missing}", programs::name(&row.name, &row.host));
                 failures.extend(report.missing.iter().filter(|_| judged).map(what));

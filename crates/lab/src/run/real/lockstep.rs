@@ -94,7 +94,6 @@ pub(in crate::run) fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    let kernel = Kernel::find().map_err(guest_error)?;
     let Built { mut network, world: mut simulated, links, flow_records, link_records } =
         build(scenario, &options.custom_cc)?;
     let expanded = scenario.expand();
@@ -104,6 +103,9 @@ pub(in crate::run) fn run(
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
     models.claim_services(&plan);
+    guests.check()?;
+    // What is wrong with the scenario is told first, whatever this machine has.
+    let kernel = Kernel::find().map_err(guest_error)?;
     let ends: Vec<u32> = guests.hosts.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
     let ways = Ways::find(&expanded, &ends, &mut network);
     let mtus = (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
@@ -117,7 +119,7 @@ pub(in crate::run) fn run(
         stepper: Stepper::new(guests.hosts.len(), mtu, POOL),
         readiness,
     };
-    let mut sinks = Sinks::open(options, &flow_records, &link_records)?;
+    let mut sinks = Sinks::open(scenario, options, &flow_records, &link_records)?;
 
     // Whatever happens in the network crosses a link to a guest before that learns of it.
     let nodes: BTreeSet<u32> = guests.hosts.iter().map(|(_, node)| *node).collect();
@@ -222,7 +224,7 @@ pub(in crate::run) fn run(
         hosts: host_rows(&stepper, &world.routers, &guests),
         programs,
     });
-    let (directory, tables) = sinks.publish(scenario, options, &summary, &transfers)?;
+    let (directory, tables) = sinks.publish(scenario, options, &mut summary, &transfers)?;
     let complete = stopped.is_none();
     Ok(RunOutcome { summary, directory, tables, complete, packet_hops, events, failures, broken })
 }

@@ -38,7 +38,7 @@ mod watch;
 mod ways;
 
 #[cfg(target_os = "linux")]
-pub(super) use drive::run;
+pub(super) use drive::{audit_summary, run};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) use lockstep::run as run_guests;
 
@@ -57,6 +57,27 @@ const ETHERNET_MTU: u32 = 1500;
 fn interface_mtu(expanded: &crate::scenario::Expanded, node: u32) -> u32 {
     let own = expanded.links.iter().filter(|link| link.from == node as usize);
     own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
+}
+
+/// Builds what a run with real programs has beside the network, as far as the scenario alone says it.
+pub(super) fn check(
+    scenario: &crate::scenario::Scenario,
+    built: &mut super::build::Built,
+) -> Result<(), RunError> {
+    #[cfg(target_os = "linux")]
+    {
+        let expanded = scenario.expand();
+        let plan = super::addresses::AddressPlan::new(scenario, &expanded);
+        let mtu = |node| interface_mtu(&expanded, node);
+        models::Models::build(&mut built.world, &plan, scenario.seed, mtu)?;
+        #[cfg(target_arch = "x86_64")]
+        if scenario.host.iter().any(crate::scenario::Host::is_guest) {
+            guests::Guests::plan(scenario, &expanded, &plan, mtu).check()?;
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (scenario, built);
+    Ok(())
 }
 
 /// Refuses a run with guests.

@@ -1,0 +1,71 @@
+//! Where a scenario's text comes from: a file, standard input, or a pipe.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::Scenario;
+use super::diagnostics::Diagnostics;
+use super::load::unreadable;
+
+/// What stands for standard input on the command line.
+pub const STANDARD_INPUT: &str = "-";
+
+/// The text of a scenario, read once: it may be loaded several times, also where it came through a pipe.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    /// What the scenario is called if it does not say.
+    stem: String,
+    text: String,
+    directory: PathBuf,
+}
+
+/// Whether a path is a device or a pipe of the system, whatever is behind it: `/dev/stdin`, `/dev/fd/63`, `/proc/self/fd/0`.
+fn is_stream(path: &Path) -> bool {
+    let named = path == Path::new(STANDARD_INPUT) || path == Path::new("/dev/stdin");
+    named || path.starts_with("/dev/fd") || path.starts_with("/proc") || {
+        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+        kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())
+    }
+}
+
+impl Source {
+    /// Reads the scenario at `path`; "-" is standard input. Paths in a scenario from standard input or a pipe are relative to the current
+    /// directory.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not UTF-8 text.
+    pub fn read(path: &Path) -> Result<Source, Diagnostics> {
+        let stream = is_stream(path);
+        let standard_input = path == Path::new(STANDARD_INPUT);
+        let name = if standard_input { "standard input".to_owned() } else { path.display().to_string() };
+        let bytes = if standard_input {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        } else {
+            std::fs::read(path)
+        };
+        let bytes = bytes.map_err(|error| unreadable(path, &name, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..valid].iter().filter(|b| **b == b'\n').count() + 1;
+            Diagnostics::single(
+                format!(
+                    "{name} is not UTF-8 text: the byte at offset {valid} (line {line}) does not belong there"
+                ),
+                "save the file as UTF-8",
+            )
+        })?;
+        let directory = if stream { Path::new("") } else { path.parent().unwrap_or(Path::new("")) };
+        let stem = if stream { "scenario".to_owned() } else { name.clone() };
+        Ok(Source { name, stem, text, directory: directory.to_owned() })
+    }
+
+    /// The scenario, with `sets` applied, each "path=value" as of `--set`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn load(&self, sets: &[String]) -> Result<Scenario, Diagnostics> {
+        Scenario::parse((&self.name, &self.stem), &self.text, sets, &self.directory)
+    }
+}
