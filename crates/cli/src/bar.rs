@@ -79,15 +79,12 @@ impl Bar {
 }
 
 /// The look of steps that take about equally long.
-#[cfg(target_os = "linux")]
 const STEPS: &str = "[{bar:30.cyan}] {percent}%  {msg}";
 
 /// A bar on stderr for work in steps, drawn where that is a terminal.
-#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct Steps(ProgressBar);
 
-#[cfg(target_os = "linux")]
 impl Steps {
     /// A bar; nothing is drawn when `hidden`.
     pub(crate) fn new(hidden: bool) -> Self {

@@ -5,6 +5,7 @@ mod commands;
 mod destination;
 mod failure;
 mod interrupt;
+mod mishaps;
 mod output;
 mod reference;
 mod stopwatch;

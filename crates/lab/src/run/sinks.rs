@@ -8,6 +8,7 @@ use warpline_net::Network;
 use super::{RunError, RunOptions};
 use crate::hosts::World;
 use crate::report::write_report;
+use crate::results::set::SCENARIO_FILE;
 use crate::results::{
     AddressBook, CaptureOptions, Frames, MemoryRecorder, Recorder, ResultError, RunWriter, Summary, Tables,
     TransferRow,
@@ -141,7 +142,7 @@ impl Sinks {
     ) -> Result<(Option<PathBuf>, Option<Tables>), RunError> {
         let directory = match self.writer {
             Some(mut writer) => {
-                writer.add_file("scenario.toml", scenario.to_toml().as_bytes())?;
+                writer.add_file(SCENARIO_FILE, scenario.to_toml().as_bytes())?;
                 let sealed = writer.seal(summary, transfers)?;
                 if options.report {
                     let report = sealed.path().join("report.html");

@@ -179,7 +179,7 @@ pub(in crate::run) fn run(
         if paused {
             continue; // a program has ended
         }
-        if until == stop && course.arrive(until, &mut network, &mut world, &mut sinks)? {
+        if until == stop && course.arrive(until, &mut network, &mut world, &links, &mut sinks)? {
             break;
         }
     }
