@@ -23,6 +23,7 @@ fn help_of_every_command() {
         "check",
         "report",
         "compare",
+        "export",
         "schema",
         "bench",
         "completions",

@@ -25,6 +25,7 @@ mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod run;
+mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
 mod support;

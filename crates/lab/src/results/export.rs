@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use arrow_json::writer::JsonArray;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter;
 use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
 
 use crate::results::column::Row;
 use crate::results::error::ResultError;
@@ -119,41 +120,45 @@ impl Export<'_> {
     /// # Errors
     /// If a run cannot be read, or `out`, which errors call `name`, not be written.
     pub fn write(&self, out: &mut (dyn Write + Send), name: &Path) -> Result<(), ResultError> {
+        let mut noted = Noted { out, failed: None };
+        let written = self.write_to(&mut noted, name);
+        // The formats' libraries put system errors in words of their own.
+        match (written, noted.failed) {
+            (Err(_), Some(error)) => Err(ResultError::io("write", name, error)),
+            (written, _) => written,
+        }
+    }
+
+    fn write_to(&self, mut out: &mut Noted<'_>, name: &Path) -> Result<(), ResultError> {
         let schema = if self.long { self.long_schema() } else { self.wide_schema() };
-        let failed = |error: ArrowError| match error {
-            ArrowError::IoError(_, error) => ResultError::io("write", name, error),
-            other => ResultError::Encode { path: name.to_owned(), why: other.to_string() },
-        };
+        let failed =
+            |error: ArrowError| ResultError::Encode { path: name.to_owned(), why: error.to_string() };
+        let system = |error| ResultError::io("write", name, error);
         match self.format {
             Format::Csv => {
-                // The head, also of a table without rows.
-                let empty = RecordBatch::new_empty(Arc::clone(&schema));
                 let mut writer = CsvBuilder::new().with_header(true).build(out);
-                writer.write(&empty).map_err(failed)?;
+                // The head, also of a table without rows.
+                writer.write(&RecordBatch::new_empty(schema)).map_err(failed)?;
                 self.batches(|batch| writer.write(&batch).map_err(failed))
             }
             Format::Json => {
-                let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut *out);
+                let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut out);
                 self.batches(|batch| writer.write(&batch).map_err(failed))?;
                 writer.finish().map_err(failed)?;
-                drop(writer);
-                out.write_all(b"\n").map_err(|error| ResultError::io("write", name, error))
+                out.write_all(b"\n").map_err(system)
             }
             Format::Parquet => {
-                let encode = |error: parquet::errors::ParquetError| failed(ArrowError::from(error));
+                let encode = |error: ParquetError| failed(ArrowError::from(error));
                 let mut writer = ArrowWriter::try_new(out, schema, None).map_err(encode)?;
                 self.batches(|batch| writer.write(&batch).map_err(encode))?;
                 writer.close().map(|_| ()).map_err(encode)
             }
-            Format::Influx => {
-                for run in self.set.runs() {
-                    self.wide(run, &mut |batch| {
-                        let text = influx::lines(&self.table, &batch, run.summary().info.simulated_s);
-                        out.write_all(text.as_bytes()).map_err(|error| ResultError::io("write", name, error))
-                    })?;
-                }
-                Ok(())
-            }
+            Format::Influx => self.set.runs().iter().try_for_each(|run| {
+                self.wide(run, &mut |batch| {
+                    let text = influx::lines(&self.table, &batch, run.summary().info.simulated_s);
+                    out.write_all(text.as_bytes()).map_err(system)
+                })
+            }),
         }
     }
 
@@ -296,6 +301,29 @@ impl Export<'_> {
             parts.push(RecordBatch::try_new(Arc::clone(&schema), columns)?);
         }
         arrow_select::concat::concat_batches(&schema, &parts)
+    }
+}
+
+/// Where it is written, and the system error, if there was one.
+struct Noted<'a> {
+    out: &'a mut (dyn Write + Send),
+    failed: Option<io::Error>,
+}
+
+impl Noted<'_> {
+    fn note(&mut self, error: io::Error) -> io::Error {
+        let copy = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        self.failed.get_or_insert(copy);
+        error
+    }
+}
+
+impl Write for Noted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).map_err(|error| self.note(error))
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().map_err(|error| self.note(error))
     }
 }
 
