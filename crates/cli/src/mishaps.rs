@@ -87,7 +87,10 @@ mod tests {
         assert_eq!(
             mishaps.lines(),
             [
-                format!("seeds 1 to 3, 5: program client of host a ended with exit code 1; output: {}", output.display()),
+                format!(
+                    "seeds 1 to 3, 5: program client of host a ended with exit code 1; output: {}",
+                    output.display()
+                ),
                 format!("seeds 7, 9: cannot read {}/x", seven.display()),
                 "seed 9: no place".to_owned(),
             ]

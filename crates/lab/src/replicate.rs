@@ -65,7 +65,10 @@ pub fn replicate(
         };
         let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
         // What the system refused to one run it may give to the next.
-        failed.fetch_or(matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))), Ordering::Relaxed);
+        failed.fetch_or(
+            matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))),
+            Ordering::Relaxed,
+        );
         outcome.map(Some)
     };
     let pool = rayon::ThreadPoolBuilder::new()

@@ -77,11 +77,12 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let made = sets.and_then(|(a, b)| {
         bar.update(0.8, "comparing");
         // Of very many flows the groups tell more, and sooner.
-        let few = [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
+        let few =
+            [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
         let comparison = Comparison::of_sets(&a, &b, few || args.all || args.json);
         if let Some((quantity, file, format)) = &plot {
             bar.update(0.9, "drawing");
-            draw(args, (&a, &b), *quantity, (file, *format))?;
+            draw(args, (&a, &b), *quantity, (file.as_path(), *format))?;
         }
         Ok(comparison)
     });
@@ -108,7 +109,10 @@ const MANY: usize = 1000;
 fn target(args: &Args, quantity: Quantity) -> Result<(Quantity, PathBuf, Format), Failure> {
     let file = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.svg", quantity.name())));
     let format = Format::of(&file).ok_or_else(|| {
-        Failure::usage(format!("{} does not end in .svg or .pdf: these are the formats of figures", file.display()))
+        Failure::usage(format!(
+            "{} does not end in .svg or .pdf: these are the formats of figures",
+            file.display()
+        ))
     })?;
     Ok((quantity, file, format))
 }
@@ -125,7 +129,8 @@ fn draw(
         Ok((name, band(set, quantity, of.as_deref())?))
     };
     let (name_a, name_b) = names(a.path(), b.path());
-    let lines = line(a, name_a).and_then(|first| Ok(vec![first, line(b, name_b)?])).map_err(report::failure)?;
+    let lines =
+        line(a, name_a).and_then(|first| Ok(vec![first, line(b, name_b)?])).map_err(report::failure)?;
     let figure = Figure { quantity, of, lines };
     if figure.is_empty() {
         return Err(Failure::usage(nothing(&figure, a)));

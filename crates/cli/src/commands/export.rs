@@ -68,12 +68,13 @@ fn table_names() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let format = match (args.json, args.parquet, args.influx) {
-        (true, ..) => Format::Json,
-        (_, true, _) => Format::Parquet,
-        (.., true) => Format::Influx,
-        _ => Format::Csv,
-    };
+    let formats = [
+        (args.csv, Format::Csv),
+        (args.json, Format::Json),
+        (args.parquet, Format::Parquet),
+        (args.influx, Format::Influx),
+    ];
+    let format = formats.into_iter().find(|(asked, _)| *asked).map_or(Format::Csv, |(_, format)| format);
     let wanted = |kind: &TableKind| args.tables.iter().any(|name| name == kind.name || name == ALL);
     let tables: Vec<TableKind> = TableKind::all().into_iter().filter(wanted).collect();
     let set = RunSet::open(&args.run).map_err(Failure::usage)?;
@@ -122,7 +123,9 @@ fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
     });
     match flushed {
         // A reader that has gone away has all it wanted.
-        Err(ResultError::Io { ref source, .. }) if source.kind() == ErrorKind::BrokenPipe => Ok(Code::Success),
+        Err(ResultError::Io { ref source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
+            Ok(Code::Success)
+        }
         Err(error) => Err(failure(error)),
         Ok(()) => Ok(Code::Success),
     }
@@ -130,7 +133,9 @@ fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
 
 fn failure(error: ResultError) -> Failure {
     match error {
-        ResultError::Io { action: "write" | "create", .. } | ResultError::Encode { .. } => Failure::output(error),
+        ResultError::Io { action: "write" | "create", .. } | ResultError::Encode { .. } => {
+            Failure::output(error)
+        }
         _ => Failure::usage(error),
     }
 }

@@ -338,10 +338,11 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     if mishaps.seeds() > 0 {
         output::print(&text)?;
         mishaps.lines().iter().for_each(|line| output::error(line));
-        return Ok(replication.errors.into_iter().next().map_or_else(
-            || broken_code(&replication.runs),
-            |(_, error)| failure(error).code(),
-        ));
+        return Ok(replication
+            .errors
+            .into_iter()
+            .next()
+            .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code()));
     }
     let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let stopped = format!(

@@ -9,10 +9,8 @@ use crate::support::Desk;
 /// Two sets of the same seeds of a lossy link, which differ in the congestion control.
 fn desk() -> Desk {
     let desk = Desk::new();
-    let lossy = crate::support::SMALL.replace(
-        "delay = \"5ms\"",
-        "delay = \"5ms\"\nloss = { kind = \"bernoulli\", probability = 0.01 }",
-    );
+    let lossy = crate::support::SMALL
+        .replace("delay = \"5ms\"", "delay = \"5ms\"\nloss = { kind = \"bernoulli\", probability = 0.01 }");
     desk.write("lossy.toml", &(lossy + "name = \"bulk\"\ncc = \"cubic\"\n"));
     for (out, cc) in [("cubic", "flow.bulk.cc=cubic"), ("vegas", "flow.bulk.cc=vegas")] {
         desk.warpline(&["run", "lossy.toml", "--seeds", "1..4", "--out", out, "--set", cc]).fine();
@@ -45,12 +43,14 @@ fn sets_of_seeds_are_compared_pair_by_pair() {
 #[test]
 fn a_figure_takes_one_command() {
     let desk = desk();
-    let answer = desk.warpline(&["compare", "cubic", "vegas", "--plot", "throughput", "--output", "t.svg"]).fine();
+    let answer =
+        desk.warpline(&["compare", "cubic", "vegas", "--plot", "throughput", "--output", "t.svg"]).fine();
     assert_eq!(answer.stdout.lines().last(), Some("Figure: t.svg"));
     let svg = fs::read_to_string(desk.path().join("t.svg")).unwrap();
     assert!(svg.contains("Throughput (Mbit/s)") && svg.matches("<polygon").count() == 2, "{svg}");
     assert!(svg.contains(">cubic</text>") && svg.contains(">vegas</text>"), "{svg}");
-    desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--of", "bulk", "--output", "c.pdf"]).fine();
+    desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--of", "bulk", "--output", "c.pdf"])
+        .fine();
     assert!(fs::read(desk.path().join("c.pdf")).unwrap().starts_with(b"%PDF-"));
     desk.warpline(&["compare", "cubic", "vegas", "--plot", "delay"]).fine();
     let delay = fs::read_to_string(desk.path().join("delay.svg")).unwrap();
@@ -65,7 +65,8 @@ fn a_figure_takes_one_command() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
     }
-    let nowhere = desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--output", "no/such/c.svg"]);
+    let nowhere =
+        desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--output", "no/such/c.svg"]);
     assert_eq!(nowhere.code, Some(3), "{nowhere:?}");
 }
 
@@ -93,7 +94,8 @@ fn tables_are_exported() {
     assert_eq!((&links[0]["name"], links[0].get("seed")), (&"client>server".into(), None));
     let long = desk.warpline(&["export", "cubic", "-t", "series_flows", "--long"]).fine().stdout;
     assert!(long.starts_with("seed,time_s,flow,name,metric,unit,value\n"), "{}", &long[..200]);
-    let lines = desk.warpline(&["export", "cubic", "--table", "flows", "--table", "links", "--influx"]).fine().stdout;
+    let lines =
+        desk.warpline(&["export", "cubic", "--table", "flows", "--table", "links", "--influx"]).fine().stdout;
     assert!(lines.starts_with("flows,seed=1,") && lines.contains("\nlinks,seed=1,"), "{lines}");
     desk.warpline(&["export", "cubic", "--table", "all", "--parquet", "--output", "tables"]).fine();
     assert!(desk.names("tables").contains(&"series_links.parquet".to_owned()));
@@ -151,6 +153,9 @@ fn seeds_whose_programs_fail_are_named_once_with_what_shows_it() {
     assert_eq!(errors.len(), 1, "{answer:?}");
     assert!(errors[0].contains("error: seed 2: "), "{answer:?}");
     assert!(answer.stderr.contains("set/seed-2/"), "{answer:?}");
-    assert!(answer.stdout.contains("Ran 4 seeds in") && answer.stdout.contains("; 1 seed went wrong"), "{answer:?}");
+    assert!(
+        answer.stdout.contains("Ran 4 seeds in") && answer.stdout.contains("; 1 seed went wrong"),
+        "{answer:?}"
+    );
     assert_eq!(desk.names("set"), ["replications.json", "seed-1", "seed-2", "seed-3", "seed-4"]);
 }

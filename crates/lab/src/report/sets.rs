@@ -59,11 +59,12 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
 fn names(sets: &[RunSet]) -> (Vec<String>, Vec<String>) {
     let mut groups: Vec<(String, f64)> = Vec::new();
     let mut links: Vec<(String, f64)> = Vec::new();
-    let add = |list: &mut Vec<(String, f64)>, name: &str, weight: f64| {
-        match list.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += weight,
-            None => list.push((name.to_owned(), weight)),
-        }
+    let add = |list: &mut Vec<(String, f64)>, name: &str, weight: f64| match list
+        .iter_mut()
+        .find(|(known, _)| known == name)
+    {
+        Some((_, sum)) => *sum += weight,
+        None => list.push((name.to_owned(), weight)),
     };
     for summary in sets.iter().flat_map(RunSet::summaries) {
         // Of very many, some are enough to choose from.

@@ -168,10 +168,8 @@ fn notes(a: &Entrant<'_>, b: &Entrant<'_>) -> Vec<String> {
             notes.push(format!("the durations differ: {first} s and {second} s"));
         }
         if first.warpline != second.warpline {
-            notes.push(format!(
-                "the versions of Warpline differ: {} and {}",
-                first.warpline, second.warpline
-            ));
+            notes
+                .push(format!("the versions of Warpline differ: {} and {}", first.warpline, second.warpline));
         }
     }
     for side in [a, b] {
@@ -266,9 +264,9 @@ fn changes(a: &Entrant<'_>, b: &Entrant<'_>, method: Method, flows: bool) -> Vec
     for subject in order {
         let entry = entries.remove(&subject).unwrap_or_default();
         changes.extend(
-            entry.into_iter().map(|(metric, unit, values)| {
-                values.change(subject.clone(), metric, unit, method)
-            }),
+            entry
+                .into_iter()
+                .map(|(metric, unit, values)| values.change(subject.clone(), metric, unit, method)),
         );
     }
     changes
@@ -371,7 +369,9 @@ mod tests {
         b.info.duration_s = 30.0;
         let comparison = compared(&[a], &[b]);
         let notes = comparison.notes.join("; ");
-        for part in ["the seeds differ: 1 and 2", "the durations differ: 60 s and 30 s", "runs/b is incomplete"] {
+        for part in
+            ["the seeds differ: 1 and 2", "the durations differ: 60 s and 30 s", "runs/b is incomplete"]
+        {
             assert!(notes.contains(part), "{notes}");
         }
         let queue = comparison
@@ -445,7 +445,10 @@ mod tests {
         assert_eq!((comparison.method, &comparison.a.seeds[..]), (Method::Paired, &[1, 3, 4][..]));
         let notes = comparison.notes.join("\n");
         assert!(notes.contains("runs/b: left out, because the run is incomplete: seed 2"), "{notes}");
-        assert!(notes.contains("runs/a: left out, because the other set does not have it: seed 2, 5"), "{notes}");
+        assert!(
+            notes.contains("runs/a: left out, because the other set does not have it: seed 2, 5"),
+            "{notes}"
+        );
         // Seeds of which each set has some that the other lacks are other seeds.
         assert_eq!(compared(&seeds(1, 1..=4), &seeds(1, 3..=6)).method, Method::Welch);
         let single = compared(&seeds(1, 1..=1), &seeds(1, 1..=4));

@@ -106,9 +106,7 @@ impl Comparison {
             Subject::Link(_) => 2,
             Subject::Flow(_) => 3,
         };
-        changes.sort_by(|x, y| {
-            rank(x).cmp(&rank(y)).then(y.relative().abs().total_cmp(&x.relative().abs()))
-        });
+        changes.sort_by(|x, y| rank(x).cmp(&rank(y)).then(y.relative().abs().total_cmp(&x.relative().abs())));
         let all = changes.len();
         changes.truncate(most.unwrap_or(all));
         let show = |unit: Unit, value: Option<f64>| value.map_or(ABSENT.to_owned(), |value| unit.show(value));

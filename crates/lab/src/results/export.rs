@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array, new_null_array,
-};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array, new_null_array};
 use arrow_cast::cast;
 use arrow_csv::WriterBuilder as CsvBuilder;
 use arrow_json::WriterBuilder as JsonBuilder;
@@ -242,14 +240,16 @@ impl Export<'_> {
             let batch = batch?;
             let rows = batch.num_rows();
             let column = |field: &Arc<Field>| -> ArrayRef {
-                let own = batch.column_by_name(field.name()).filter(|own| own.data_type() == field.data_type());
+                let own =
+                    batch.column_by_name(field.name()).filter(|own| own.data_type() == field.data_type());
                 match (own, self.named_by()) {
                     (Some(own), _) => Arc::clone(own),
                     (None, _) if field.name() == SEED => {
                         Arc::new(UInt64Array::from(vec![summary.info.seed; rows]))
                     }
                     (None, Some(id)) if field.name() == NAME => {
-                        let ids = batch.column_by_name(id).and_then(|ids| ids.as_primitive_opt::<UInt32Type>());
+                        let ids =
+                            batch.column_by_name(id).and_then(|ids| ids.as_primitive_opt::<UInt32Type>());
                         let name = |id: Option<u32>| id.and_then(|id| names.get(&id).copied());
                         match ids {
                             Some(ids) => Arc::new(ids.iter().map(name).collect::<StringArray>()),
@@ -390,9 +390,14 @@ mod tests {
         let first = lines.next().unwrap();
         assert!(first.starts_with("1,0.5,0,bulk.0,"), "{first}");
         assert_eq!((csv.lines().count(), csv.lines().filter(|line| line.starts_with("3,")).count()), (9, 4));
-        let json: serde_json::Value = serde_json::from_str(&text(&set, "links", false, Format::Json)).unwrap();
-        assert_eq!((&json[0]["seed"], &json[0]["name"], &json[3]["seed"]), (&1.into(), &"a>b".into(), &3.into()));
-        let flows: serde_json::Value = serde_json::from_str(&text(&set, "flows", false, Format::Json)).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&text(&set, "links", false, Format::Json)).unwrap();
+        assert_eq!(
+            (&json[0]["seed"], &json[0]["name"], &json[3]["seed"]),
+            (&1.into(), &"a>b".into(), &3.into())
+        );
+        let flows: serde_json::Value =
+            serde_json::from_str(&text(&set, "flows", false, Format::Json)).unwrap();
         assert!(flows[0].as_object().unwrap().contains_key("outcome") && flows[0]["outcome"].is_null());
         // A single run has no column of seeds.
         let one = RunSet::open(set.runs()[0].path()).unwrap();
@@ -411,15 +416,22 @@ mod tests {
         let long: serde_json::Value =
             serde_json::from_str(&text(&set, "series_links", true, Format::Json)).unwrap();
         let rows = long.as_array().unwrap();
-        assert!(rows.iter().all(|row| row.as_object().unwrap().keys().eq(
-            ["seed", "time_s", "link", "name", "metric", "unit", "value"].iter()
-        )));
+        assert!(rows.iter().all(|row| {
+            row.as_object()
+                .unwrap()
+                .keys()
+                .eq(["seed", "time_s", "link", "name", "metric", "unit", "value"].iter())
+        }));
         let metrics = wide[0].as_object().unwrap().len() - 4;
         assert_eq!(rows.len(), wide.as_array().unwrap().len() * metrics);
-        let found = rows
+        let found = rows.iter().find(|row| {
+            row["metric"] == "throughput_bps" && row["time_s"] == 1.0 && row["seed"] == 3 && row["link"] == 0
+        });
+        let expected = wide
+            .as_array()
+            .unwrap()
             .iter()
-            .find(|row| row["metric"] == "throughput_bps" && row["time_s"] == 1.0 && row["seed"] == 3 && row["link"] == 0);
-        let expected = wide.as_array().unwrap().iter().find(|row| row["time_s"] == 1.0 && row["seed"] == 3 && row["link"] == 0);
+            .find(|row| row["time_s"] == 1.0 && row["seed"] == 3 && row["link"] == 0);
         assert_eq!(found.unwrap()["value"], expected.unwrap()["throughput_bps"]);
         assert_eq!(found.unwrap()["unit"], "bit/s");
     }
@@ -430,7 +442,9 @@ mod tests {
         let set = set(parent.path());
         let file = parent.path().join("flows.parquet");
         let table = TableKind::all().swap_remove(0);
-        Export { set: &set, table: table.clone(), long: false, format: Format::Parquet }.write_file(&file).unwrap();
+        Export { set: &set, table: table.clone(), long: false, format: Format::Parquet }
+            .write_file(&file)
+            .unwrap();
         let back = Table::read(&file).unwrap();
         assert_eq!((back.num_rows(), back.schema.field(0).name().as_str()), (4, SEED));
         let rows = back.rows::<FlowRow>().unwrap();

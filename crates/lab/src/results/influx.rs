@@ -143,8 +143,12 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_left_out_and_truth_is_a_word() {
-        let row = TransferRow { complete: true, start_s: 0.25, name: "x".to_owned(), ..TransferRow::default() };
+        let row =
+            TransferRow { complete: true, start_s: 0.25, name: "x".to_owned(), ..TransferRow::default() };
         let text = lines(&kind("transfers"), &TransferRow::batch(&[row]).unwrap(), 1.0);
-        assert_eq!(text, "transfers,transfer=0,flow=0,name=x bytes=0i,start_s=0.25,complete=true 1000000000\n");
+        assert_eq!(
+            text,
+            "transfers,transfer=0,flow=0,name=x bytes=0i,start_s=0.25,complete=true 1000000000\n"
+        );
     }
 }

@@ -66,8 +66,7 @@ impl RunSet {
         }
         let seeds = seeds_in(directory);
         if seeds.is_empty() {
-            let why =
-                "it has neither summary.json nor runs of seeds (seed-1 and so on), as `warpline run` writes them";
+            let why = "it has neither summary.json nor runs of seeds (seed-1 and so on), as `warpline run` writes them";
             return Err(ResultError::NotARun { path, why: why.to_owned() });
         }
         let read = AtomicUsize::new(0);
@@ -153,7 +152,9 @@ mod tests {
         assert_eq!((one.runs().len(), one.is_several()), (1, false));
         let error = RunSet::open(parent.path()).unwrap_err().to_string();
         assert!(error.contains("neither summary.json nor runs of seeds"), "{error}");
-        assert!(RunSet::open(&parent.path().join("none")).unwrap_err().to_string().contains("does not exist"));
+        assert!(
+            RunSet::open(&parent.path().join("none")).unwrap_err().to_string().contains("does not exist")
+        );
     }
 
     #[test]

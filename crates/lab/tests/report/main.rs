@@ -93,11 +93,13 @@ fn sets_of_seeds_have_means_and_bands() {
     set(&dir.join("other"), 1..=3, 3);
     let data = ReportData::read(&[&dir.join("one"), &dir.join("other")]).unwrap();
     assert_eq!(data.runs.len(), 7);
-    let told: Vec<_> = data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
+    let told: Vec<_> =
+        data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
     assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
     let goodput = &data.sets[0].measures[0];
     assert_eq!((goodput.metric, goodput.estimate.n), ("goodput_bps", 4));
-    let band = data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
+    let band =
+        data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
     assert_eq!(band.time.values.len(), 120);
     let ends = band.low.values.iter().zip(&band.mean.values).zip(&band.high.values);
     assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
@@ -216,8 +218,9 @@ fn reports_work_in_a_browser() {
 
 /// The page of a link that is much faster at first than later, by its trace.
 fn traced(dir: &Path) -> PathBuf {
-    let opportunities: String =
-        (1..=4000).map(|ms| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) })).collect();
+    let opportunities: String = (1..=4000)
+        .map(|ms| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
+        .collect();
     std::fs::write(dir.join("falls.trace"), opportunities).unwrap();
     let text = "duration = \"4s\"\nlink = [{ between = [\"a\", \"b\"], trace = \"falls.trace\", delay = \"5ms\", \
                 reverse = { rate = \"50Mbit/s\" } }]\nflow = [{ from = \"a\", to = \"b\" }]\n";

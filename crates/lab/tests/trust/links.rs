@@ -96,7 +96,8 @@ fn the_share_of_a_trace_is_that_of_its_opportunities() {
     capacity(0.0, 1.0).into_iter().for_each(|bps| close(bps, 36e6, 1e-9));
     capacity(1.0, 2.0).into_iter().for_each(|bps| close(bps, 1.2e6, 1e-9));
     for sample in &samples {
-        assert!(sample.throughput_bps <= sample.capacity_bps.unwrap() * 1.001, "{sample:?}");
+        // A packet that took opportunities of two intervals counts in the second.
+        assert!(sample.throughput_bps <= sample.capacity_bps.unwrap() + 130e3, "{sample:?}");
     }
     let link = outcome.link("a>b");
     close(link.rate_bps.unwrap(), (36e6 + 1.2e6) / 2.0, 1e-9);

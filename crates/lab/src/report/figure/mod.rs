@@ -115,7 +115,8 @@ impl Figure {
         let (width, height) = SIZE;
         let (from, to, top) = self.extent();
         let (factor, unit) = scale(self.quantity.kind(), top);
-        let (ticks_x, ticks_y) = (ticks(from, to, 6), ticks(0.0, if top > 0.0 { top * 1.05 } else { factor } / factor, 5));
+        let (ticks_x, ticks_y) =
+            (ticks(from, to, 6), ticks(0.0, if top > 0.0 { top * 1.05 } else { factor } / factor, 5));
         let high = ticks_y.last().map_or(1.0, |last| last.0).max(top * 1.02 / factor);
         let mut shapes = Vec::new();
 
@@ -125,7 +126,8 @@ impl Figure {
         let (upper, lower) = (LETTERS + legend.rows as f32 * LETTERS * 1.6, height - LETTERS * 3.4);
         let x = |time: f64| left + ((time - from) / (to - from)) as f32 * (right - left);
         let y = |value: f64| lower - (value / high) as f32 * (lower - upper);
-        let line = |points: Vec<(f32, f32)>, colour, width| Shape::Line { points, colour, width, dash: Vec::new() };
+        let line =
+            |points: Vec<(f32, f32)>, colour, width| Shape::Line { points, colour, width, dash: Vec::new() };
         let text = |text: &str, at, anchor, upright| Shape::Text {
             text: text.to_owned(),
             at,
@@ -259,7 +261,8 @@ mod tests {
     }
 
     fn figure() -> Figure {
-        let lines = vec![("runs/cubic & <co>".to_owned(), band(4.8e6)), ("runs/vegas".to_owned(), band(3.1e6))];
+        let lines =
+            vec![("runs/cubic & <co>".to_owned(), band(4.8e6)), ("runs/vegas".to_owned(), band(3.1e6))];
         Figure { quantity: Quantity::Throughput, of: Some("bulk".to_owned()), lines }
     }
 
@@ -267,7 +270,12 @@ mod tests {
     fn a_figure_as_svg() {
         let svg = String::from_utf8(figure().write(Format::Svg)).unwrap();
         assert_eq!(svg, String::from_utf8(figure().write(Format::Svg)).unwrap());
-        for part in ["Throughput of bulk (Mbit/s)", "Time (s)", "runs/cubic &amp; &lt;co&gt;", "fill-opacity=\"0.22\""] {
+        for part in [
+            "Throughput of bulk (Mbit/s)",
+            "Time (s)",
+            "runs/cubic &amp; &lt;co&gt;",
+            "fill-opacity=\"0.22\"",
+        ] {
             assert!(svg.contains(part), "{part}: {svg}");
         }
         assert_eq!((svg.matches("<polygon").count(), svg.matches("stroke-dasharray").count()), (2, 2));
@@ -288,10 +296,13 @@ mod tests {
     fn nothing_is_drawn_outside_the_figure() {
         let font = Font::new();
         let mut wide = figure();
-        wide.lines = (0..5).map(|i| (format!("{i}/{}", "long/".repeat(30 * i)), band(7e5 * (i + 1) as f64))).collect();
+        wide.lines =
+            (0..5).map(|i| (format!("{i}/{}", "long/".repeat(30 * i)), band(7e5 * (i + 1) as f64))).collect();
         for figure in [figure(), wide] {
             let drawing = figure.lay_out(&font);
-            let inside = |&(x, y): &(f32, f32)| (0.0..=drawing.width).contains(&x) && (0.0..=drawing.height).contains(&y);
+            let inside = |&(x, y): &(f32, f32)| {
+                (0.0..=drawing.width).contains(&x) && (0.0..=drawing.height).contains(&y)
+            };
             for shape in &drawing.shapes {
                 match shape {
                     Shape::Line { points, .. } | Shape::Area { points, .. } => {
@@ -315,7 +326,8 @@ mod tests {
 
     #[test]
     fn ticks_are_round_numbers() {
-        let texts = |from, to, count| ticks(from, to, count).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        let texts =
+            |from, to, count| ticks(from, to, count).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
         assert_eq!(texts(0.0, 10.0, 5), ["0", "2", "4", "6", "8", "10"]);
         assert_eq!(texts(0.0, 0.9, 5), ["0.0", "0.2", "0.4", "0.6", "0.8"]);
         assert_eq!(texts(0.0, 60.0, 6), ["0", "10", "20", "30", "40", "50", "60"]);
@@ -324,7 +336,8 @@ mod tests {
 
     #[test]
     fn what_has_no_samples_or_one_run_is_drawn_all_the_same() {
-        let empty = Figure { quantity: Quantity::Queue, of: None, lines: vec![("a".to_owned(), Band::default())] };
+        let empty =
+            Figure { quantity: Quantity::Queue, of: None, lines: vec![("a".to_owned(), Band::default())] };
         assert!(empty.is_empty());
         assert!(String::from_utf8(empty.write(Format::Svg)).unwrap().contains("Queue (packets)"));
         let mut one = figure();

@@ -66,7 +66,11 @@ pub(super) fn write(drawing: &Drawing, font: &Font) -> Vec<u8> {
 
 fn path(content: &mut Content, points: &[(f32, f32)]) {
     for (index, &(x, y)) in points.iter().enumerate() {
-        if index == 0 { content.move_to(x, y) } else { content.line_to(x, y) };
+        if index == 0 {
+            content.move_to(x, y)
+        } else {
+            content.line_to(x, y)
+        };
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) fn write(drawing: &Drawing) -> String {
                     Anchor::End => "end",
                 };
                 let (x, y) = (number(*x), number(*y));
-                let turn = if *upright { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
+                let turn =
+                    if *upright { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
                 writeln!(
                     svg,
                     "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" text-anchor=\"{anchor}\"{turn}>{}</text>",
