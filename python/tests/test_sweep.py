@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpline
-from warpline._sweep import toml_value
+from warpline._sweep import cell, toml_value
 
-from conftest import dumbbell
+from conftest import child_environment, dumbbell
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -134,11 +135,7 @@ def test_figures_of_your_own_python_congestion_controls_and_directories(tmp_path
         cc={"gentle": Gentle},
     )
     frame = table.polars()
-    assert frame["flow.bulk.cc"].to_list() == [
-        "reno",
-        '{"kind" = "custom", "name" = "gentle"}',
-        '{"kind" = "vegas", "alpha" = 1.0}',
-    ]
+    assert frame["flow.bulk.cc"].to_list() == ["reno", "gentle", "vegas(alpha=1.0)"]
     assert (frame["queue_max"] > 0).all()
     second = warpline.Run.open(tmp_path / "points" / "0001")
     assert second.summary["flows"][0]["cc"] == "gentle"
@@ -184,6 +181,79 @@ def test_numbers_are_toml(value: bool | int | float) -> None:
     assert type(read) is type(value)
 
 
-def test_what_cannot_be_sent_to_a_process_says_so() -> None:
-    with pytest.raises(warpline.SweepError, match="pickle"):
+def test_what_cannot_be_sent_to_a_process_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(warpline.SweepError, match="cannot be sent to another process.*cloudpickle"):
         warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=2, metrics=lambda run: {"x": 1})
+
+
+def test_functions_without_a_name_reach_processes() -> None:
+    frame = warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=2, metrics=lambda run: {"again": run.summary["seed"]}).polars()
+    assert frame["again"].to_list() == [1, 2]
+
+
+# As a notebook or a prompt has it: the main module is no file that a worker could import.
+NOTEBOOK = """
+import sys
+import warpline
+
+class Gentle(warpline.CongestionControl):
+    def on_congestion_event(self, event):
+        self.reduce(0.8 * self.cwnd)
+
+def longest(run):
+    return {"longest": max(run.series_links["backlog_packets"])}
+
+scenario = warpline.Scenario.from_toml('''
+    duration = "1s"
+    link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms" }]
+    flow = [{ name = "bulk", from = "a", to = "b" }]
+''')
+controls = ["reno", warpline.CustomCc(name="gentle")]
+table = warpline.sweep(scenario, {"flow.bulk.cc": controls}, seeds=[1, 2], jobs=2, metrics=longest, cc={"gentle": Gentle})
+print(table["flow.bulk.cc"], table["error"], min(table["longest"]) > 0)
+"""
+
+
+def notebook(before: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-"], input=before + NOTEBOOK, text=True, capture_output=True, timeout=300, env=child_environment()
+    )
+
+
+def test_controls_and_metrics_of_a_notebook_reach_processes() -> None:
+    ran = notebook()
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "['reno', 'reno', 'gentle', 'gentle'] [None, None, None, None] True\n"
+
+
+def test_controls_of_a_notebook_are_refused_clearly_without_cloudpickle() -> None:
+    ran = notebook("import sys\nsys.modules['cloudpickle'] = None\n")
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert "SweepError: Gentle, longest: defined in a notebook" in last, ran.stderr
+    assert "pip install 'warpline[sweep]'" in last
+    assert "BrokenProcessPool" not in ran.stderr
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(NOTEBOOK)
+    ran = subprocess.run([sys.executable, script], text=True, capture_output=True, timeout=300, env=child_environment())
+    assert ran.returncode == 1
+    assert 'a script needs `if __name__ == "__main__":`' in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (warpline.CustomCc(name="gentle"), "gentle"),
+        ({"kind": "custom", "name": "gentle"}, "gentle"),
+        (warpline.Vegas(alpha=1.5), "vegas(alpha=1.5)"),
+        ({"kind": "codel", "limit": "100p", "ecn": True}, "codel(limit=100p, ecn=true)"),
+        ({"kind": "reno"}, "reno"),
+        ({"a": 1}, '{"a" = 1}'),
+    ],
+)
+def test_points_have_labels_that_are_read_easily(value: Any, label: str) -> None:
+    assert cell(value) == label

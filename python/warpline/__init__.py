@@ -6,7 +6,8 @@
     run.flows.polars()
     warpline.plot.cwnd(run)
 
-`Scenario` builds or reads an experiment, its `run` gives a `Run` with summary and tables, `plot` draws them, `sweep` runs many.
+`Scenario` builds or reads an experiment, its `run` gives a `Run` with summary and tables, or for several seeds a `RunSet`; `plot` draws
+them, `sweep` runs many.
 `CongestionControl` is the base of congestion controls written in Python. `quic` moves bytes in the background, between real machines.
 """
 
@@ -74,6 +75,7 @@ from warpline._model import (
 )
 from warpline._progress import Observer
 from warpline._run import Run
+from warpline._runs import RunSet
 from warpline._scenario import Scenario, run
 from warpline._summary import FlowRow, GroupSummary, LinkRow, Summary, Totals
 from warpline._sweep import sweep
@@ -144,6 +146,7 @@ __all__ = [
     "Run",
     "RunError",
     "RunInterrupted",
+    "RunSet",
     "Scenario",
     "ScenarioError",
     "Star",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from warpline._congestion import CcFactories
 from warpline._errors import RunInterrupted
@@ -25,6 +25,7 @@ from warpline._model import (
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
 from warpline._run import Run
+from warpline._runs import RunSet, prepare, run_seeds, seed_directory
 from warpline._warpline import NativeScenario, run_scenario
 
 
@@ -179,33 +180,68 @@ class Scenario:
         """ "sha256:..." over everything that the scenario says."""
         return self._native.scenario_hash()
 
+    @overload
     def run(
         self,
         *,
         seed: int | None = None,
+        seeds: None = None,
+        jobs: int | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
         report: bool = False,
         progress: bool | Observer = True,
         cc: CcFactories | None = None,
-    ) -> Run:
-        """Runs the scenario. Other threads of Python go on meanwhile.
+    ) -> Run: ...
+    @overload
+    def run(
+        self,
+        *,
+        seeds: Iterable[int],
+        jobs: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        force: bool = False,
+        report: bool = False,
+        progress: bool | Observer = True,
+        cc: CcFactories | None = None,
+    ) -> RunSet: ...
+    def run(
+        self,
+        *,
+        seed: int | None = None,
+        seeds: Iterable[int] | None = None,
+        jobs: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        force: bool = False,
+        report: bool = False,
+        progress: bool | Observer = True,
+        cc: CcFactories | None = None,
+    ) -> Run | RunSet:
+        """Runs the scenario, once or with several seeds. Other threads of Python go on meanwhile.
 
         Args:
             seed: Seed in place of the scenario's.
-            out: Run directory to write: tables, captures, summary.json. Without it the results stay in memory, and captures
-                and qlog files are not made.
-            force: Whether a run directory that is there already is replaced.
-            report: Whether the run directory gets a report.html.
+            seeds: Seeds to run one by one; the result is a `RunSet`, whose tables have a column of seeds.
+            jobs: How many of them run at once; as many as there are CPUs if left out. Congestion controls written in Python take
+                turns.
+            out: Run directory to write: tables, captures, summary.json; with `seeds` a directory that gets one for each, "seed-1"
+                and so on. Without it the results stay in memory, and captures and qlog files are not made.
+            force: Whether a run, or set of seeds, that is there already is replaced.
+            report: Whether the directory gets a report.html.
             progress: True shows a line of progress in a terminal or a notebook; a function is called with a `Progress` now and
-                then, and stops the run by returning False: what was measured until then is returned.
+                then, and stops the run by returning False: what was measured until then is returned. With `seeds` the function is
+                called from several threads, with the progress of whichever run, and stops all of them.
             cc: Congestion controls written in Python, by the name of flows with cc = {kind = "custom", name = "..."}.
 
         Raises:
-            RunInterrupted: On Ctrl-C; its `run` has what was measured until then.
+            RunInterrupted: On Ctrl-C; its `run` has what was measured until then. With `seeds` it is a KeyboardInterrupt without.
             RunError: If the scenario cannot be run or results cannot be written.
             Exception: Whatever `progress` or a congestion control raised.
         """
+        if seeds is not None:
+            if seed is not None:
+                raise ValueError("seed and seeds are both given: name one of them")
+            return self._run_seeds(list(seeds), jobs, None if out is None else Path(out), force, report, progress, cc)
         line = ProgressLine(sys.stderr) if progress is True and wanted() else None
         observer: Observer | None = line if isinstance(progress, bool) else progress
         try:
@@ -233,6 +269,28 @@ class Scenario:
             raise raised
         return run
 
+    def _run_seeds(
+        self,
+        seeds: list[int],
+        jobs: int | None,
+        out: Path | None,
+        force: bool,
+        report: bool,
+        progress: bool | Observer,
+        cc: CcFactories | None,
+    ) -> RunSet:
+        if out is not None:
+            prepare(out, seeds, force)
+
+        def one(seed: int, observer: Observer) -> Run:
+            place = None if out is None else seed_directory(out, seed)
+            return self.run(seed=seed, out=place, force=force, progress=observer, cc=cc)
+
+        runs = RunSet(run_seeds(seeds, jobs, one, None if isinstance(progress, bool) else progress), out)
+        if report and out is not None:
+            runs.report(out / "report.html")
+        return runs
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
             return NotImplemented
@@ -254,5 +312,8 @@ def _restore(text: str, directory: str) -> Scenario:
 
 
 def run(path: str | os.PathLike[str], *changes: str, **options: Any) -> Run:
-    """Runs a scenario file: `warpline.run("dumbbell.toml", "duration=10s", seed=3)`; options as of `Scenario.run`."""
-    return Scenario.load(path, *changes).run(**options)
+    """Runs a scenario file: `warpline.run("dumbbell.toml", "duration=10s", seed=3)`; options as of `Scenario.run` but for `seeds`."""
+    if options.get("seeds") is not None:
+        raise ValueError("run() is one run: for several seeds, Scenario.load(path).run(seeds=...)")
+    run: Run = Scenario.load(path, *changes).run(**options)
+    return run

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,8 +82,9 @@ def sweep(
         parameters: Values by path, as of `Scenario.set`.
         seeds: Seeds to run each combination with; the scenario's own if left out.
         jobs: How many to run at once, each in a process of its own; as many as there are CPUs if left out, 1 runs them in this
-            process. Processes import the main module: a script needs `if __name__ == "__main__":`, and congestion controls
-            have to be in an importable module. Where they are not, `executor=ThreadPoolExecutor()` will do.
+            process. Processes import the main module: a script needs `if __name__ == "__main__":`. Congestion controls and
+            metrics that are defined in a notebook or at the prompt need the package cloudpickle to reach them
+            (`pip install 'warpline[sweep]'`); without it, `executor=ThreadPoolExecutor()` will do.
         executor: What runs the points in place of processes; it is not shut down.
         by: What a row is: a run, a group of flows, a flow or a link direction.
         metrics: Further columns, or with `by="run"` figures of your own: a function of a `Run`.
@@ -89,7 +93,7 @@ def sweep(
         progress: Called with the number of points done and of all points.
 
     Raises:
-        SweepError: If every point fails.
+        SweepError: If every point fails, or what is defined in a notebook cannot reach the processes.
     """
     if by not in ("run", "group", "flow", "link"):
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
@@ -138,6 +142,8 @@ def _execute(
         for result in results:
             try:
                 outcomes.append(result())
+            except BrokenProcessPool:
+                outcomes.append((_DIED, []))
             except Exception as error:  # A worker that died, a point that cannot be sent to it.
                 outcomes.append((f"{type(error).__name__}: {error}", []))
             if progress is not None:
@@ -148,14 +154,65 @@ def _execute(
         return gathered([executor.submit(_run_point, point).result for point in points])
     if jobs <= 1:
         return gathered(partial(_run_point, point) for point in points)
+    packed = _packed(points)
     # Not "fork": the parent may have threads (polars, a notebook), and a fork of those can hang.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
         try:
-            return gathered([pool.submit(_run_point, point).result for point in points])
+            return gathered([pool.submit(_run_packed, data).result for data in packed])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+_DIED = (
+    "BrokenProcessPool: a worker process ended before its work was done. Workers import the main module: a script needs "
+    '`if __name__ == "__main__":` around what it runs. If it has that, look for what ends the process (memory, a crash); '
+    "executor=ThreadPoolExecutor() runs the points in this process"
+)
+
+
+def _main_only(point: _Point) -> list[str]:
+    """What the point needs of a main module that other processes cannot import: a notebook, a prompt, `python -c`."""
+    main = sys.modules.get("__main__")
+    if getattr(main, "__file__", None) is not None or getattr(main, "__spec__", None) is not None:
+        return []
+    needed: list[Any] = [*(point.cc or {}).values(), *([] if point.metrics is None else [point.metrics])]
+    owners = [item if hasattr(item, "__qualname__") else type(item) for item in needed]
+    return [owner.__qualname__ for owner in owners if owner.__module__ == "__main__"]
+
+
+def _packed(points: Sequence[_Point]) -> list[bytes]:
+    """The points as bytes for other processes.
+
+    By cloudpickle where it is installed: it takes along what is defined in a notebook, and functions without a name.
+    """
+    try:
+        dumps: Callable[[Any], bytes] = importlib.import_module("cloudpickle").dumps
+    except ImportError:
+        dumps = pickle.dumps
+        missing = _main_only(points[0]) if points else []
+        if missing:
+            raise SweepError(
+                f"{', '.join(missing)}: defined in a notebook or at the prompt, where other processes cannot find it; "
+                "pip install 'warpline[sweep]' (cloudpickle), or move it to a module, or pass executor=ThreadPoolExecutor() or jobs=1"
+            ) from None
+    try:
+        return [dumps(point) for point in points]
+    except Exception as error:
+        raise SweepError(
+            f"a point cannot be sent to another process ({type(error).__name__}: {error}): use functions and classes of a "
+            "module, or install cloudpickle, or pass executor=ThreadPoolExecutor() or jobs=1"
+        ) from error
+
+
+def _run_packed(data: bytes) -> Outcome:
+    """Runs a point that came as bytes."""
+    try:
+        point = pickle.loads(data)
+    except Exception as error:
+        return f"a worker cannot read the point ({type(error).__name__}: {error})", []
+    return _run_point(point)
 
 
 def _run_point(point: _Point) -> Outcome:
@@ -224,9 +281,20 @@ def _toml(value: Any, *, top: bool = False) -> str:
 
 
 def cell(value: Any) -> Scalar:
-    """A value as a cell of the table: scalars as they are, anything else as text."""
+    """A value as a cell of the table: scalars as they are, one of several kinds by its kind, anything else as text.
+
+    A congestion control of one's own is called by its name: "gentle"; one with parameters is "vegas(alpha=1.0)".
+    """
     plain = encode(value)
-    return plain if plain is None or isinstance(plain, (bool, int, float, str)) else _toml(plain)
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return plain
+    if isinstance(plain, Mapping) and isinstance(plain.get("kind"), str):
+        rest = {key: item for key, item in plain.items() if key != "kind" and item is not None}
+        if plain["kind"] == "custom" and list(rest) == ["name"]:
+            return str(rest["name"])
+        words = ", ".join(f"{key}={item if isinstance(item, str) else _toml(item)}" for key, item in rest.items())
+        return f"{plain['kind']}({words})" if words else str(plain["kind"])
+    return _toml(plain)
 
 
 def column(values: list[Scalar]) -> list[Scalar]:

@@ -23,7 +23,9 @@ __all__ = [
     "__version__",
     "json_schema",
     "quic_keygen",
+    "report_seeds",
     "run_scenario",
+    "student_t_975",
 ]
 
 __version__: str
@@ -45,6 +47,12 @@ def run_scenario(
     cc: Mapping[str, Callable[[CcConfig], object]] = ...,
 ) -> tuple[NativeRun, BaseException | None]:
     """Runs a scenario and returns the run, with the exception that stopped it if one did."""
+
+def report_seeds(out: str | PathLike[str], runs: Sequence[NativeRun]) -> None:
+    """Writes the report page of runs of several seeds: means with intervals, and each run."""
+
+def student_t_975(degrees_of_freedom: int) -> float:
+    """The 97.5 % quantile of Student's t distribution: half of a 95 % interval's width in standard errors."""
 
 @final
 class NativeScenario:
@@ -98,6 +106,9 @@ class Table:
     `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`. A single column is `table["goodput_bps"]`.
     """
 
+    @staticmethod
+    def of_seeds(tables: Sequence[tuple[int, Table]]) -> Table:
+        """Tables of the same columns one after the other, with the seed of each in a first column."""
     @staticmethod
     def from_columns(columns: dict[str, list[bool | int | float | str | None]]) -> Table:
         """A table of Python lists, all of one length."""

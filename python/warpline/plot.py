@@ -8,17 +8,21 @@ Flows and links are chosen by name ("bulk.0", "r1>r2"), by group ("bulk"), or by
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warpline._frames import require
+from warpline._run import Run
+from warpline._warpline import student_t_975
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from warpline._run import Run
+    from warpline._runs import RunSet
     from warpline._warpline import Table
 
     Values: TypeAlias = NDArray[np.float64]
@@ -65,6 +69,84 @@ def queue(run: Run, ax: Axes | None = None, *, links: Selection = None, unit: st
     if links is None:
         lines = {name: line for name, line in lines.items() if line[1].size and line[1].max() > 0} or lines
     return _draw(ax, lines, label, units, run)
+
+
+_QUANTITIES: dict[str, tuple[str, str, tuple[tuple[float, str], ...], str]] = {
+    "goodput": ("goodput_bps", "Goodput", _RATE, "sum"),
+    "throughput": ("throughput_bps", "Throughput", _RATE, "sum"),
+    "cwnd": ("cwnd_bytes", "Congestion window", _BYTES, "mean"),
+    "rtt": ("srtt_ms", "Round-trip time", ((1.0, "ms"),), "mean"),
+    "queue": ("backlog_packets", "Queue", ((1.0, "packets"),), "link"),
+    "delay": ("queue_delay_ms", "Queueing delay", ((1.0, "ms"),), "link"),
+    "load": ("throughput_bps", "Link throughput", _RATE, "link"),
+}
+
+
+def bands(
+    runs: RunSet | Run | Mapping[str, RunSet | Run], quantity: str = "throughput", ax: Axes | None = None, *, of: str | None = None
+) -> Axes:
+    """A quantity over time across seeds: the mean as a line, the 95 % confidence interval of the mean as a band.
+
+    Several sets, by the names that the legend gives them, are drawn together: `bands({"cubic": cubic, "vegas": vegas}, "cwnd")`.
+    A single run has a line only. `warpline compare --plot` draws the same without Python.
+
+    Args:
+        runs: What `Scenario.run(seeds=...)` or `RunSet.open` gave; or several, by name.
+        quantity: "goodput", "throughput", "cwnd", "rtt" (sum or mean of the flows), "queue", "delay", "load" (of a link).
+        ax: Axes to draw on.
+        of: A group or a flow; for "queue", "delay" and "load" a link, which has to be named.
+    """
+    if quantity not in _QUANTITIES:
+        raise ValueError(f"quantity={quantity!r}: it is one of {', '.join(_QUANTITIES)}")
+    column, label, units, how = _QUANTITIES[quantity]
+    np = require("numpy", "plot", "warpline.plot")
+    sets = runs if isinstance(runs, Mapping) else {"": runs}
+    drawn = {}
+    for name, group in sets.items():
+        samples: dict[int, list[float]] = {}
+        for run in [group] if isinstance(group, Run) else group:
+            for instant, value in _aggregate(run, column, how, of).items():
+                samples.setdefault(instant, []).append(value)
+        instants = sorted(samples)
+        means = np.array([np.mean(samples[instant]) for instant in instants])
+        halves = np.array([_half_interval(samples[instant]) for instant in instants])
+        drawn[name] = (np.array(instants) / 1e6, means, halves)
+    ax = _axes(ax)
+    factor, unit = _scale([float(means.max()) for _, means, _ in drawn.values() if means.size], units)
+    for name, (seconds, means, halves) in drawn.items():
+        (line,) = ax.plot(seconds, means / factor, linewidth=1.2, label=name)
+        if np.isfinite(halves).any():
+            low = np.maximum(means - halves, 0)
+            ax.fill_between(seconds, low / factor, (means + halves) / factor, color=line.get_color(), alpha=0.22, linewidth=0)
+    ax.set_xlabel("Time (s)")
+    ax.set_ylabel(f"{label}{'' if of is None else f' of {of}'} ({unit})")
+    ax.set_ylim(bottom=0)
+    if isinstance(runs, Mapping):
+        ax.legend(fontsize="small")
+    return ax
+
+
+def _aggregate(run: Run, column: str, how: str, of: str | None) -> dict[int, float]:
+    """A run's values by microsecond: the sum or the mean of the chosen flows, or those of a link."""
+    if how == "link":
+        if of is None:
+            raise ValueError("name the link with of=, such as of='r1>r2'")
+        chosen = _select("link", run.summary["links"], of)
+        lines = _lines(run.series_links, "link", chosen, column)
+    else:
+        lines = _lines(run.series_flows, "flow", _select("flow", run.summary["flows"], of), column)
+    found: dict[int, list[float]] = {}
+    for seconds, values in lines.values():
+        for second, value in zip(seconds, values, strict=True):
+            found.setdefault(round(second * 1e6), []).append(float(value))
+    return {at: sum(values) / (len(values) if how == "mean" else 1) for at, values in found.items()}
+
+
+def _half_interval(samples: Sequence[float]) -> float:
+    """Half of the 95 % confidence interval of the mean; not a number for a single sample."""
+    if len(samples) < 2:
+        return math.nan
+    return student_t_975(len(samples) - 1) * statistics.stdev(samples) / math.sqrt(len(samples))
 
 
 def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes:

@@ -10,7 +10,7 @@ use warpline_lab::run::Progress;
 use crate::output::short;
 
 /// The look of the bar. Its unit is the simulated nanosecond, so `per_sec` is a speed in simulated time.
-const TEMPLATE: &str = "{prefix:.bold} [{bar:30.cyan}] {percent}%  {simulated}, {pace}{msg}, {remaining}";
+const TEMPLATE: &str = "{prefix:.bold} [{bar:30.cyan}] {percent} %  {simulated}, {pace}{msg}, {remaining}";
 
 /// A bar on stderr, drawn where that is a terminal, for one run or for several at once.
 #[derive(Debug)]
@@ -79,15 +79,12 @@ impl Bar {
 }
 
 /// The look of steps that take about equally long.
-#[cfg(target_os = "linux")]
-const STEPS: &str = "[{bar:30.cyan}] {percent}%  {msg}";
+const STEPS: &str = "[{bar:30.cyan}] {percent} %  {msg}";
 
 /// A bar on stderr for work in steps, drawn where that is a terminal.
-#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct Steps(ProgressBar);
 
-#[cfg(target_os = "linux")]
 impl Steps {
     /// A bar; nothing is drawn when `hidden`.
     pub(crate) fn new(hidden: bool) -> Self {

@@ -74,6 +74,11 @@ impl Failure {
         Failure { code: Code::Command(code), message: message.to_string() }
     }
 
+    /// The exit code.
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
     /// Puts the message on stderr and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         output::error(&self.message);

@@ -6,6 +6,7 @@ mod destination;
 mod failure;
 mod interrupt;
 mod junit;
+mod mishaps;
 mod output;
 mod reference;
 mod stopwatch;

@@ -14,14 +14,14 @@ use warpline_net::Control;
 
 use crate::report::write_report;
 use crate::results::tables::FILE_MODE;
+use crate::results::set::SEED_PREFIX;
+pub use crate::results::set::seed_directory;
 use crate::results::{Replications, ResultError, Run, Summary};
 use crate::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use crate::scenario::Scenario;
 
 /// File with the estimates, in the directory of a set of runs.
 pub const REPLICATIONS_FILE: &str = "replications.json";
-/// What the name of a seed's run directory begins with.
-const SEED_PREFIX: &str = "seed-";
 /// The report of all runs.
 const REPORT_FILE: &str = "report.html";
 
@@ -32,13 +32,10 @@ pub struct Replicated {
     pub runs: Vec<RunOutcome>,
     /// Means, standard deviations and confidence intervals over the runs that are complete.
     pub replications: Replications,
+    /// Seeds whose run gave nothing, and why, in the order of the seeds.
+    pub errors: Vec<(u64, RunError)>,
     /// Whether every run came to its end.
     pub complete: bool,
-}
-
-/// The run directory of a seed.
-pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
-    directory.join(format!("{SEED_PREFIX}{seed}"))
 }
 
 /// Runs a scenario once per seed, `jobs` at a time (0: one per core).
@@ -46,7 +43,8 @@ pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
 /// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
 ///
 /// # Errors
-/// The first error of any run, in the order of the seeds; runs that have not begun by then do not, and nothing of the set stays.
+/// The first error, in the order of the seeds, if no run gave anything. After an error that every run would have (of the scenario, or of
+/// the disk) runs that have not begun do not. What other runs gave is kept and counted.
 pub fn replicate(
     scenario: &Scenario,
     seeds: &[u64],
@@ -69,7 +67,11 @@ pub fn replicate(
             ..options.clone()
         };
         let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
-        failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        // What the system refused to one run it may give to the next.
+        failed.fetch_or(
+            matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))),
+            Ordering::Relaxed,
+        );
         outcome.map(Some)
     };
     let pool = rayon::ThreadPoolBuilder::new()
@@ -78,23 +80,30 @@ pub fn replicate(
         .map_err(|error| RunError::Build(format!("no threads for the replications: {error}")))?;
     let results: Vec<Result<Option<RunOutcome>, RunError>> =
         pool.install(|| seeds.par_iter().enumerate().with_max_len(1).map(one).collect());
-    let runs = results.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>();
-    if let Some(directory) = options.out.as_deref().filter(|_| runs.as_ref().map_or(true, Vec::is_empty)) {
+    let (mut runs, mut errors) = (Vec::new(), Vec::new());
+    for (&seed, result) in seeds.iter().zip(results) {
+        match result {
+            Ok(run) => runs.extend(run),
+            Err(error) => errors.push((seed, error)),
+        }
+    }
+    if let Some(directory) = options.out.as_deref().filter(|_| runs.is_empty()) {
         // The first error is the one to report.
         let _ = discard(directory);
     }
-    let runs = runs?;
+    if runs.is_empty() && !errors.is_empty() {
+        return Err(errors.swap_remove(0).1);
+    }
     let summaries: Vec<Summary> = runs.iter().map(|run| run.summary.clone()).collect();
     let replications = Replications::of(&summaries);
     let complete = runs.len() == seeds.len() && runs.iter().all(|run| run.complete);
     if let Some(directory) = options.out.as_ref().filter(|_| !runs.is_empty()) {
         finish(directory, seeds, &replications)?;
-        let runs: Vec<&Path> = runs.iter().filter_map(|run| run.directory.as_deref()).collect();
         if options.report && !runs.is_empty() {
-            write_report(&runs, &directory.join(REPORT_FILE))?;
+            write_report(&[directory.as_path()], &directory.join(REPORT_FILE))?;
         }
     }
-    Ok(Replicated { runs, replications, complete })
+    Ok(Replicated { runs, replications, errors, complete })
 }
 
 /// Makes the directory, or makes sure that what it holds may be replaced.

@@ -216,6 +216,24 @@ def check_interaction(browser):
         [...W.plots].find(p => p.u).save(); })"""), "the PNG export is empty"
 
 
+def check_words(browser):
+    run = browser.run
+    # Ticks have as many places as their distance.
+    assert run("W.ticks('s', [0, 0.25, 0.5], 0.25).texts.join()") == "0.00,0.25,0.50"
+    assert run("W.ticks('bps', [0, 2e6, 4e6], 2e6).texts.join()") == "0,2,4"
+    # The number of flows is that of the run, not of those that can be chosen.
+    assert run("""(() => { const p = document.querySelector('.part[aria-label=Flows] .picker summary');
+        return !p || p.textContent.endsWith(` of ${W.human('count', W.current.tables.find(t => t.id === 'flows').total_rows)} flows`); })()"""), "the number of flows is wrong"
+    # A link carries no more than it can.
+    assert run("""[...W.plots].filter(p => p.spec.title === 'Link utilisation' && p.built).every(p =>
+        p.built.lines.every(l => W.maximum(l.values) <= 100))"""), "a link is used by more than 100 %"
+    # Sets of seeds have means and intervals, and are not compared with their first run.
+    if run("W.sets.length"):
+        assert run("document.querySelector('.part[aria-label=\\'Across seeds\\'] td .difference')?.textContent.startsWith('± ')"), "no interval"
+        assert not run("document.body.textContent.includes('Differences are from the first run')")
+        assert run("[...W.plots].filter(p => p.built?.lines.some(l => l.low && l.name === W.sets[0].label)).length") > 3, "no bands"
+
+
 def check(browser, path, shots):
     target = browser.page()
     browser.size(1280)
@@ -230,6 +248,7 @@ def check(browser, path, shots):
     dilated = browser.run("W.runs.some((run) => run.tables.some((t) => t.id === 'dilation' && t.cells[0].length > 1))")
     assert any(title == "Time dilation factor" for title, _ in plots) == dilated, "the factors of a dilated run have a plot, and only those"
     assert int(browser.run("document.documentElement.dataset.plots")) == len(plots)
+    check_words(browser)
     if shots:
         browser.shot(shots / f"{path.stem}-1280-light.png")
     check_interaction(browser)

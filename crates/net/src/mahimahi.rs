@@ -191,6 +191,33 @@ impl Trace {
         let bits = u128::from(self.opportunities) * u128::from(OPPORTUNITY) * 8;
         Rate::from_bps((bits * 1000 / u128::from(self.period_ms())) as u64)
     }
+
+    /// Which round an instant is in, and how many runs of it have been by then.
+    fn place(&self, at: Timestamp) -> (u64, usize) {
+        let (ms, period) = (at.as_nanos() / NANOS_PER_MILLI, self.period_ms());
+        (ms / period, self.runs.partition_point(|&(stamp, _)| u64::from(stamp) <= ms % period))
+    }
+    /// Opportunities after `from`, up to and with those at `to`; none if the two are not in order. Takes time for those between, not for
+    /// the whole trace.
+    pub fn opportunities_between(&self, from: Timestamp, to: Timestamp) -> u64 {
+        if to <= from {
+            return 0;
+        }
+        let sum = |runs: &[(u32, u32)]| runs.iter().map(|&(_, count)| u64::from(count)).sum::<u64>();
+        let ((first, begin), (last, end)) = (self.place(from), self.place(to));
+        if first == last {
+            return sum(&self.runs[begin..end]);
+        }
+        sum(&self.runs[begin..]) + (last - first - 1) * self.opportunities + sum(&self.runs[..end])
+    }
+    /// The rate between two instants if every opportunity is used, rounded down; the mean rate if they are not in order.
+    pub fn rate_between(&self, from: Timestamp, to: Timestamp) -> Rate {
+        if to <= from {
+            return self.mean_rate();
+        }
+        let bits = u128::from(self.opportunities_between(from, to)) * u128::from(OPPORTUNITY) * 8;
+        Rate::from_bps((bits * 1_000_000_000 / u128::from((to - from).as_nanos())) as u64)
+    }
 }
 
 /// A link that delivers at the opportunities of a trace.
@@ -323,6 +350,18 @@ mod tests {
             parser.feed(piece).unwrap();
         }
         assert_eq!(parser.finish().unwrap(), trace);
+    }
+
+    #[test]
+    fn opportunities_are_counted_over_rounds() {
+        let trace = Trace::parse(b"0\n2\n5\n5\n10\n").unwrap();
+        let between = |from: u64, to: u64| trace.opportunities_between(ms(from), ms(to));
+        // The stamp of 0 belongs to the end of a round: 10, 20 and so on.
+        assert_eq!([between(0, 1), between(0, 2), between(2, 5), between(0, 9)], [0, 1, 2, 3]);
+        assert_eq!([between(5, 10), between(9, 20), between(0, 35), between(35, 30)], [2, 7, 18, 0]);
+        assert_eq!(between(0, 30) + between(30, 41), between(0, 41));
+        assert_eq!(trace.rate_between(ms(0), ms(10)), Rate::from_bps(5 * 12_000 * 100));
+        assert_eq!(trace.rate_between(ms(0), ms(1000)), trace.mean_rate());
     }
 
     #[test]

@@ -189,6 +189,36 @@ fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// Writes the report page of runs of several seeds: means with intervals, and each run.
+#[pyfunction]
+pub(crate) fn report_seeds(py: Python<'_>, out: PathBuf, runs: Vec<Py<Run>>) -> PyResult<()> {
+    let runs: Vec<&Run> = runs.iter().map(Py::get).collect();
+    py.detach(|| seeds_page(&runs, &out)).map_err(|error| run_error(py, &*error))
+}
+
+/// The page is made of a directory of seeds. The parts of the runs that it shows are put together in a temporary one.
+fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
+    let parent = tempfile::tempdir()?;
+    let name = runs.first().map_or("seeds", |run| run.summary.info.scenario.as_str()).replace('/', "-");
+    let set = parent.path().join(name);
+    for run in runs {
+        let directory = results::seed_directory(&set, run.summary.info.seed);
+        std::fs::create_dir_all(&directory)?;
+        match &run.store {
+            Store::Memory(tables) => write_tables(&directory, &run.summary, tables)?,
+            Store::Directory(own) => write_tables(&directory, &run.summary, &own.tables()?)?,
+        }
+    }
+    write_report(&[set.as_path()], out)?;
+    Ok(())
+}
+
+/// The 97.5 % quantile of Student's t distribution: half of a 95 % interval's width in standard errors.
+#[pyfunction]
+pub(crate) fn student_t_975(degrees_of_freedom: u64) -> f64 {
+    results::metrics::student_t_975(degrees_of_freedom)
+}
+
 fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<(), AnyError> {
     std::fs::write(directory.join("summary.json"), summary.to_json())?;
     for (name, table) in tables.iter() {

@@ -10,7 +10,7 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringB
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt64Array};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
@@ -142,6 +142,27 @@ impl Table {
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Table { schema, batches: vec![batch] })
+    }
+
+    /// Tables of the same columns one after the other, with the seed of each in a first column.
+    #[staticmethod]
+    fn of_seeds(tables: Vec<(u64, Py<Table>)>) -> PyResult<Self> {
+        let mut fields = vec![Arc::new(Field::new("seed", DataType::UInt64, false))];
+        if let Some((_, first)) = tables.first() {
+            fields.extend(first.get().schema.fields().iter().cloned());
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let mut batches = Vec::new();
+        for (seed, table) in &tables {
+            for batch in &table.get().batches {
+                let seeds: ArrayRef = Arc::new(UInt64Array::from(vec![*seed; batch.num_rows()]));
+                let columns = std::iter::once(seeds).chain(batch.columns().iter().cloned()).collect();
+                let batch = RecordBatch::try_new(Arc::clone(&schema), columns)
+                    .map_err(|error| PyValueError::new_err(error.to_string()))?;
+                batches.push(batch);
+            }
+        }
+        Ok(Table { schema, batches })
     }
 
     /// Number of rows.

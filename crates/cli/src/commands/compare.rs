@@ -1,43 +1,171 @@
-//! `warpline compare`: what changed from one run to another.
+//! `warpline compare`: what changed from one run, or set of seeds, to another; as text, and as a figure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use warpline_lab::results::compare;
+use clap::builder::PossibleValuesParser;
+use warpline_lab::report::figure::{Figure, Format};
+use warpline_lab::report::{Quantity, ReportError, band, busiest_link, write_whole};
+use warpline_lab::results::{Comparison, MOST_CHANGES, RunSet};
 
+use crate::bar::Steps;
+use crate::commands::report;
 use crate::failure::{Code, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  warpline run scenarios/dumbbell.toml --out runs/cubic
-  warpline run scenarios/dumbbell.toml --out runs/vegas --set flow.bulk.cc=vegas
-  warpline compare runs/cubic runs/vegas";
+  warpline run scenarios/dumbbell.toml --out runs/cubic --seeds 1..10
+  warpline run scenarios/dumbbell.toml --out runs/vegas --seeds 1..10 --set flow.bulk.cc=vegas
+  warpline compare runs/cubic runs/vegas
+  A figure for a paper, with the 95 % interval of the mean as a band:
+    warpline compare runs/cubic runs/vegas --plot throughput --output throughput.pdf
+  Of one group of flows, and of one link:
+    warpline compare runs/cubic runs/vegas --plot cwnd --of bulk --output cwnd.svg
+    warpline compare runs/cubic runs/vegas --plot delay --of 'r1>r2' --output delay.svg";
 
-/// Show what changed from one run to another
+/// Show what changed from one run, or set of seeds, to another
 ///
-/// Metrics in total, per group of flows and per link, each with both values and the difference. `warpline report RUN RUN` shows
-/// the same two runs as plots.
+/// Each of the two is a run directory, or a directory that `warpline run --seeds` wrote. Sets with the same seeds are compared seed by
+/// seed: mean difference with its 95 % confidence interval. What changed beyond the noise comes first. It also names the keys of the
+/// scenario that differ. `warpline report RUN RUN` shows the same two as plots.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run to compare with
+    /// What to compare with: a run directory, or one of several seeds
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     before: PathBuf,
 
-    /// The run that is compared
+    /// What is compared
     #[arg(value_name = "OTHER", value_hint = ValueHint::DirPath)]
     after: PathBuf,
 
-    /// Print JSON, for programs
+    /// Show every measure, also what did not change, and single flows of very many
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+
+    /// Print JSON, for programs: every measure
     #[arg(long)]
     json: bool,
+
+    /// Draw this over time, a line for each of the two
+    #[arg(long, value_name = "QUANTITY", value_parser = PossibleValuesParser::new(Quantity::ALL.map(Quantity::name)))]
+    plot: Option<String>,
+
+    /// Draw a group, a flow or a link [default: all flows, or the link where packets waited longest]
+    #[arg(long, value_name = "NAME", requires = "plot")]
+    of: Option<String>,
+
+    /// Where the figure goes: a name that ends in .svg or .pdf [default: QUANTITY.svg]
+    #[arg(short, long, value_name = "FILE", requires = "plot", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let comparison = compare(&args.before, &args.after).map_err(Failure::usage)?;
-    let text =
-        if args.json { comparison.to_json() } else { output::headed(&comparison.render(output::width())) };
+    let quantity = args.plot.as_deref().and_then(|name| Quantity::ALL.into_iter().find(|q| q.name() == name));
+    let plot = quantity.map(|quantity| target(args, quantity)).transpose()?;
+    let bar = Steps::new(args.json);
+    let open = |directory: &Path, from: f64, to: f64| {
+        let what = format!("reading {}", directory.display());
+        bar.update(from, &what);
+        RunSet::open_watched(directory, &|done, all| {
+            bar.update(from + (to - from) * done as f64 / all.max(1) as f64, &what);
+        })
+        .map_err(Failure::usage)
+    };
+    let sets = open(&args.before, 0.0, 0.4).and_then(|a| Ok((a, open(&args.after, 0.4, 0.8)?)));
+    let made = sets.and_then(|(a, b)| {
+        bar.update(0.8, "comparing");
+        // Of very many flows the groups tell more, and sooner.
+        let few =
+            [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
+        let comparison = Comparison::of_sets(&a, &b, few || args.all || args.json);
+        if let Some((quantity, file, format)) = &plot {
+            bar.update(0.9, "drawing");
+            draw(args, (&a, &b), *quantity, (file.as_path(), *format))?;
+        }
+        Ok(comparison)
+    });
+    bar.clear();
+    let comparison = made?;
+    let most = (!args.all).then_some(MOST_CHANGES);
+    let text = if args.json {
+        comparison.to_json()
+    } else {
+        let mut text = output::headed(&comparison.render(output::width(), most));
+        if let Some((_, file, _)) = &plot {
+            text += &format!("\n{}: {}\n", output::styled(output::HEADING, "Figure"), file.display());
+        }
+        text
+    };
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// Flows of one run up to which they are compared one by one.
+const MANY: usize = 1000;
+
+/// The figure's file and format.
+fn target(args: &Args, quantity: Quantity) -> Result<(Quantity, PathBuf, Format), Failure> {
+    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.svg", quantity.name())));
+    let format = Format::of(&file).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} does not end in .svg or .pdf: these are the formats of figures",
+            file.display()
+        ))
+    })?;
+    Ok((quantity, file, format))
+}
+
+/// Draws the quantity of both.
+fn draw(
+    args: &Args,
+    (a, b): (&RunSet, &RunSet),
+    quantity: Quantity,
+    (file, format): (&Path, Format),
+) -> Result<(), Failure> {
+    let of = args.of.clone().or_else(|| quantity.of_link().then(|| busiest_link(a)).flatten());
+    let line = |set: &RunSet, name: String| -> Result<_, ReportError> {
+        Ok((name, band(set, quantity, of.as_deref())?))
+    };
+    let (name_a, name_b) = names(a.path(), b.path());
+    let lines =
+        line(a, name_a).and_then(|first| Ok(vec![first, line(b, name_b)?])).map_err(report::failure)?;
+    let figure = Figure { quantity, of, lines };
+    if figure.is_empty() {
+        return Err(Failure::usage(nothing(&figure, a)));
+    }
+    write_whole(&figure.write(format), file).map_err(report::failure)
+}
+
+/// What the lines are called: the directories' last names, or their paths where those are the same.
+fn names(a: &Path, b: &Path) -> (String, String) {
+    let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    match (last(a), last(b)) {
+        (Some(a), Some(b)) if a != b => (a, b),
+        _ => (a.display().to_string(), b.display().to_string()),
+    }
+}
+
+/// Why there is nothing to draw, and what could be drawn.
+fn nothing(figure: &Figure, set: &RunSet) -> String {
+    const SOME: usize = 12;
+    let summary = set.runs().first().map(|run| run.summary());
+    let mut names: Vec<String> = summary
+        .map(|summary| match figure.quantity.of_link() {
+            true => summary.links.iter().map(|link| link.name.clone()).collect(),
+            false => summary.groups.iter().map(|group| group.group.clone()).collect(),
+        })
+        .unwrap_or_default();
+    if names.len() > SOME {
+        names.truncate(SOME);
+        names.push("and so on".to_owned());
+    }
+    let what = if figure.quantity.of_link() { "links" } else { "groups" };
+    format!(
+        "neither run has samples of the {} of {}; its {what} are {}",
+        figure.quantity.label().to_lowercase(),
+        figure.of.as_deref().unwrap_or("its flows"),
+        names.join(", ")
+    )
 }

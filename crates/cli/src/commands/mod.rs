@@ -16,6 +16,7 @@ mod completions;
 mod dilate;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod export;
 #[cfg(target_os = "linux")]
 mod link_args;
 #[cfg(target_os = "linux")]
@@ -81,6 +82,7 @@ pub(crate) enum Command {
     Check(check::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Export(export::Args),
     Schema(schema::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
@@ -124,6 +126,7 @@ impl Command {
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),
+            Command::Export(args) => export::execute(&args),
             Command::Schema(args) => schema::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),

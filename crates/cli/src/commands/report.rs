@@ -1,10 +1,10 @@
-//! `warpline report`: the page of one run, or of several side by side.
+//! `warpline report`: the page of one run, of several side by side, or of sets of seeds.
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_lab::report::{ReportError, write_report};
-use warpline_lab::results::Run;
+use warpline_lab::results::RunSet;
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -17,16 +17,20 @@ Examples:
   Make the report of a run again:
     warpline report runs/dumbbell-1
   Two runs on one page:
-    warpline report runs/dumbbell-1 runs/dumbbell-2 --out both.html";
+    warpline report runs/dumbbell-1 runs/dumbbell-2 --out both.html
+  Ten seeds of one scenario beside ten of another, each as mean and interval:
+    warpline report runs/cubic runs/vegas --out both.html";
 
 /// Make the report of one run, or of several together
+///
+/// A directory that `warpline run --seeds` wrote is shown by mean and 95 % confidence interval over its seeds, with each of its runs below.
 ///
 /// The report is one HTML file with everything inside: it opens from disk in any browser, without a network. It has the summary,
 /// throughput, windows, RTTs, queues, and time-sequence graphs of the flows that recorded them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Run directories; the others are compared with the first
+    /// Directories of runs, or of several seeds; single runs are compared with the first
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::DirPath)]
     runs: Vec<PathBuf>,
 
@@ -41,7 +45,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         _ => PathBuf::from(REPORT_FILE),
     });
     for run in &args.runs {
-        Run::open(run).map_err(Failure::usage)?;
+        RunSet::open(run).map_err(Failure::usage)?;
     }
     let runs: Vec<&Path> = args.runs.iter().map(PathBuf::as_path).collect();
     write_report(&runs, &out).map_err(failure)?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::replicate::{replicate, seed_directory};
+use warpline_lab::replicate::{Replicated, replicate, seed_directory};
 use warpline_lab::results::render;
 use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
 use warpline_lab::scenario::{ClockMode, Host, Scenario};
@@ -16,6 +16,7 @@ use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
+use crate::mishaps::Mishaps;
 use crate::stopwatch::Stopwatch;
 use crate::{interrupt, junit, output, suggestion};
 
@@ -261,7 +262,7 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         );
         text + &places(directory, report.as_deref())
     };
-    if let Some(code) = judged(std::slice::from_ref(&outcome), &text)? {
+    if let Some(code) = judged(&outcome, &text)? {
         return Ok(code);
     }
     let stopped = format!(
@@ -272,28 +273,45 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
     finish(&text, outcome.complete, &stopped)
 }
 
-/// Prints the results of runs of which a live one failed, what failed, and gives the exit code; none if none did.
-fn judged(outcomes: &[RunOutcome], text: &str) -> Result<Option<Code>, Failure> {
-    let broken = outcomes.iter().find_map(|outcome| outcome.broken.as_ref());
-    let failures: Vec<&String> = outcomes.iter().flat_map(|outcome| &outcome.failures).collect();
-    if broken.is_none() && failures.is_empty() {
+/// Prints the results of a run that failed, what failed, and gives the exit code; none if it did not.
+fn judged(outcome: &RunOutcome, text: &str) -> Result<Option<Code>, Failure> {
+    if outcome.broken.is_none() && outcome.failures.is_empty() {
         return Ok(None);
     }
     output::print(text)?;
-    for failure in failures {
+    for failure in &outcome.failures {
         output::error(failure);
     }
-    Ok(Some(match broken {
-        Some(Broken::Lag(why)) => {
-            output::error(&format!("{why}; the results cover the time until then"));
-            Code::Lag
+    if let Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) = &outcome.broken {
+        output::error(&format!("{why}; the results cover the time until then"));
+    }
+    Ok(Some(broken_code(std::slice::from_ref(outcome))))
+}
+
+/// What went wrong with which seed.
+fn mishaps(replication: &Replicated) -> Mishaps {
+    let mut mishaps = Mishaps::default();
+    for outcome in &replication.runs {
+        let (seed, directory) = (outcome.summary.info.seed, outcome.directory.as_deref());
+        for failure in &outcome.failures {
+            mishaps.add(seed, failure, directory);
         }
-        Some(Broken::Port(why) | Broken::Guest(why)) => {
-            output::error(&format!("{why}; the results cover the time until then"));
-            Code::Failed
+        if let Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) = &outcome.broken {
+            mishaps.add(seed, &format!("{why}; the results cover the time until then"), directory);
         }
-        None => Code::Failed,
-    }))
+    }
+    for (seed, error) in &replication.errors {
+        mishaps.add(*seed, &error.to_string(), None);
+    }
+    mishaps
+}
+
+/// The exit code of runs of which some went wrong.
+fn broken_code(outcomes: &[RunOutcome]) -> Code {
+    match outcomes.iter().find_map(|outcome| outcome.broken.as_ref()) {
+        Some(Broken::Lag(_)) => Code::Lag,
+        _ => Code::Failed,
+    }
 }
 
 fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
@@ -315,6 +333,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         }
     };
     junit::write(args.junit.as_deref(), &scenario.name, &replication.runs)?;
+    let mishaps = mishaps(&replication);
     let seconds = stopwatch.seconds();
     // Nothing is there if no run was begun.
     let directory = options.out.as_deref().filter(|_| !replication.runs.is_empty());
@@ -332,17 +351,23 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
         path_line(report.as_deref().or(directory))
     } else {
         let mut text = output::headed(&replication.replications.render(output::width()));
-        let _ = writeln!(
-            text,
-            "\nRan {}{} in {}",
-            if done < seeds.len() { format!("{done} of ") } else { String::new() },
-            output::counted(seeds.len(), "seed"),
-            output::spoken_seconds(seconds)
-        );
+        let all = output::counted(seeds.len(), "seed");
+        let ran = if done == seeds.len() { all } else { format!("{done} of {all}") };
+        let _ = write!(text, "\nRan {ran} in {}", output::spoken_seconds(seconds));
+        let _ = match mishaps.seeds() {
+            0 => writeln!(text),
+            failed => writeln!(text, "; {} went wrong", output::counted(failed, "seed")),
+        };
         text + &places(directory, report.as_deref())
     };
-    if let Some(code) = judged(&replication.runs, &text)? {
-        return Ok(code);
+    if mishaps.seeds() > 0 {
+        output::print(&text)?;
+        mishaps.lines().iter().for_each(|line| output::error(line));
+        return Ok(replication
+            .errors
+            .into_iter()
+            .next()
+            .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code()));
     }
     let stopped = format!(
         "interrupted after {done} of {} complete; the estimates are over these",

@@ -9,7 +9,7 @@ fn every_shell_gets_a_script_that_names_all_commands() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = desk.warpline(&["completions", shell]).fine().stdout;
-        for word in ["run", "check", "report", "compare", "schema", "bench", "no-report"] {
+        for word in ["run", "check", "report", "compare", "export", "schema", "bench", "no-report"] {
             assert!(script.contains(word), "{shell}: {word} is missing");
         }
     }

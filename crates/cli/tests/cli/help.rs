@@ -24,6 +24,7 @@ fn help_of_every_command() {
         "check",
         "report",
         "compare",
+        "export",
         "schema",
         "bench",
         "completions",

@@ -30,6 +30,7 @@ mod replicate;
 mod replicate_disk;
 mod run;
 mod scenario;
+mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
 mod support;

@@ -129,7 +129,7 @@ fn data(calibration: &Calibration) -> ReportData {
         shares: vec![shares(calibration)],
         ..RunData::default()
     };
-    ReportData { runs: vec![run] }
+    ReportData { runs: vec![run], ..ReportData::default() }
 }
 
 fn capacity(calibration: &Calibration) -> Table {

@@ -3,12 +3,51 @@
 use serde_json::{Map, Value};
 
 use super::column::Column;
+use crate::results::Replicated;
 
 /// Everything one report page shows.
 #[derive(Clone, Debug, Default)]
 pub struct ReportData {
     /// The runs, in the order given; the first is the one others are compared with.
     pub runs: Vec<RunData>,
+    /// The directories named, where one of them holds several seeds: what is known across the runs of each. Empty for single runs.
+    pub sets: Vec<SetData>,
+}
+
+/// What is known across the runs of several seeds.
+#[derive(Clone, Debug, Default)]
+pub struct SetData {
+    /// What tells it from the other sets of the page.
+    pub label: String,
+    /// Its seeds, as people list them.
+    pub seeds: String,
+    /// How many runs it has.
+    pub count: usize,
+    /// Its measures, each with mean and interval.
+    pub measures: Vec<Replicated>,
+    /// Quantities over time.
+    pub bands: Vec<BandData>,
+}
+
+/// A quantity over time with the interval of its mean.
+#[derive(Clone, Debug, Default)]
+pub struct BandData {
+    /// Which quantity: its word, "goodput".
+    pub quantity: &'static str,
+    /// Its heading, "Goodput".
+    pub label: &'static str,
+    /// Its unit on the page: "bps", "ms".
+    pub kind: &'static str,
+    /// Whose: a group or a link; empty for all flows.
+    pub of: String,
+    /// Sample times, seconds.
+    pub time: Column,
+    /// Mean over the seeds.
+    pub mean: Column,
+    /// Lower end of the 95 % interval; as the mean where there is none.
+    pub low: Column,
+    /// Upper end.
+    pub high: Column,
 }
 
 /// One run.

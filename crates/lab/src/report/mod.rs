@@ -4,30 +4,36 @@
 //! with long series thinned to their extremes; [`render`] turns it into HTML with the plot library, the styles, the
 //! scripts and the data inside. Nothing in a page depends on the time or the machine: same runs, same bytes.
 
+mod bands;
 mod column;
 mod data;
 mod decimate;
+pub mod figure;
 mod links;
 mod page;
 mod run;
 mod series;
+mod sets;
 mod tables;
 mod tcp;
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use warpline_disk::{OsDirectory, write_whole};
+use warpline_disk::OsDirectory;
 
+pub use bands::{Band, Quantity, band, busiest_link};
 pub use column::{Column, Precision};
 pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
-    RunData, Shares, Table, TcpTrace,
+    RunData, SetData, Shares, Table, TcpTrace,
 };
 pub use page::render;
 
 use crate::results::ResultError;
 use crate::results::tables::FILE_MODE;
+use crate::results::set::{seed_directory, seeds_in};
+use crate::results::summary::SUMMARY_FILE;
 
 /// Why a report could not be made.
 #[derive(Debug, Error)]
@@ -37,7 +43,8 @@ pub enum ReportError {
     NoRuns,
     /// The path is not a run directory.
     #[error(
-        "{path} is not a run directory: it holds neither summary.json nor a table; name a directory that `warpline run` wrote"
+        "{path} is not a run directory: it holds neither summary.json, nor a table, nor runs of seeds; name a directory that \
+         `warpline run` wrote"
     )]
     NotARun {
         /// The path.
@@ -81,28 +88,50 @@ impl From<ResultError> for ReportError {
 }
 
 impl ReportData {
-    /// Reads run directories. The first is the one that others are compared with.
-    pub fn read(runs: &[&Path]) -> Result<Self, ReportError> {
-        if runs.is_empty() {
+    /// Reads directories of runs, or of several seeds. Single runs are compared with the first; sets are shown by mean and interval.
+    pub fn read(directories: &[&Path]) -> Result<Self, ReportError> {
+        if directories.is_empty() {
             return Err(ReportError::NoRuns);
         }
+        let parts: Vec<(&Path, Vec<PathBuf>)> =
+            directories.iter().map(|&directory| (directory, runs_in(directory))).collect();
+        let all: Vec<&Path> = parts.iter().flat_map(|(_, runs)| runs.iter().map(PathBuf::as_path)).collect();
         let mut data = ReportData::default();
-        for dir in runs {
-            data.runs.push(run::read(dir, runs.len())?);
+        for dir in &all {
+            data.runs.push(run::read(dir, all.len())?);
         }
-        run::label(&mut data.runs, runs);
+        run::label(&mut data.runs, &all);
+        if parts.iter().any(|(_, runs)| runs.len() > 1) {
+            data.sets = sets::read(&parts)?;
+        }
         Ok(data)
     }
 }
 
-/// Writes the report of `runs` to the file `out`: whole or not at all.
-pub fn write_report(runs: &[&Path], out: &Path) -> Result<(), ReportError> {
-    write_page(&ReportData::read(runs)?, out)
+/// The runs of a directory: itself, or those of its seeds.
+fn runs_in(directory: &Path) -> Vec<PathBuf> {
+    let seeds = if directory.join(SUMMARY_FILE).exists() { Vec::new() } else { seeds_in(directory) };
+    match seeds.as_slice() {
+        [] => vec![directory.to_owned()],
+        seeds => seeds.iter().map(|&seed| seed_directory(directory, seed)).collect(),
+    }
+}
+
+/// Writes the report of runs, or of sets of seeds, to the file `out`: whole or not at all.
+pub fn write_report(directories: &[&Path], out: &Path) -> Result<(), ReportError> {
+    write_page(&ReportData::read(directories)?, out)
 }
 
 /// Writes the page that shows `data` to the file `out`: whole or not at all.
 pub(crate) fn write_page(data: &ReportData, out: &Path) -> Result<(), ReportError> {
-    let page = render(data);
+    write_whole(render(data).as_bytes(), out)
+}
+
+/// Writes a file whole or not at all.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_whole(bytes: &[u8], out: &Path) -> Result<(), ReportError> {
     let failed = |source| ReportError::Write { path: out.to_owned(), source };
-    write_whole(&OsDirectory::here(), out, FILE_MODE, page.as_bytes()).map_err(failed)
+    warpline_disk::write_whole(&OsDirectory::here(), out, FILE_MODE, bytes).map_err(failed)
 }

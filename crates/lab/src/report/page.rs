@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::column::{Blobs, Column};
 use super::data::{
-    Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, Shares, Table,
-    TcpTrace,
+    Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, SetData, Shares,
+    Table, TcpTrace,
 };
 
 /// The skeleton; `{{...}}` is replaced.
@@ -24,7 +24,7 @@ const STYLES: [&str; 6] = [
 ];
 
 /// In order: each may use those before it.
-const SCRIPTS: [&str; 18] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("../../../../third_party/uplot/uPlot.iife.min.js"),
     include_str!("assets/base.js"),
     include_str!("assets/format.js"),
@@ -42,6 +42,7 @@ const SCRIPTS: [&str; 18] = [
     include_str!("assets/table.js"),
     include_str!("assets/summary.js"),
     include_str!("assets/compare.js"),
+    include_str!("assets/sets.js"),
     include_str!("assets/main.js"),
 ];
 
@@ -49,11 +50,14 @@ const SCRIPTS: [&str; 18] = [
 pub fn render(data: &ReportData) -> String {
     let mut blobs = Blobs::default();
     let runs: Vec<Value> = data.runs.iter().map(|run| run_json(run, &mut blobs)).collect();
-    let manifest = script_safe(&json!({ "runs": runs }).to_string());
+    let sets: Vec<Value> = data.sets.iter().map(|set| set_json(set, &mut blobs)).collect();
+    let manifest = script_safe(&json!({ "runs": runs, "sets": sets }).to_string());
     let style = STYLES.concat();
     let script = SCRIPTS.join("\n;\n");
     let title = match data.runs.as_slice() {
         [run] => run.label.clone(),
+        _ if data.sets.len() == 1 => format!("{}, {} seeds", data.sets[0].label, data.sets[0].count),
+        _ if !data.sets.is_empty() => format!("{} sets of seeds", data.sets.len()),
         runs => format!("{} runs", runs.len()),
     };
     let mut columns = String::with_capacity(blobs.texts.iter().map(|t| t.len() + 60).sum());
@@ -108,6 +112,25 @@ fn escape(text: &str) -> String {
 /// `</script>` nor `<!--` can end or change the element.
 fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
+}
+
+fn set_json(set: &SetData, blobs: &mut Blobs) -> Value {
+    json!({
+        "label": set.label,
+        "seeds": set.seeds,
+        "count": set.count,
+        "measures": set.measures,
+        "bands": set.bands.iter().map(|band| json!({
+            "quantity": band.quantity,
+            "label": band.label,
+            "kind": band.kind,
+            "of": band.of,
+            "time": blobs.add(&band.time),
+            "mean": blobs.add(&band.mean),
+            "low": blobs.add(&band.low),
+            "high": blobs.add(&band.high),
+        })).collect::<Vec<_>>(),
+    })
 }
 
 fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
@@ -229,13 +252,13 @@ mod tests {
             cells: vec![vec![Value::from(name)]],
             total_rows: 1,
         });
-        ReportData { runs: vec![run] }
+        ReportData { runs: vec![run], ..ReportData::default() }
     }
 
     #[test]
     fn names_cannot_leave_their_place() {
         let page = render(&hostile());
-        let plain = render(&ReportData { runs: vec![RunData::default()] });
+        let plain = render(&ReportData { runs: vec![RunData::default()], ..ReportData::default() });
         assert!(!page.contains("alert(1)</script>"));
         assert!(page.contains("<title>&lt;/script&gt;&lt;script&gt;alert(1)"));
         assert_eq!(page.matches("</script>").count(), plain.matches("</script>").count());

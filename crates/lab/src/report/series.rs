@@ -17,7 +17,8 @@ const MAX_CELLS: usize = 48_000_000;
 
 const FLOW_COLUMNS: [&str; 6] =
     ["goodput_bps", "throughput_bps", "cwnd_bytes", "ssthresh_bytes", "in_flight_bytes", "srtt_ms"];
-const LINK_COLUMNS: [&str; 4] = ["throughput_bps", "backlog_packets", "backlog_bytes", "queue_delay_ms"];
+const LINK_COLUMNS: [&str; 5] =
+    ["throughput_bps", "capacity_bps", "backlog_packets", "backlog_bytes", "queue_delay_ms"];
 
 /// A flow or link that may become a member: larger weights come first.
 pub(super) struct Candidate {

@@ -186,6 +186,8 @@ impl Cell for Option<Word> {
 pub trait Row: Sized + Send + Sync {
     /// The table's name: "flows".
     const TABLE: &'static str;
+    /// Columns of numbers that say which row it is, as texts do, and measure nothing: times, and numbers of flows and links.
+    const KEYS: &'static [&'static str];
     /// The table's columns, with "unit" and "description" in each field's metadata.
     fn schema() -> arrow_schema::SchemaRef;
     /// The rows as an Arrow record batch.
@@ -202,12 +204,13 @@ pub trait Row: Sized + Send + Sync {
     fn make_finite(&mut self);
 }
 
-/// Declares a row struct and its table. Each column has a doc comment (its description), a name, a type and a unit.
+/// Declares a row struct and its table. Each column has a doc comment (its description), a name, a type and a unit; one of numbers that
+/// only says which row it is has the word `key` after the unit.
 macro_rules! table {
     (
         $(#[$attribute:meta])*
         pub struct $row:ident: $table:literal {
-            $( $(#[doc = $doc:literal])+ $column:ident: $type:ty [$unit:literal], )+
+            $( $(#[doc = $doc:literal])+ $column:ident: $type:ty [$unit:literal $($key:ident)?], )+
         }
     ) => {
         $(#[$attribute])*
@@ -217,6 +220,7 @@ macro_rules! table {
 
         impl $crate::results::column::Row for $row {
             const TABLE: &'static str = $table;
+            const KEYS: &'static [&'static str] = &[ $( $( (stringify!($column), stringify!($key)).0, )? )+ ];
 
             fn schema() -> arrow_schema::SchemaRef {
                 use $crate::results::column::{Cell, field};

@@ -14,19 +14,19 @@ table! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct PacketRow: "packets" {
         /// When.
-        time_ns: u64 ["ns"],
+        time_ns: u64 ["ns" key],
         /// Link direction.
-        link: u32 [""],
+        link: u32 ["" key],
         /// What happened: enqueue, drop, mark, transmit (the first bit leaves) or deliver (the last bit has arrived).
         event: Word [""],
         /// Why it was dropped: overflow, aqm, loss or down.
         reason: Option<Word> [""],
         /// Number of the packet, unique within the run.
-        packet: u64 [""],
+        packet: u64 ["" key],
         /// Flow it belongs to.
-        flow: u32 [""],
+        flow: u32 ["" key],
         /// Endpoint it is for.
-        to: u32 [""],
+        to: u32 ["" key],
         /// Bytes on the wire from the IP header on.
         size: u32 ["B"],
         /// ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced (RFC 3168).
@@ -55,11 +55,11 @@ table! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TcpRow: "tcp" {
         /// When.
-        time_ns: u64 ["ns"],
+        time_ns: u64 ["ns" key],
         /// Flow.
-        flow: u32 [""],
+        flow: u32 ["" key],
         /// Which end: 0 the opener, 1 the other.
-        side: u8 [""],
+        side: u8 ["" key],
         /// What: sent, retransmit, probe, acked, sacked, metrics, lost, state, undo, established or closed.
         event: Word [""],
         /// First byte sent, selectively acknowledged or lost.

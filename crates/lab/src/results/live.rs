@@ -46,7 +46,7 @@ table! {
     #[serde(default)]
     pub struct DilationStep: "dilation" {
         /// On the run's clock.
-        time_s: f64 ["s"],
+        time_s: f64 ["s" key],
         /// On the machine's, since the run's start.
         wall_s: f64 ["s"],
         /// The time dilation factor from then on.

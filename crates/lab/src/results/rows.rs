@@ -13,7 +13,7 @@ table! {
     #[serde(default)]
     pub struct FlowRow: "flows" {
         /// Number of the flow within the run.
-        flow: u32 [""],
+        flow: u32 ["" key],
         /// Name: the group and the instance's number, "bulk.0".
         name: String [""],
         /// Name of the scenario's entry that it is an instance of.
@@ -93,9 +93,9 @@ table! {
     #[serde(default)]
     pub struct TransferRow: "transfers" {
         /// Number of the transfer within the run.
-        transfer: u64 [""],
+        transfer: u64 ["" key],
         /// Flow that carried it.
-        flow: u32 [""],
+        flow: u32 ["" key],
         /// Name: the flow's, and what was moved.
         name: String [""],
         /// Application bytes to move.
@@ -117,7 +117,7 @@ table! {
     #[serde(default)]
     pub struct LinkRow: "links" {
         /// Number of the link direction within the run.
-        link: u32 [""],
+        link: u32 ["" key],
         /// Name: "r1>r2".
         name: String [""],
         /// Node at the sending end.
@@ -167,9 +167,9 @@ table! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct FlowSample: "series_flows" {
         /// End of the interval.
-        time_s: f64 ["s"],
+        time_s: f64 ["s" key],
         /// Flow.
-        flow: u32 [""],
+        flow: u32 ["" key],
         /// Unique application bytes delivered per second in the interval.
         goodput_bps: f64 ["bit/s"],
         /// Wire bytes sent per second in the interval.
@@ -192,11 +192,13 @@ table! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct LinkSample: "series_links" {
         /// End of the interval.
-        time_s: f64 ["s"],
+        time_s: f64 ["s" key],
         /// Link direction.
-        link: u32 [""],
+        link: u32 ["" key],
         /// Bytes transmitted per second in the interval, from the IP header on.
         throughput_bps: f64 ["bit/s"],
+        /// Bits per second that the link could have carried in the interval: its rate, or its trace's opportunities; absent where it has no limit.
+        capacity_bps: Option<f64> ["bit/s"],
         /// Packets waiting at the end of the interval.
         backlog_packets: u32 ["packets"],
         /// Bytes waiting at the end of the interval.

@@ -24,8 +24,25 @@ pub struct Run {
 pub(crate) fn is_run(at: &impl Directory, directory: &Path) -> bool {
     at.read(&directory.join(SUMMARY_FILE))
         .ok()
-        .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
-        .is_some_and(|value| value["warpline"].is_string() && value["format"].is_u64())
+        .and_then(|text| serde_json::from_slice::<Head>(&text).ok())
+        .is_some_and(|head| head.warpline.is_some() && head.format.is_some())
+}
+
+/// What a summary says of itself; anything else in it is passed over.
+#[derive(serde::Deserialize)]
+struct Head {
+    #[serde(default, deserialize_with = "lenient")]
+    warpline: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    format: Option<u64>,
+}
+
+/// A value of the type that is expected; none where it is of another.
+fn lenient<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let value = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 impl Run {
@@ -48,8 +65,9 @@ impl Run {
         let text = fs::read_to_string(&path).map_err(|error| ResultError::io("read", &path, error))?;
         let damaged =
             |error: serde_json::Error| ResultError::Damaged { path: path.clone(), why: error.to_string() };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
-        let (Some(writer), Some(format)) = (value["warpline"].as_str(), value["format"].as_u64()) else {
+        // The head first: what a newer version writes must be told from what is damaged. Of a large file it takes no time worth naming.
+        let head: Head = serde_json::from_str(&text).map_err(damaged)?;
+        let (Some(writer), Some(format)) = (head.warpline, head.format) else {
             return Err(not_a_run("its summary.json was not written by Warpline"));
         };
         if format > FORMAT {
@@ -57,10 +75,10 @@ impl Run {
                 path: directory.to_owned(),
                 found: format,
                 known: FORMAT,
-                writer: writer.to_owned(),
+                writer,
             });
         }
-        let summary = serde_json::from_value(value).map_err(damaged)?;
+        let summary = serde_json::from_str(&text).map_err(damaged)?;
         Ok(Run { path: directory.to_owned(), summary })
     }
 

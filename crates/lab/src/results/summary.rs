@@ -2,6 +2,8 @@
 //!
 //! Nothing in that of a simulated run depends on wall-clock time: the same scenario and seed give the same bytes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::results::column::Row;
@@ -170,16 +172,14 @@ impl Summary {
             marks: links.iter().map(|link| link.marks).sum(),
             jain: jain(flows.iter().filter(|flow| flow.app != PROGRAM).map(|flow| flow.goodput_bps)),
         };
-        let mut names: Vec<&str> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut members: Vec<Vec<&FlowRow>> = Vec::new();
         for flow in &flows {
-            match names.iter().position(|name| *name == flow.group) {
-                Some(index) => members[index].push(flow),
-                None => {
-                    names.push(&flow.group);
-                    members.push(vec![flow]);
-                }
-            }
+            let place = *places.entry(&flow.group).or_insert_with(|| {
+                members.push(Vec::new());
+                members.len() - 1
+            });
+            members[place].push(flow);
         }
         let groups = members.iter().map(|flows| GroupSummary::new(flows, measured_s)).collect();
         Summary {

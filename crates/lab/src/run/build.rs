@@ -52,16 +52,25 @@ pub(super) struct Built {
 pub(in crate::run) enum Capacity {
     Constant(Rate),
     Scheduled(RateSchedule),
-    /// A trace's mean.
-    Mean(Rate),
+    /// The opportunities of a trace.
+    Trace(Arc<Trace>),
 }
 
 impl Capacity {
     /// Its mean rate between two instants.
     pub(super) fn rate_between(&self, from: Timestamp, to: Timestamp) -> Rate {
         match self {
-            Capacity::Constant(rate) | Capacity::Mean(rate) => *rate,
+            Capacity::Constant(rate) => *rate,
             Capacity::Scheduled(schedule) => schedule.mean_rate(from, to),
+            Capacity::Trace(trace) => trace.rate_between(from, to),
+        }
+    }
+
+    /// Its mean rate in the long run, by which queues are sized; that of a schedule until `end`.
+    fn mean(&self, end: Timestamp) -> Rate {
+        match self {
+            Capacity::Trace(trace) => trace.mean_rate(),
+            other => other.rate_between(Timestamp::ZERO, end),
         }
     }
 }
@@ -176,8 +185,8 @@ fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity),
             let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
             let trace = files::trace(path)
                 .map_err(|reason| Fault::new(&[TRACE], format!("trace {shown}: {reason}")))?;
-            let mean = trace.mean_rate();
-            Ok((RateConfig::Trace(Arc::new(trace)), Capacity::Mean(mean)))
+            let trace = Arc::new(trace);
+            Ok((RateConfig::Trace(Arc::clone(&trace)), Capacity::Trace(trace)))
         }
     }
 }
@@ -205,7 +214,7 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
 fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConfig {
     let full = |bytes: u32| bytes.saturating_add(spec.framing as u32);
     let end = Timestamp::ZERO + scenario.duration.0;
-    let rate = capacity.rate_between(Timestamp::ZERO, end);
+    let rate = capacity.mean(end);
     let resolve = |limit: QueueLimit| match limit.resolve(rate, spec.base_rtt, PACKET + spec.framing) {
         scenario::Limit::Packets(packets) => Limit::packets(packets),
         scenario::Limit::Bytes(bytes) => Limit::bytes(bytes),

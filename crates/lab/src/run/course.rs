@@ -84,6 +84,7 @@ impl Course {
         until: Timestamp,
         network: &mut Network,
         measured: &mut M,
+        links: &[LinkInfo],
         sinks: &mut Sinks,
     ) -> Result<bool, ResultError> {
         if until == self.warmup {
@@ -93,7 +94,7 @@ impl Course {
             measured.before_reading();
             let span = until - self.last_sample;
             self.last_sample = until;
-            let (mut flows, links) = self.meter.sample(network, measured.hosts());
+            let (mut flows, links) = self.meter.sample(network, measured.hosts(), links);
             flows.extend(measured.samples(until, span));
             sinks.each(|sink| {
                 sink.flow_samples(&flows)?;

@@ -71,6 +71,7 @@ impl Meter {
         &mut self,
         network: &mut Network,
         world: &World,
+        infos: &[LinkInfo],
     ) -> (Vec<FlowSample>, Vec<LinkSample>) {
         let present = Reading::take(network, world);
         let empty = Reading { at: Timestamp::ZERO, flows: Vec::new(), links: Vec::new() };
@@ -98,7 +99,7 @@ impl Meter {
         }
         let none = LinkStats::default();
         let mut links = Vec::with_capacity(present.links.len());
-        for (index, stats) in present.links.iter().enumerate() {
+        for ((index, stats), info) in present.links.iter().enumerate().zip(infos) {
             let before = last.links.get(index).unwrap_or(&none);
             let served = stats.queued_packets - before.queued_packets;
             let queued = stats.queued_time.saturating_sub(before.queued_time);
@@ -106,6 +107,7 @@ impl Meter {
                 time_s,
                 link: index as u32,
                 throughput_bps: bps(stats.sent_bytes - before.sent_bytes, span),
+                capacity_bps: Some(info.capacity.rate_between(last.at, present.at).as_bps() as f64),
                 backlog_packets: stats.backlog_packets,
                 backlog_bytes: stats.backlog_bytes,
                 drops: stats.drops() - before.drops(),

@@ -182,7 +182,7 @@ pub fn run(
             stopped = true;
             break;
         }
-        if course.arrive(until, &mut network, &mut world, &mut sinks)? {
+        if course.arrive(until, &mut network, &mut world, &links, &mut sinks)? {
             break;
         }
     }

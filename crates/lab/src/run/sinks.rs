@@ -8,6 +8,7 @@ use warpline_net::Network;
 use super::{RunError, RunOptions};
 use crate::hosts::World;
 use crate::report::write_report;
+use crate::results::set::SCENARIO_FILE;
 use crate::results::{
     AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
     Summary, Tables, TransferRow,
@@ -158,7 +159,7 @@ impl Sinks {
                     writer.add_file(&copy.path, &copy.contents)?;
                 }
                 let copied = self.inputs.scenario(scenario);
-                writer.add_file("scenario.toml", copied.to_toml().as_bytes())?;
+                writer.add_file(SCENARIO_FILE, copied.to_toml().as_bytes())?;
                 let sealed = writer.seal(summary, transfers)?;
                 if options.report {
                     let report = sealed.path().join("report.html");

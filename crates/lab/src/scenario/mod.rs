@@ -6,6 +6,7 @@
 
 mod base_rtt;
 pub mod cc;
+pub mod changes;
 mod check;
 pub mod diagnostics;
 pub(crate) mod document;
@@ -34,6 +35,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cc::{AckCounting, Cc, CcKind, Hystart, LpVariant, NiceVariant, VegasEstimate};
+pub use changes::{KeyChange, changed_keys};
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};

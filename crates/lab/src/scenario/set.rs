@@ -128,7 +128,7 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
 }
 
 /// By which name an entry of a list may be called: its `name`, or the ends of a link, or the app of a flow.
-fn entry_name(node: &Node) -> String {
+pub(super) fn entry_name(node: &Node) -> String {
     let Some(table) = node.table() else { return String::new() };
     let text = |key: &str| table.value(key).and_then(Node::text).unwrap_or_default().to_owned();
     let between: Vec<&str> =

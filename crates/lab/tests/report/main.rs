@@ -10,6 +10,9 @@ use std::process::Command;
 
 use synthetic::Spec;
 use warpline_lab::report::{NoteLevel, ReportData, ReportError, render, write_report};
+use warpline_lab::run::{RunOptions, run};
+use warpline_lab::scenario::Scenario;
+use warpline_net::Control;
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
 
@@ -74,6 +77,37 @@ fn a_run_is_read_whole() {
             "Queueing delay of recorded links"
         ]
     );
+}
+
+/// Runs of these seeds in a directory as `--seeds` writes it.
+fn set(dir: &Path, seeds: std::ops::RangeInclusive<u64>, flows: u32) {
+    for seed in seeds {
+        synthetic::run(&dir.join(format!("seed-{seed}")), &Spec { seed, flows, ..short(seed) });
+    }
+}
+
+#[test]
+fn sets_of_seeds_have_means_and_bands() {
+    let dir = directory("sets");
+    set(&dir.join("one"), 1..=4, 2);
+    set(&dir.join("other"), 1..=3, 3);
+    let data = ReportData::read(&[&dir.join("one"), &dir.join("other")]).unwrap();
+    assert_eq!(data.runs.len(), 7);
+    let told: Vec<_> =
+        data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
+    assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
+    let goodput = &data.sets[0].measures[0];
+    assert_eq!((goodput.metric, goodput.estimate.n), ("goodput_bps", 4));
+    let band =
+        data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
+    assert_eq!(band.time.values.len(), 120);
+    let ends = band.low.values.iter().zip(&band.mean.values).zip(&band.high.values);
+    assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
+    assert!(ends.clone().filter(|((low, _), high)| low < high).count() > 100);
+    assert!(data.sets[0].bands.iter().any(|band| band.quantity == "delay" && band.of == "r1>r2"));
+    // The same runs one by one are not a set: they are compared with the first.
+    let runs = [dir.join("one/seed-1"), dir.join("one/seed-2")];
+    assert!(ReportData::read(&[&runs[0], &runs[1]]).unwrap().sets.is_empty());
 }
 
 #[test]
@@ -175,7 +209,26 @@ fn reports_work_in_a_browser() {
     let several =
         page("several", &[spec(), Spec { seed: 2, ..spec() }, Spec { seed: 3, flows: 4, ..spec() }]);
     let dilated = page("dilated", &[Spec { dilation: vec![(0.0, 1.0), (2.0, 2.0), (3.5, 4.0)], ..short(1) }]);
-    browse(&[single, hostile, many, cut, several, dilated]);
+    set(&dir.join("one"), 1..=4, 2);
+    set(&dir.join("other"), 1..=3, 3);
+    let sets = dir.join("sets.html");
+    write_report(&[&dir.join("one"), &dir.join("other")], &sets).unwrap();
+    browse(&[single, hostile, many, cut, several, dilated, sets, traced(&dir)]);
+}
+
+/// The page of a link that is much faster at first than later, by its trace.
+fn traced(dir: &Path) -> PathBuf {
+    let opportunities: String = (1..=4000)
+        .map(|ms| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
+        .collect();
+    std::fs::write(dir.join("falls.trace"), opportunities).unwrap();
+    let text = "duration = \"4s\"\nlink = [{ between = [\"a\", \"b\"], trace = \"falls.trace\", delay = \"5ms\", \
+                reverse = { rate = \"50Mbit/s\" } }]\nflow = [{ from = \"a\", to = \"b\" }]\n";
+    std::fs::write(dir.join("traced.toml"), text).unwrap();
+    let scenario = Scenario::load(&dir.join("traced.toml"), &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = RunOptions { out: Some(dir.join("traced")), report: true, ..RunOptions::default() };
+    run(&scenario, &options, &mut |_| Control::Continue).unwrap();
+    dir.join("traced/report.html")
 }
 
 /// With what `report_browser.py` ends where there is no browser.

@@ -75,6 +75,36 @@ fn a_trace_gives_its_opportunities() {
 }
 
 #[test]
+fn the_share_of_a_trace_is_that_of_its_opportunities() {
+    let directory = tempfile::tempdir().unwrap();
+    // Three a millisecond in the first second of ten, then one in ten milliseconds: the mean of the whole trace says nothing of either.
+    let trace: String = (1..=10_000)
+        .map(|ms: u32| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
+        .collect();
+    std::fs::write(directory.path().join("falls.down"), trace).unwrap();
+    let file = directory.path().join("trace.toml");
+    let text = format!(
+        "duration = \"2s\"\nlink = [{{ between = [\"a\", \"b\"], trace = \"falls.down\", queue = {{ kind = \"droptail\", limit = \"10p\" }}, reverse = {{ rate = \"1Mbit/s\" }} }}]\n{FLOOD}"
+    );
+    std::fs::write(&file, text).unwrap();
+    let outcome = simulate_scenario(&Scenario::load(&file, &[]).unwrap());
+    let samples: Vec<_> = outcome.link_samples().into_iter().filter(|sample| sample.link == 0).collect();
+    let capacity = |from: f64, to: f64| -> Vec<f64> {
+        let within = samples.iter().filter(|sample| sample.time_s > from + 1e-9 && sample.time_s < to + 1e-9);
+        within.map(|sample| sample.capacity_bps.unwrap()).collect()
+    };
+    capacity(0.0, 1.0).into_iter().for_each(|bps| close(bps, 36e6, 1e-9));
+    capacity(1.0, 2.0).into_iter().for_each(|bps| close(bps, 1.2e6, 1e-9));
+    for sample in &samples {
+        // A packet that took opportunities of two intervals counts in the second.
+        assert!(sample.throughput_bps <= sample.capacity_bps.unwrap() + 130e3, "{sample:?}");
+    }
+    let link = outcome.link("a>b");
+    close(link.rate_bps.unwrap(), (36e6 + 1.2e6) / 2.0, 1e-9);
+    assert!(link.utilisation.unwrap() < 1.0);
+}
+
+#[test]
 fn an_outage_drops_what_comes_and_ends() {
     let outcome = probe(r#", down = [{ at = "4.995s", for = "2s" }, { at = "10.995s", for = "1s" }]"#);
     let (link, flow) = (outcome.link("a>b"), outcome.flow("cbr.0"));

@@ -55,5 +55,8 @@ const W = {};
     return low;
   };
 
-  W.runs = JSON.parse(document.getElementById("manifest").textContent).runs;
+  const manifest = JSON.parse(document.getElementById("manifest").textContent);
+  W.runs = manifest.runs;
+  // What is known across the seeds of each set; none where single runs are shown.
+  W.sets = manifest.sets ?? [];
 })();

@@ -28,7 +28,7 @@
     ];
     tools[0].lastChild.setAttribute("aria-label", "Metric");
     tools[1].lastChild.setAttribute("aria-label", "Form");
-    if (flows.members.length > 8) tools.unshift(W.picker("flows", flows.members.map((m) => [m.id, m.name]), chosen, redraw));
+    if (flows.members.length > 8) tools.unshift(W.picker("flows", flows.members.map((m) => [m.id, m.name]), chosen, redraw, flows.members.length + (flows.others?.count ?? 0)));
     const plot = new W.Plot({
       title: "Throughput by flow", wide: true, height: 300, tools,
       about: "Goodput counts every byte once, when it reaches the application; throughput counts what was sent.",

@@ -50,7 +50,10 @@
   W.ticks = (kind, values, step) => {
     const size = Math.max(...values.map((v) => Math.abs(v ?? 0)));
     const [factor, unit] = scaleFor(kind, size);
-    const places = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / factor) + 1e-9)));
+    // As many places as the step has digits: 0.25 is not 0.3.
+    const digitsOf = (v, places) => Math.abs(v * 10 ** places - Math.round(v * 10 ** places)) < 1e-6 * Math.max(1, v * 10 ** places);
+    let places = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / factor) + 1e-9)));
+    while (places < 9 && !digitsOf(step / factor, places)) places++;
     const format = new Intl.NumberFormat("en-GB", { minimumFractionDigits: places, maximumFractionDigits: places });
     return { unit, texts: values.map((v) => (v === null ? "" : format.format(v / factor))) };
   };

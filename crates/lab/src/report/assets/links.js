@@ -72,19 +72,33 @@
         return joined ? { ...joined, kind: "ms", warmup: run.summary.warmup_s } : "No link is chosen.";
       },
     });
+    // What a link could have carried in each interval: a number for each sample. Runs of older versions have only the mean rate.
+    const capacity = (m, rows) => (m.curves.values.capacity_bps ? W.column(m.curves.values.capacity_bps) : Array(rows).fill(m.rate_bps));
+    const varies = (values) => values.some((v) => v !== null && v !== values[0]);
     const use = new W.Plot({
-      title: "Link utilisation", about: "What the link carried, as a share of its rate.", wide: true, height: 230,
-      tools: [labelled("Metric", W.select("", [["utilisation", "Share of the rate"], ["throughput", "Bits per second"]], load, (v) => { load = v; use.rebuild(); }))],
+      title: "Link utilisation", about: "What the link carried, as a share of what it could have: of its rate, or of the opportunities of its trace.", wide: true, height: 230,
+      tools: [labelled("Metric", W.select("", [["utilisation", "Share of the capacity"], ["throughput", "Bits per second"]], load, (v) => { load = v; use.rebuild(); }))],
       build: () => {
         const share = load === "utilisation";
+        const x = W.column(run.links.time);
+        const behind = [];
         const lines = members().filter(([m]) => m.curves.values.throughput_bps && (!share || m.rate_bps)).map(([m, i]) => {
           const curve = W.curve(m.curves, "throughput_bps");
-          const part = (values) => values && Array.from(values, (v) => (v === null ? null : (v / m.rate_bps) * 100));
-          if (share) for (const key of ["values", "low", "high"]) curve[key] = part(curve[key]);
-          return { name: m.name, ...curve, ...W.seriesStyle(i) };
+          const style = W.seriesStyle(i);
+          const limit = capacity(m, x.length);
+          if (share) {
+            // A packet may begin in one interval and end in the next: a share above all is none.
+            const part = (values) => values && Array.from(values, (v, k) => (v === null || !(limit[k] > 0) ? null : Math.min((v / limit[k]) * 100, 100)));
+            for (const key of ["values", "low", "high"]) curve[key] = part(curve[key]);
+            // Of bins in which the capacity itself changed the ends are not known, only the mean.
+            if (varies(limit)) curve.low = curve.high = undefined;
+          } else if (varies(limit)) {
+            behind.push({ name: `${m.name}: capacity`, values: limit, colour: W.colour("muted"), width: 1, dash: style.dash, fill: "22", stepped: true, whole: true });
+          }
+          return { name: m.name, ...curve, ...style };
         });
         if (!lines.length) return share ? "None of the chosen links has a rate to be a share of." : "No link is chosen.";
-        return { x: W.column(run.links.time), lines, kind: share ? "percent" : "bps", warmup: run.summary.warmup_s };
+        return { x, lines: [...behind, ...lines], kind: share ? "percent" : "bps", warmup: run.summary.warmup_s };
       },
     });
     all.push(length, delay, use);

@@ -39,7 +39,8 @@
   W.timeline.start(Math.max(0, ...W.runs.map((r) => r.summary.simulated_s ?? r.summary.duration_s ?? 0)));
   if (W.runs.length) W.pageHead();
   if (!W.current.summary.calibration) main.append(W.timeBar());
-  if (W.runs.length > 1) main.append(W.compareSection());
+  if (W.sets.length) main.append(W.setsSection());
+  else if (W.runs.length > 1) main.append(W.compareSection());
   let shown = null;
   const show = (run) => {
     W.current = run;

@@ -22,7 +22,7 @@
   };
 
   // The part of the run that the figures leave out.
-  W.paintWarmup = (u, seconds, above) => {
+  W.paintWarmup = (u, seconds) => {
     if (!(seconds > 0)) return;
     clipped(u, (ctx, bbox, ratio) => {
       const right = Math.min(mapping(u).x(seconds), bbox.left + bbox.width);
@@ -30,14 +30,19 @@
       ctx.globalAlpha = 0.1;
       ctx.fillStyle = W.colour("warm");
       ctx.fillRect(bbox.left, bbox.top, right - bbox.left, bbox.height);
-      ctx.globalAlpha = 0.9;
-      ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
-      if (right - bbox.left > ctx.measureText("warm-up").width + 8 * ratio) {
-        ctx.textAlign = "left";
-        ctx.textBaseline = above ? "top" : "bottom";
-        ctx.fillText("warm-up", bbox.left + 4 * ratio, above ? bbox.top + 12 * ratio : bbox.top + bbox.height - 3 * ratio);
-      }
     });
+  };
+
+  // What the shade is, above the plot, where no curve passes; left out where the unit stands.
+  const nameWarmup = (u, seconds, yText) => {
+    if (!(seconds > 0)) return;
+    const { ctx, bbox } = u, ratio = devicePixelRatio || 1;
+    const right = Math.min(mapping(u).x(seconds), bbox.left + bbox.width);
+    const word = "warm-up";
+    if (right - ctx.measureText(word).width < Math.max(2 * ratio + ctx.measureText(yText).width + 8 * ratio, bbox.left)) return;
+    ctx.textAlign = "right";
+    ctx.textBaseline = "bottom";
+    ctx.fillText(word, right, bbox.top - 6 * ratio);
   };
 
   // Short lines at the upper edge, at most one per pixel. `row` keeps several kinds apart.
@@ -193,7 +198,7 @@
   };
 
   // The units above the vertical axis and at the end of the horizontal one.
-  W.paintUnits = (u, yText, xText) => {
+  W.paintUnits = (u, yText, xText, warmup) => {
     const { ctx, bbox } = u, ratio = devicePixelRatio || 1;
     ctx.save();
     ctx.font = `${11 * ratio}px ${W.colour("sans")}`;
@@ -201,6 +206,8 @@
     ctx.textBaseline = "bottom";
     ctx.textAlign = "left";
     ctx.fillText(yText, 2 * ratio, bbox.top - 6 * ratio);
+    nameWarmup(u, warmup, yText);
+    ctx.textBaseline = "bottom";
     ctx.textAlign = "right";
     ctx.textBaseline = "top";
     ctx.fillText(xText, bbox.left + bbox.width, bbox.top + bbox.height + 24 * ratio);

@@ -167,7 +167,7 @@
         },
         hooks: {
           drawClear: [(u) => {
-            if (time) W.paintWarmup(u, built.warmup, built.box);
+            if (time) W.paintWarmup(u, built.warmup);
             for (const mark of built.marks ?? []) if (mark.under && this.shown(mark)) mark.paint(u);
           }],
           drawAxes: [(u) => built.lines.forEach((item, i) => {
@@ -176,7 +176,7 @@
           })],
           draw: [(u) => {
             for (const mark of built.marks ?? []) if (!mark.under && this.shown(mark)) mark.paint(u);
-            W.paintUnits(u, units.y ?? "", time ? `time, ${units.x}` : units.x);
+            W.paintUnits(u, units.y ?? "", time ? `Time (${units.x})` : units.x, time ? built.warmup : 0);
           }],
           setCursor: [(u) => this.values(u)],
           setSelect: [(u) => this.select(u, time, built)],

@@ -210,7 +210,7 @@ pub(in crate::run) fn run(
         if paused {
             continue; // a program has ended, or a guest has told something
         }
-        if until == stop && course.arrive(until, &mut network, &mut world, &mut sinks)? {
+        if until == stop && course.arrive(until, &mut network, &mut world, &links, &mut sinks)? {
             break;
         }
     }

@@ -169,7 +169,9 @@ pub(in crate::run) fn run(
             }
             Err(error) => (stopped, broken) = (Some("a guest"), Some(Broken::Guest(error.to_string()))),
         }
-        if stopped.is_some() || course.arrive(until, &mut stage.network, &mut stage.world, &mut sinks)? {
+        if stopped.is_some()
+            || course.arrive(until, &mut stage.network, &mut stage.world, &links, &mut sinks)?
+        {
             break;
         }
     }

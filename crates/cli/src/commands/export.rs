@@ -1,0 +1,141 @@
+//! `warpline export`: the tables of a run, or of a set of seeds, for other programs.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use warpline_lab::results::export::Format;
+use warpline_lab::results::{Export, ResultError, RunSet, TableKind};
+
+use crate::failure::{Code, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  A row per flow, as CSV on standard output:
+    warpline export runs/dumbbell-1
+  Throughput and windows over time, of all seeds, a row for each value:
+    warpline export runs/ten-seeds --table series_flows --long --output flows.csv
+  Every table of a run, as JSON, into a directory:
+    warpline export runs/dumbbell-1 --table all --json --output tables/
+  Into InfluxDB:
+    warpline export runs/dumbbell-1 --table series_links --influx | influx write --bucket warpline";
+
+/// Write tables of a run, or of several seeds, as CSV, JSON, Parquet or InfluxDB's line protocol
+///
+/// A set of seeds gets a column with the seed. Times count from the start of the run. What each column means is in the book, chapter Results.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A run directory, or a directory that `warpline run --seeds` wrote
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
+    run: PathBuf,
+
+    /// Table to write; may be given several times
+    #[arg(short, long = "table", value_name = "TABLE", default_value = "flows", value_parser = table_names())]
+    tables: Vec<String>,
+
+    /// Comma-separated values, which is the default
+    #[arg(long, group = "format")]
+    csv: bool,
+
+    /// An array of objects
+    #[arg(long, group = "format")]
+    json: bool,
+
+    /// Apache Parquet
+    #[arg(long, group = "format")]
+    parquet: bool,
+
+    /// InfluxDB's line protocol: texts and numbers of flows and links are tags, the rest are fields
+    #[arg(long, group = "format")]
+    influx: bool,
+
+    /// A row for each value (metric, unit, value), in place of a column for each metric
+    #[arg(long, conflicts_with = "influx")]
+    long: bool,
+
+    /// File to write; for several tables a directory, which gets a file for each [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    output: Option<PathBuf>,
+}
+
+/// The word for all tables.
+const ALL: &str = "all";
+
+fn table_names() -> clap::builder::PossibleValuesParser {
+    let names = TableKind::all().into_iter().map(|kind| kind.name).chain([ALL]);
+    clap::builder::PossibleValuesParser::new(names.collect::<Vec<_>>())
+}
+
+pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    let formats = [
+        (args.csv, Format::Csv),
+        (args.json, Format::Json),
+        (args.parquet, Format::Parquet),
+        (args.influx, Format::Influx),
+    ];
+    let format = formats.into_iter().find(|(asked, _)| *asked).map_or(Format::Csv, |(_, format)| format);
+    let wanted = |kind: &TableKind| args.tables.iter().any(|name| name == kind.name || name == ALL);
+    let tables: Vec<TableKind> = TableKind::all().into_iter().filter(wanted).collect();
+    let set = RunSet::open(&args.run).map_err(Failure::usage)?;
+    let export = |table: &TableKind| Export { set: &set, table: table.clone(), long: args.long, format };
+    match (&args.output, tables.as_slice()) {
+        (None, [table]) => to_stdout(&export(table)),
+        // Lines say which table they are of.
+        (None, tables) if format == Format::Influx => {
+            tables.iter().try_for_each(|table| to_stdout(&export(table)).map(|_| ()))?;
+            Ok(Code::Success)
+        }
+        (None, _) => Err(Failure::usage(
+            "several tables do not fit on standard output: name a directory for them with --output",
+        )),
+        (Some(file), [table]) if !file.is_dir() => {
+            export(table).write_file(file).map_err(failure)?;
+            Ok(Code::Success)
+        }
+        (Some(directory), tables) => {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                Failure::output(format!("cannot create the directory {}: {error}", directory.display()))
+            })?;
+            for table in tables {
+                let file = directory.join(format!("{}.{}", table.name, format.ending()));
+                export(table).write_file(&file).map_err(failure)?;
+            }
+            Ok(Code::Success)
+        }
+    }
+}
+
+fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
+    if export.format == Format::Parquet && io::stdout().is_terminal() {
+        return Err(Failure::usage("Parquet is not for terminals: name a file with --output"));
+    }
+    let mut out = BufWriter::new(io::stdout());
+    let name = Path::new("standard output");
+    let written = export.write(&mut out, name);
+    let flushed = written.and_then(|()| {
+        out.flush().map_err(|source| ResultError::Io {
+            action: "write",
+            path: name.to_owned(),
+            advice: "check where it goes",
+            source,
+        })
+    });
+    match flushed {
+        // A reader that has gone away has all it wanted.
+        Err(ResultError::Io { ref source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
+            Ok(Code::Success)
+        }
+        Err(error) => Err(failure(error)),
+        Ok(()) => Ok(Code::Success),
+    }
+}
+
+fn failure(error: ResultError) -> Failure {
+    match error {
+        ResultError::Io { action: "write" | "create", .. } | ResultError::Encode { .. } => {
+            Failure::output(error)
+        }
+        _ => Failure::usage(error),
+    }
+}

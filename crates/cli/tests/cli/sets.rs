@@ -1,0 +1,161 @@
+//! Sets of seeds: compared, reported, exported; and what is said of seeds that fail.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use crate::support::Desk;
+
+/// Two sets of the same seeds of a lossy link, which differ in the congestion control.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    let lossy = crate::support::SMALL
+        .replace("delay = \"5ms\"", "delay = \"5ms\"\nloss = { kind = \"bernoulli\", probability = 0.01 }");
+    desk.write("lossy.toml", &(lossy + "name = \"bulk\"\ncc = \"cubic\"\n"));
+    for (out, cc) in [("cubic", "flow.bulk.cc=cubic"), ("vegas", "flow.bulk.cc=vegas")] {
+        desk.warpline(&["run", "lossy.toml", "--seeds", "1..4", "--out", out, "--set", cc]).fine();
+    }
+    desk
+}
+
+#[test]
+fn sets_of_seeds_are_compared_pair_by_pair() {
+    let desk = desk();
+    let text = desk.warpline(&["compare", "cubic", "vegas"]).fine().stdout;
+    for part in [
+        "A: cubic (4 seeds: 1 to 4)",
+        "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n",
+        "mean difference from seed to the same seed",
+        "Changed beyond the noise of the seeds (",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("Flow bulk.0"), "the only flow of a group is the group: {text}");
+    let answer = desk.warpline(&["compare", "cubic", "vegas", "--json"]).fine();
+    let json: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert_eq!((&json["method"], &json["scenario"][0]["key"]), (&"paired".into(), &"flow.bulk.cc".into()));
+    assert!(json["changes"][0]["ci95"].is_number(), "{json}");
+    // A run of one set with a set: means, and no interval.
+    let mixed = desk.warpline(&["compare", "cubic/seed-1", "vegas"]).fine().stdout;
+    assert!(mixed.contains("by Welch's interval") && mixed.contains("a single run"), "{mixed}");
+}
+
+#[test]
+fn a_figure_takes_one_command() {
+    let desk = desk();
+    let answer =
+        desk.warpline(&["compare", "cubic", "vegas", "--plot", "throughput", "--output", "t.svg"]).fine();
+    assert_eq!(answer.stdout.lines().last(), Some("Figure: t.svg"));
+    let svg = fs::read_to_string(desk.path().join("t.svg")).unwrap();
+    assert!(svg.contains("Throughput (Mbit/s)") && svg.matches("<polygon").count() == 2, "{svg}");
+    assert!(svg.contains(">cubic</text>") && svg.contains(">vegas</text>"), "{svg}");
+    desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--of", "bulk", "--output", "c.pdf"])
+        .fine();
+    assert!(fs::read(desk.path().join("c.pdf")).unwrap().starts_with(b"%PDF-"));
+    desk.warpline(&["compare", "cubic", "vegas", "--plot", "delay"]).fine();
+    let delay = fs::read_to_string(desk.path().join("delay.svg")).unwrap();
+    assert!(delay.contains("Queueing delay of client&gt;server (ms)"), "{delay}");
+    for (arguments, part) in [
+        (&["--plot", "cwnd", "--output", "c.png"][..], "does not end in .svg or .pdf"),
+        (&["--plot", "cwnd", "--of", "nobody"], "its groups are bulk"),
+        (&["--plot", "colour"], "goodput"),
+        (&["--output", "x.svg"], "--plot"),
+    ] {
+        let refused = desk.warpline(&[&["compare", "cubic", "vegas"], arguments].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    let nowhere =
+        desk.warpline(&["compare", "cubic", "vegas", "--plot", "cwnd", "--output", "no/such/c.svg"]);
+    assert_eq!(nowhere.code, Some(3), "{nowhere:?}");
+}
+
+#[test]
+fn reports_of_sets_show_means_and_intervals() {
+    let desk = desk();
+    let own = fs::read_to_string(desk.path().join("cubic/report.html")).unwrap();
+    assert!(own.contains("<title>small, 4 seeds</title>"));
+    desk.warpline(&["report", "cubic", "vegas"]).fine();
+    let both = fs::read_to_string(desk.path().join("report.html")).unwrap();
+    assert!(both.contains("<title>2 sets of seeds</title>") && both.contains("\"ci95\""));
+    desk.warpline(&["report", "vegas"]).fine();
+    let refused = desk.warpline(&["report", "."]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("neither summary.json nor runs of seeds"), "{refused:?}");
+}
+
+#[test]
+fn tables_are_exported() {
+    let desk = desk();
+    let csv = desk.warpline(&["export", "cubic"]).fine().stdout;
+    assert!(csv.starts_with("seed,flow,name,group,") && csv.lines().count() == 5, "{csv}");
+    let json = desk.warpline(&["export", "cubic/seed-2", "--table", "links", "--json"]).fine().stdout;
+    let links: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&links[0]["name"], links[0].get("seed")), (&"client>server".into(), None));
+    let long = desk.warpline(&["export", "cubic", "-t", "series_flows", "--long"]).fine().stdout;
+    assert!(long.starts_with("seed,time_s,flow,name,metric,unit,value\n"), "{}", &long[..200]);
+    let lines =
+        desk.warpline(&["export", "cubic", "--table", "flows", "--table", "links", "--influx"]).fine().stdout;
+    assert!(lines.starts_with("flows,seed=1,") && lines.contains("\nlinks,seed=1,"), "{lines}");
+    desk.warpline(&["export", "cubic", "--table", "all", "--parquet", "--output", "tables"]).fine();
+    assert!(desk.names("tables").contains(&"series_links.parquet".to_owned()));
+    desk.warpline(&["export", "cubic", "--output", "f.csv"]).fine();
+    assert_eq!(fs::read_to_string(desk.path().join("f.csv")).unwrap(), csv);
+    for (arguments, code, part) in [
+        (&["export", "nowhere"][..], 2, "is not a run directory"),
+        (&["export", "cubic", "--table", "flow"], 2, "series_flows"),
+        (&["export", "cubic", "--table", "all"], 2, "--output"),
+        (&["export", "cubic", "--csv", "--json"], 2, "cannot be used with"),
+        (&["export", "cubic", "--output", "no/such/f.csv"], 3, "no/such/f.csv"),
+    ] {
+        let refused = desk.warpline(arguments);
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_reader_of_an_export_may_go_away() {
+    let desk = desk();
+    let mut child = desk
+        .program(&["export", "cubic", "--table", "series_flows", "--long"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn seeds_whose_programs_fail_are_named_once_with_what_shows_it() {
+    let Some(_turn) = crate::live::turn(&[]) else { return };
+    let desk = Desk::new();
+    // The program fails with the second seed: it counts in a file.
+    let here = desk.path().display();
+    let program = format!("test $((n)) -ne 1; s=$?; echo $((n + 1)) > {here}/n; exit $s");
+    let line = format!("read n < {here}/n; n=${{n:-0}}; {program}");
+    desk.write("n", "0\n");
+    desk.write(
+        "fails.toml",
+        &format!(
+            "name = \"fails\"\nduration = \"300ms\"\nclock = {{ mode = \"real\" }}\n\
+             link = [{{ between = [\"a\", \"b\"], rate = \"1Gbit/s\", delay = \"1ms\", record = [\"pcap\"] }}]\n\
+             [[host]]\nname = \"a\"\nendpoint = \"live\"\nprogram = [{{ command = [\"sh\", \"-c\", {line:?}] }}]\n"
+        ),
+    );
+    let answer = desk.warpline(&["run", "fails.toml", "--seeds", "1..4", "--out", "set", "--no-report"]);
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let errors: Vec<&str> = answer.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{answer:?}");
+    assert!(errors[0].contains("error: seed 2: "), "{answer:?}");
+    assert!(answer.stderr.contains("set/seed-2/"), "{answer:?}");
+    assert!(
+        answer.stdout.contains("Ran 4 seeds in") && answer.stdout.contains("; 1 seed went wrong"),
+        "{answer:?}"
+    );
+    assert_eq!(desk.names("set"), ["replications.json", "seed-1", "seed-2", "seed-3", "seed-4"]);
+}

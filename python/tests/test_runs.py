@@ -1,0 +1,107 @@
+"""Several seeds of one scenario: frames with a column of seeds, directories, reports."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import warpline
+
+from conftest import dumbbell
+
+SHORT = dumbbell(duration="2s", warmup="0s")
+
+
+@pytest.fixture(scope="module")
+def runs() -> warpline.RunSet:
+    return SHORT.run(seeds=[3, 1, 2], progress=False)
+
+
+def test_frames_have_a_column_of_seeds(runs: warpline.RunSet) -> None:
+    assert runs.seeds == [3, 1, 2]
+    flows = runs.flows.polars()
+    assert flows.columns[0] == "seed"
+    assert flows["seed"].to_list() == [3] * 3 + [1] * 3 + [2] * 3
+    alone = SHORT.run(seed=1, progress=False)
+    assert flows.filter(flows["seed"] == 1).drop("seed").equals(alone.flows.polars(), null_equal=True)
+    assert runs.series_flows.units["goodput_bps"] == "bit/s"
+    for table in (runs.links, runs.transfers, runs.series_links, runs.tcp, runs.packets):
+        assert table.column_names[0] == "seed"
+        assert set(table["seed"]) == {1, 2, 3}
+    assert len(runs.dilation) == 0
+    assert runs.dilation.column_names[0] == "seed"
+
+
+def test_a_set_is_a_sequence_of_runs(runs: warpline.RunSet) -> None:
+    assert len(runs) == 3
+    assert [run.summary["seed"] for run in runs] == [3, 1, 2]
+    assert runs[1].summary["seed"] == 1
+    assert runs[1:].seeds == [1, 2]
+    assert repr(runs) == "<warpline.RunSet two-flows: seeds 3, 1, 2>"
+
+
+def test_a_directory_of_seeds_is_written_opened_and_replaced_when_allowed(tmp_path: Path, runs: warpline.RunSet) -> None:
+    out = tmp_path / "set"
+    written = SHORT.run(seeds=[1, 2, 3], out=out, report=True, progress=False)
+    assert written.directory == out
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "seed-1", "seed-2", "seed-3"]
+    assert "Across seeds" in (out / "report.html").read_text()
+    opened = warpline.RunSet.open(out)
+    assert opened.seeds == [1, 2, 3]
+    assert opened[0].summary_json == runs[1].summary_json
+    with pytest.raises(warpline.RunError, match="earlier set of seeds"):
+        SHORT.run(seeds=[1], out=out, progress=False)
+    SHORT.run(seeds=[2, 4], out=out, force=True, progress=False)
+    assert warpline.RunSet.open(out).seeds == [2, 4]
+    with pytest.raises(warpline.RunError, match="no runs of seeds"):
+        warpline.RunSet.open(tmp_path)
+
+
+def test_a_report_of_runs_in_memory(tmp_path: Path, runs: warpline.RunSet) -> None:
+    page = runs.report(tmp_path / "report.html").read_text()
+    assert "two-flows, 3 seeds" in page
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        SHORT.run(seeds=[])
+    with pytest.raises(ValueError, match="twice"):
+        SHORT.run(seeds=[1, 1])
+    both: dict[str, object] = {"seed": 1, "seeds": [1, 2]}
+    with pytest.raises(ValueError, match="both given"):
+        SHORT.run(**both)  # type: ignore[call-overload]
+
+
+def test_failing_seeds_are_named() -> None:
+    scenario = SHORT.set('flow.bulk.cc={kind="custom", name="nobody"}')
+    with pytest.raises(warpline.RunError, match=r"2 of 2 seeds failed:\nseed 1, 2: .*nobody"):
+        scenario.run(seeds=[1, 2], progress=False)
+
+
+def test_a_function_sees_all_runs_and_stops_them() -> None:
+    seen: set[str] = set()
+
+    def stop(progress: warpline.Progress) -> bool:
+        seen.add(threading.current_thread().name)
+        return progress.simulated_s < 0.5
+
+    runs = SHORT.run(seeds=[1, 2], jobs=2, progress=stop)
+    assert seen
+    assert not all(run.complete for run in runs)
+
+
+def test_plots_draw_the_mean_and_a_band(runs: warpline.RunSet) -> None:
+    axes = warpline.plot.bands({"reno": runs, "again": runs[:2]}, "goodput")
+    assert [line.get_label() for line in axes.get_lines()] == ["reno", "again"]
+    assert len(axes.collections) == 2
+    assert axes.get_ylabel() == "Goodput (Mbit/s)"
+    links = warpline.plot.bands(runs, "delay", of="r1>r2")
+    assert links.get_ylabel() == "Queueing delay of r1>r2 (ms)"
+    single = warpline.plot.bands(runs[0], "cwnd", of="bulk")
+    assert len(single.collections) == 0
+    with pytest.raises(KeyError, match="nobody"):
+        warpline.plot.bands(runs, "goodput", of="nobody")
+    with pytest.raises(ValueError, match="quantity"):
+        warpline.plot.bands(runs, "colour")

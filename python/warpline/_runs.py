@@ -1,0 +1,188 @@
+"""Runs of one scenario under several seeds, as one thing: tables with a column of seeds, a report with means and intervals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+from warpline._errors import RunError
+from warpline._progress import Observer
+from warpline._run import Run
+from warpline._warpline import Progress, Table, report_seeds
+
+
+class RunSet(Sequence[Run]):
+    """The runs of several seeds, in the order of the seeds given: a sequence of `Run`.
+
+    Its tables are those of the runs, one after the other, with a first column `seed`.
+    """
+
+    def __init__(self, runs: Sequence[Run], directory: Path | None = None) -> None:
+        """For warpline's own use: sets come from `Scenario.run(seeds=...)` and `RunSet.open`."""
+        self._runs = list(runs)
+        self._directory = directory
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> RunSet:
+        """Opens a directory of several seeds, as `warpline run --seeds` and `Scenario.run(seeds=..., out=...)` write it.
+
+        Raises:
+            RunError: If it holds no runs of seeds, or one of them cannot be read.
+        """
+        path = Path(directory)
+        seeds = sorted(seeds_in(path))
+        if not seeds:
+            raise RunError(f"{path} holds no runs of seeds (seed-1 and so on); a single run is opened with Run.open")
+        return cls([Run.open(seed_directory(path, seed)) for seed in seeds], path)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory with the runs; None for runs that are in memory only."""
+        return self._directory
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, in the order of the runs."""
+        return [run.summary["seed"] for run in self._runs]
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> RunSet: ...
+    def __getitem__(self, index: int | slice) -> Run | RunSet:
+        """A run by its place, or a part of the set."""
+        return RunSet(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def _joined(self, pick: Callable[[Run], Table]) -> Table:
+        return Table.of_seeds([(run.summary["seed"], pick(run)) for run in self._runs])
+
+    @cached_property
+    def flows(self) -> Table:
+        """A row per seed and flow."""
+        return self._joined(lambda run: run.flows)
+
+    @cached_property
+    def links(self) -> Table:
+        """A row per seed and link direction."""
+        return self._joined(lambda run: run.links)
+
+    @cached_property
+    def transfers(self) -> Table:
+        """A row per seed and sized transfer, web object or batch of messages."""
+        return self._joined(lambda run: run.transfers)
+
+    @cached_property
+    def series_flows(self) -> Table:
+        """A row per seed, flow and sampling interval."""
+        return self._joined(lambda run: run.series_flows)
+
+    @cached_property
+    def series_links(self) -> Table:
+        """A row per seed, link direction and sampling interval."""
+        return self._joined(lambda run: run.series_links)
+
+    @cached_property
+    def tcp(self) -> Table:
+        """Events of recorded TCP endpoints, of all seeds."""
+        return self._joined(lambda run: run.tcp)
+
+    @cached_property
+    def packets(self) -> Table:
+        """Packet events of recorded links, of all seeds."""
+        return self._joined(lambda run: run.packets)
+
+    @cached_property
+    def dilation(self) -> Table:
+        """Time dilation factors of dilated runs, of all seeds."""
+        return self._joined(lambda run: run.dilation)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Writes an HTML report: means with 95 % confidence intervals, curves with bands, each run; returns its path."""
+        report_seeds(os.fspath(path), [run._native for run in self._runs])
+        return Path(path)
+
+    def __repr__(self) -> str:
+        scenario = self._runs[0].summary["scenario"] if self._runs else "no runs"
+        return f"<warpline.RunSet {scenario}: seeds {', '.join(map(str, self.seeds))}>"
+
+
+def seed_directory(directory: Path, seed: int) -> Path:
+    """The run directory of a seed, in the directory of a set."""
+    return directory / f"seed-{seed}"
+
+
+def seeds_in(directory: Path) -> list[int]:
+    """The seeds of which a directory holds runs."""
+    names = [entry.parent.name.removeprefix("seed-") for entry in directory.glob("seed-*/summary.json")]
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def prepare(directory: Path, seeds: Sequence[int], force: bool) -> None:
+    """Makes sure that a set of these seeds may be written there.
+
+    Raises:
+        RunError: If it holds an earlier set that may not be replaced.
+    """
+    earlier = seeds_in(directory)
+    if earlier and not force:
+        raise RunError(f"{directory} holds an earlier set of seeds; name another directory, or allow it to be replaced (force=True)")
+    for seed in set(earlier) - set(seeds):
+        shutil.rmtree(seed_directory(directory, seed))
+
+
+def run_seeds(
+    seeds: Sequence[int], jobs: int | None, one: Callable[[int, Observer], Run], observer: Observer | None
+) -> list[Run]:
+    """Runs the seeds in threads, which do not hold the interpreter, and returns the runs in the order of the seeds.
+
+    Raises:
+        RunError: With the seeds that failed, and why; the others run to their end.
+        KeyboardInterrupt: On Ctrl-C; runs that go on are stopped.
+    """
+    if not seeds:
+        raise ValueError("seeds is empty: name at least one seed")
+    if len(set(seeds)) != len(seeds):
+        raise ValueError("a seed is named twice: it would give the same run twice")
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    stop = threading.Event()
+
+    def observe(progress: Progress) -> bool:
+        if observer is not None and observer(progress) is False:
+            stop.set()
+        return not stop.is_set()
+
+    runs: list[Run] = []
+    failed: list[tuple[int, RunError]] = []
+    with ThreadPoolExecutor(max(1, min(jobs, len(seeds)))) as pool:
+        futures = [pool.submit(one, seed, observe) for seed in seeds]
+        try:
+            for seed, future in zip(seeds, futures, strict=True):
+                try:
+                    runs.append(future.result())
+                except RunError as error:
+                    failed.append((seed, error))
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    if failed:
+        texts: dict[str, list[int]] = {}
+        for seed, error in failed:
+            texts.setdefault(str(error), []).append(seed)
+        told = "\n".join(f"seed {', '.join(map(str, which))}: {text}" for text, which in texts.items())
+        raise RunError(f"{len(failed)} of {len(seeds)} seeds failed:\n{told}") from failed[0][1]
+    return runs
