@@ -4,6 +4,10 @@ use warpline_core::{SackBlocks, TimeDelta, Timestamp};
 
 use super::config::TcpConfig;
 
+/// Out-of-order ranges that are kept at most. Linux bounds their memory and not their number (`tcp_prune_ofo_queue`): these are as many
+/// as fit into its largest default receive buffer (`tcp_rmem`, 6 MiB) if each is the smallest segment, which it charges with 768 bytes.
+const MAX_RANGES: usize = (6 << 20) / 768;
+
 /// Receive state of one connection. Positions include the FIN's byte.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -235,7 +239,8 @@ impl Receiver {
                 joined += 1;
             }
             self.ranges.drain(..joined);
-            self.drop_recent_below(self.nxt);
+            let nxt = self.nxt;
+            self.keep_recent(|(_, end)| end > nxt);
             self.unacked = self.unacked.saturating_add((end - from) as u32);
             // A segment that fills a gap, or any while a gap remains, is acknowledged at once (RFC 5681 section 4.2).
             self.schedule(now, had_gap || fin || duplicate > 0);
@@ -273,6 +278,9 @@ impl Receiver {
             self.ranges[first] = merged;
             self.ranges.drain(first + 1..last);
         } else {
+            if self.ranges.len() >= MAX_RANGES && !self.make_room(first) {
+                return 0;
+            }
             self.ranges.insert(first, merged);
         }
         // To the front of the blocks to report; those it swallowed go.
@@ -290,10 +298,22 @@ impl Receiver {
         duplicate
     }
 
-    fn drop_recent_below(&mut self, nxt: u64) {
+    /// Makes room for a range that would be filed at `place`: an eighth of the ranges is forgotten, those furthest ahead, though none
+    /// before `place`. The sender keeps what was only selectively acknowledged (RFC 2018 section 8) and sends it again. Returns whether
+    /// there is room now: not if the new range lies beyond all others, for it is the first to go.
+    #[cold]
+    fn make_room(&mut self, place: usize) -> bool {
+        let kept = place.max(MAX_RANGES - MAX_RANGES / 8);
+        let Some(&(from, _)) = self.ranges.get(kept) else { return false };
+        self.ranges.truncate(kept);
+        self.keep_recent(|(start, _)| start < from);
+        true
+    }
+
+    fn keep_recent(&mut self, keep: impl Fn((u64, u64)) -> bool) {
         let mut n = 0;
         for i in 0..usize::from(self.recent_len) {
-            if self.recent[i].1 > nxt {
+            if keep(self.recent[i]) {
                 self.recent[n] = self.recent[i];
                 n += 1;
             }
@@ -359,6 +379,47 @@ mod tests {
         assert_eq!(r.nxt, 1501);
         let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
         assert_eq!(blocks, [(3001, 4001), (5001, 5501)]);
+    }
+
+    /// Every second byte, from `first` on.
+    fn holes(r: &mut Receiver, first: u64, count: u64) {
+        for start in (0..count).map(|n| first + 2 * n) {
+            r.on_data(NOW, start, start + 1, false);
+        }
+    }
+
+    #[test]
+    fn out_of_order_ranges_are_bounded_and_the_furthest_go_first() {
+        let most = MAX_RANGES as u64;
+        let mut r = receiver();
+        holes(&mut r, 20_001, 20_000);
+        assert_eq!(r.ranges.len(), MAX_RANGES);
+        assert_eq!(
+            r.ranges.last(),
+            Some(&(20_001 + 2 * most - 2, 20_001 + 2 * most - 1)),
+            "the lowest are kept"
+        );
+        // One closer than all others is worth more than the furthest eighth.
+        r.on_data(NOW, 1001, 1101, false);
+        assert_eq!(r.ranges.len(), MAX_RANGES - MAX_RANGES / 8 + 1);
+        assert_eq!(r.ranges[0], (1001, 1101));
+        for (start, end) in r.sack_blocks(4).iter(r.nxt) {
+            assert!(r.ranges.contains(&(start, end)), "{start}..{end} was forgotten and is told");
+        }
+        // What was forgotten is taken when it comes again.
+        r.on_data(NOW, 1, 60_001, false);
+        assert_eq!((r.nxt, r.ranges.len(), r.recent_len), (60_001, 0, 0));
+    }
+
+    #[test]
+    fn a_range_between_the_kept_ones_takes_the_place_of_those_behind_it() {
+        let mut r = receiver();
+        holes(&mut r, 1001, MAX_RANGES as u64 - 1);
+        r.on_data(NOW, 90_001, 90_002, false);
+        r.on_data(NOW, 80_001, 80_002, false);
+        assert_eq!(r.ranges.len(), MAX_RANGES);
+        assert_eq!(r.ranges.last(), Some(&(80_001, 80_002)));
+        assert_eq!(r.sack_blocks(1).iter(r.nxt).next(), Some((80_001, 80_002)));
     }
 
     #[test]
