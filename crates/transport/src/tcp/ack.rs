@@ -94,9 +94,9 @@ impl<C: CongestionControl> Connection<C> {
         } else if plain
             && segment.ack > self.una
             && segment.ack <= self.nxt
-            && self.phase == Phase::Open
+            && self.episode.is_open()
             && self.board.is_clean()
-            && self.probe_end == 0
+            && self.probe.is_none()
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
             self.on_plain_ack(now, Said::by(segment));
@@ -134,7 +134,6 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.una = said.ack;
         self.retries = 0;
-        self.dupacks = 0;
         let sample = if first.was_retransmitted() || newest.was_retransmitted() {
             self.echo_rtt(now, said)
         } else {
@@ -232,7 +231,7 @@ impl<C: CongestionControl> Connection<C> {
             ce: if said.ece && self.ecn.enabled { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
-            phase: self.phase,
+            phase: self.episode.phase(),
         };
         self.cc.on_ack(&sample);
         if self.ramp != u64::MAX {
@@ -256,8 +255,8 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.window = if self.small_window {
             self.burst_bytes
-        } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.prr.cwnd.min(clamp)
+        } else if let Some(prr) = self.episode.prr() {
+            prr.cwnd.min(clamp)
         } else {
             cwnd
         };
@@ -316,9 +315,9 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.on_probe_ack(now, segment, advanced, dsack);
         let newly_lost = self.on_signs(now, segment, advanced, prior_una, &work);
-        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            let in_flight = self.in_flight();
-            self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
+        let in_flight = self.in_flight();
+        if let Some(prr) = self.episode.prr() {
+            prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if work.bytes > 0 {
             self.report(now, said, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
@@ -354,12 +353,14 @@ impl<C: CongestionControl> Connection<C> {
         }
         work.bytes += self.board.trim(ack);
         self.una = ack;
-        self.dupacks = 0;
+        if let Some(signs) = self.episode.signs() {
+            signs.dupacks = 0;
+        }
         if emulated > 0 {
             // One of the segments acknowledged is the one that was missing (Linux tcp_remove_reno_sacks).
             let explained = acked.saturating_sub(self.mss).min(emulated);
             work.bytes = work.bytes.saturating_sub(explained);
-            if self.phase == Phase::Recovery {
+            if self.episode.is_recovery() {
                 let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
                 let room = (self.nxt - self.una).saturating_sub(first);
                 self.board.sacked = (emulated - explained).min(room);
@@ -382,7 +383,9 @@ impl<C: CongestionControl> Connection<C> {
             if i == 0 && (start < segment.ack || within_second) {
                 dsack = true;
                 self.stats.dsacks_received += 1;
-                self.undo.on_dsack(end);
+                if let Some(undo) = &mut self.undo {
+                    undo.on_dsack(end);
+                }
                 if self.rack_used {
                     self.rack.on_dsack(self.una, self.nxt);
                 }
@@ -413,17 +416,21 @@ impl<C: CongestionControl> Connection<C> {
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.
     fn on_duplicate_ack(&mut self, work: &mut Work) {
-        self.dupacks += 1;
-        if self.dupacks == 1 && self.phase == Phase::Open {
-            self.flight_before = self.nxt - self.una;
-        }
-        // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
-        // else every new segment would cause a duplicate that lets out the next.
-        let barred = self.phase != Phase::Recovery
-            && self.una <= self.recover
-            && self.dupacks >= self.config.dupack_threshold;
-        if self.phase == Phase::Loss || barred {
-            return;
+        let (phase, outstanding) = (self.phase(), self.nxt - self.una);
+        match self.episode.signs() {
+            Some(signs) => {
+                signs.dupacks += 1;
+                if signs.dupacks == 1 && phase == Phase::Open {
+                    signs.flight = outstanding;
+                }
+                // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
+                // else every new segment would cause a duplicate that lets out the next.
+                if self.una <= self.recover && signs.dupacks >= self.config.dupack_threshold {
+                    return;
+                }
+            }
+            None if phase == Phase::Loss => return,
+            None => {}
         }
         let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
         let room = (self.nxt - self.una).saturating_sub(missing + self.board.sacked);

@@ -3,10 +3,10 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::config::{LossRecovery, TcpConfig};
+use super::config::TcpConfig;
 use super::ecn::EcnState;
+use super::episode::Episode;
 use super::pacing::Pacer;
-use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::receiver::Receiver;
@@ -14,7 +14,7 @@ use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::state::{Outcome, State};
 use super::stats::Stats;
-use super::timers::{Alarm, Auxiliary};
+use super::timers::{Alarm, Auxiliary, Timer};
 use super::undo::Undo;
 use crate::cc::{CongestionControl, Phase};
 
@@ -33,6 +33,15 @@ pub(super) mod pending {
     pub(in crate::tcp) const WINDOW_PROBE: u8 = 8;
 }
 
+/// A tail loss probe that is out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    /// It is out until this is acknowledged.
+    pub end: u64,
+    /// It was a retransmission.
+    pub again: bool,
+}
+
 /// One end of a TCP connection, generic over its congestion control so that a built-in choice is dispatched statically.
 ///
 /// After every call that takes `now`, and after every call of the application, ask [`poll_transmit`](Self::poll_transmit)
@@ -44,11 +53,8 @@ pub(super) mod pending {
 #[repr(C)]
 pub struct Connection<C> {
     pub(super) state: State,
-    pub(super) phase: Phase,
     /// Bits of [`pending`].
     pub(super) pending: u8,
-    /// The next retransmission goes out whatever the window says (fast retransmit, partial acknowledgement).
-    pub(super) force_retransmit: bool,
     pub(super) recording: bool,
     pub(super) log_latencies: bool,
     /// The window is below `small_window_burst` segments: bursts of so many, timed.
@@ -60,7 +66,6 @@ pub struct Connection<C> {
     pub(super) sack_offered: bool,
     pub(super) rack_used: bool,
     pub(super) tlp_used: bool,
-    pub(super) prr_used: bool,
     pub(super) paced: bool,
     pub(super) fin_requested: bool,
     /// Window scaling was agreed.
@@ -68,8 +73,11 @@ pub struct Connection<C> {
     pub(super) syn_sent: bool,
     /// Growth needs the window to limit sending.
     pub(super) validate: bool,
-    pub(super) alarm: Alarm,
-    pub(super) auxiliary: Auxiliary,
+    pub(super) alarm: Timer<Alarm>,
+    pub(super) auxiliary: Timer<Auxiliary>,
+    pub(super) episode: Episode,
+    /// The tail loss probe that is out.
+    pub(super) probe: Option<Probe>,
 
     /// Oldest byte not acknowledged.
     pub(super) una: u64,
@@ -97,13 +105,7 @@ pub struct Connection<C> {
     pub(super) app_end: u64,
     /// Largest window the other side offered.
     pub(super) max_offered: u64,
-    /// A tail loss probe is out until this is acknowledged; zero for none.
-    pub(super) probe_end: u64,
     pub(super) last_sent_at: Timestamp,
-    /// When `alarm` goes off.
-    pub(super) alarm_at: Timestamp,
-    /// When `auxiliary` goes off.
-    pub(super) auxiliary_at: Timestamp,
     /// When RACK's reordering window ends for the next segment that waits in it.
     pub(super) rack_wake: Timestamp,
     /// When the pacing gate opens for a segment that waits at it.
@@ -119,23 +121,12 @@ pub struct Connection<C> {
 
     /// End of the last segment sent that was not full (for Nagle's rule).
     pub(super) small_end: u64,
-    /// The current episode (recovery, loss, CWR) ends when this is acknowledged.
-    pub(super) high_seq: u64,
-    /// RFC 6582's `recover`: without SACK, duplicate acknowledgements of what was sent before mean nothing.
+    /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
+    /// what was sent before mean nothing.
     pub(super) recover: u64,
-    pub(super) dupacks: u32,
-    /// Bytes outstanding when the first sign of the present disorder came: RFC 5681's FlightSize, without limited transmit.
-    pub(super) flight_before: u64,
-    pub(super) prr: Prr,
     pub(super) pacer: Pacer,
-    pub(super) undo: Undo,
-    /// The tail loss probe that is out was a retransmission.
-    pub(super) probe_is_retransmission: bool,
-    /// RFC 6675 rescue retransmission: one per recovery.
-    pub(super) rescued: bool,
-    /// Without SACK: the first partial acknowledgement of the recovery has restarted the retransmission timer, and no other
-    /// does (RFC 6582 section 3.2 step 3).
-    pub(super) partial: bool,
+    /// What may show that the last reduction was spurious.
+    pub(super) undo: Option<Undo>,
     /// Time-outs without progress.
     pub(super) retries: u32,
     /// Zero-window probes in a row.
@@ -163,9 +154,7 @@ impl<C: CongestionControl> Connection<C> {
     fn new(config: TcpConfig, cc: C, state: State) -> Self {
         let mut connection = Connection {
             state,
-            phase: Phase::Open,
             pending: 0,
-            force_retransmit: false,
             recording: false,
             log_latencies: false,
             small_window: false,
@@ -174,7 +163,6 @@ impl<C: CongestionControl> Connection<C> {
             sack_offered: false,
             rack_used: false,
             tlp_used: false,
-            prr_used: config.prr && !matches!(config.recovery, LossRecovery::Tahoe),
             paced: config.pacing || config.max_rate.is_some() || cc.pacing_rate().is_some(),
             fin_requested: false,
             validate: config.cwnd_validation,
@@ -182,8 +170,10 @@ impl<C: CongestionControl> Connection<C> {
             burst_bytes: u64::from(config.small_window_burst) * config.payload(),
             scaling: false,
             syn_sent: false,
-            alarm: Alarm::Retransmit,
-            auxiliary: Auxiliary::TailProbe,
+            alarm: Timer::stopped(Alarm::Retransmit),
+            auxiliary: Timer::stopped(Auxiliary::TailProbe),
+            episode: Episode::OPEN,
+            probe: None,
             una: 0,
             nxt: 0,
             window_end: 1,
@@ -191,8 +181,6 @@ impl<C: CongestionControl> Connection<C> {
             window: 0,
             mss: config.payload(),
             board: Scoreboard::default(),
-            alarm_at: Timestamp::NEVER,
-            auxiliary_at: Timestamp::NEVER,
             rack_wake: Timestamp::NEVER,
             pace_at: Timestamp::NEVER,
             rtt: Rtt::new(&config),
@@ -206,17 +194,9 @@ impl<C: CongestionControl> Connection<C> {
             app_end: 1,
             small_end: 0,
             max_offered: 0,
-            high_seq: 0,
             recover: 0,
-            dupacks: 0,
-            flight_before: 0,
-            prr: Prr::default(),
             pacer: Pacer::default(),
-            undo: Undo::default(),
-            probe_end: 0,
-            probe_is_retransmission: false,
-            rescued: false,
-            partial: false,
+            undo: None,
             retries: 0,
             persist_count: 0,
             ramp: u64::MAX,
@@ -347,7 +327,7 @@ impl<C: CongestionControl> Connection<C> {
     }
     /// Congestion phase.
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.episode.phase()
     }
     /// Bytes that may be in flight now: the congestion window, or recovery's while one is under way, under all bounds.
     pub fn window(&self) -> u64 {
@@ -439,9 +419,11 @@ impl<C: CongestionControl> Connection<C> {
             self.records.push((now, event));
         }
     }
-    pub(super) fn set_phase(&mut self, now: Timestamp, phase: Phase) {
-        if self.phase != phase {
-            self.phase = phase;
+    /// An episode begins, and the one before is over with all that it held.
+    pub(super) fn enter(&mut self, now: Timestamp, episode: Episode) {
+        let (before, phase) = (self.episode.phase(), episode.phase());
+        self.episode = episode;
+        if before != phase {
             let state = match phase {
                 Phase::Open => "open",
                 Phase::Disorder => "disorder",
@@ -537,7 +519,7 @@ impl<C: CongestionControl> Connection<C> {
         if self.rcv.ack_now && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
-        if self.phase == Phase::Recovery && self.sack_used && !self.rack_used {
+        if self.episode.is_recovery() && self.sack_used && !self.rack_used {
             return self.poll_speculative(now);
         }
         None

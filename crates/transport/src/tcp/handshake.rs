@@ -7,10 +7,11 @@ use super::ack::Said;
 use super::config::LossRecovery;
 use super::connection::{Connection, pending};
 use super::ecn::EcnState;
+use super::episode::Episode;
 use super::receiver::Receiver;
 use super::scoreboard::Sent;
 use super::state::{Outcome, State};
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::CongestionControl;
 
 impl<C: CongestionControl> Connection<C> {
     /// A SYN or SYN/ACK is to be sent: sequence number zero.
@@ -267,7 +268,7 @@ impl<C: CongestionControl> Connection<C> {
 
     fn enter_time_wait(&mut self, now: Timestamp) {
         self.state = State::TimeWait;
-        self.auxiliary_at = Timestamp::NEVER;
+        self.auxiliary.stop();
         self.arm_linger(now);
     }
 
@@ -289,11 +290,11 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.outcome = Some(outcome);
         self.state = State::Closed;
-        self.phase = Phase::Open;
+        self.episode = Episode::OPEN;
         self.pending &= pending::RST;
         self.send_end = 0;
-        self.alarm_at = Timestamp::NEVER;
-        self.auxiliary_at = Timestamp::NEVER;
+        self.alarm.stop();
+        self.auxiliary.stop();
         self.pace_at = Timestamp::NEVER;
         self.rcv.delayed_until = Timestamp::NEVER;
         self.rcv.ack_now = false;

@@ -7,6 +7,7 @@ mod ack;
 mod config;
 mod connection;
 mod ecn;
+mod episode;
 mod handshake;
 mod pacing;
 mod path;

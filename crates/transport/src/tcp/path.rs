@@ -4,8 +4,9 @@
 use warpline_core::Timestamp;
 
 use super::connection::Connection;
+use super::episode::Episode;
 use super::state::{Outcome, State};
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::CongestionControl;
 
 /// Smallest MSS that is taken from a router, as in Linux (`tcp_min_snd_mss`): less would be a packet for a few bytes.
 const MIN_MSS: u32 = 48;
@@ -30,14 +31,10 @@ impl<C: CongestionControl> Connection<C> {
         self.mss = payload;
         self.burst_bytes = u64::from(self.config.small_window_burst) * payload;
         if self.board.split(payload as u32) {
-            self.undo = Default::default();
-            self.flight_before = 0;
-            self.dupacks = 0;
-            self.high_seq = self.nxt;
+            self.undo = None;
             self.recover = self.nxt;
-            self.probe_end = 0;
-            self.force_retransmit = true;
-            self.set_phase(now, Phase::Loss);
+            self.probe = None;
+            self.enter(now, Episode::Loss { force: true });
             self.rearm(now);
         }
         self.refresh_window();

@@ -5,18 +5,20 @@ use warpline_core::{Flags, Segment, Timestamp};
 
 use super::ack::Work;
 use super::config::LossRecovery;
-use super::connection::{Connection, pending};
+use super::connection::{Connection, Probe, pending};
+use super::episode::{Episode, Signs};
 use super::prr::Prr;
 use super::scoreboard::Sent;
 use super::timers::Auxiliary;
+use super::undo::Undo;
 use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
 impl<C: CongestionControl> Connection<C> {
-    fn congestion_event(&self, now: Timestamp, trigger: LossTrigger) -> CongestionEvent {
+    fn congestion_event(&mut self, now: Timestamp, trigger: LossTrigger) -> CongestionEvent {
         // RFC 5681 section 3.2: segments sent by limited transmit are not counted in FlightSize.
         let outstanding = self.nxt - self.una;
-        let in_flight =
-            if self.flight_before > 0 { self.flight_before.min(outstanding) } else { outstanding };
+        let flight = self.episode.signs().map_or(0, |signs| signs.flight);
+        let in_flight = if flight > 0 { flight.min(outstanding) } else { outstanding };
         CongestionEvent {
             now,
             trigger,
@@ -37,23 +39,25 @@ impl<C: CongestionControl> Connection<C> {
         prior_una: u64,
         work: &Work,
     ) -> bool {
-        if self.board.sacked > 0 && self.phase == Phase::Open && self.flight_before == 0 {
-            self.flight_before = self.nxt - prior_una;
+        if let Episode::Open(signs) = &mut self.episode
+            && self.board.sacked > 0
+            && signs.flight == 0
+        {
+            signs.flight = self.nxt - prior_una;
         }
         self.try_undo(now, segment, advanced);
-        let over = match self.phase {
-            Phase::Open | Phase::Disorder => false,
-            // Until something above is acknowledged: only then has the CWR flag reached the receiver.
-            Phase::Cwr => self.una > self.high_seq,
-            Phase::Recovery if self.config.recovery == LossRecovery::Reno => advanced,
-            Phase::Recovery | Phase::Loss => self.una >= self.high_seq,
+        let over = match self.episode {
+            Episode::Open(_) | Episode::Disorder(_) => false,
+            Episode::Cwr { end, .. } => self.una > end,
+            Episode::Recovery(_) if self.config.recovery == LossRecovery::Reno => advanced,
+            Episode::Recovery(_) | Episode::Loss { .. } => self.una >= self.recover,
         };
         if over {
             self.leave_episode(now);
         }
         let newly_lost = self.find_losses(now, advanced);
-        match self.phase {
-            Phase::Recovery | Phase::Loss => {}
+        match self.episode {
+            Episode::Recovery(_) | Episode::Loss { .. } => {}
             _ if self.board.has_waiting() => {
                 let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
                 if self.config.recovery == LossRecovery::Tahoe {
@@ -63,29 +67,22 @@ impl<C: CongestionControl> Connection<C> {
                     self.enter_recovery(now, trigger, work.bytes);
                 }
             }
-            Phase::Cwr => {}
-            Phase::Open | Phase::Disorder => {
+            Episode::Cwr { .. } => {}
+            Episode::Open(signs) | Episode::Disorder(signs) => {
                 if self.ecn.enabled
                     && segment.flags.contains(Flags::ECE)
                     && !segment.flags.contains(Flags::SYN)
                     && self.una < self.nxt
                 {
-                    self.enter_cwr(now);
+                    self.enter_cwr(now, signs);
+                } else if self.board.sacked > 0 || signs.dupacks > 0 {
+                    self.enter(now, Episode::Disorder(signs));
                 } else {
-                    self.settle(now);
+                    self.enter(now, Episode::OPEN);
                 }
             }
         }
         newly_lost
-    }
-
-    /// Open or Disorder, as the scoreboard says.
-    fn settle(&mut self, now: Timestamp) {
-        let disorder = self.board.sacked > 0 || self.dupacks > 0;
-        if !disorder {
-            self.flight_before = 0;
-        }
-        self.set_phase(now, if disorder { Phase::Disorder } else { Phase::Open });
     }
 
     /// Marks what is lost by the rule in use. Returns whether that was news.
@@ -94,7 +91,7 @@ impl<C: CongestionControl> Connection<C> {
         let mss = self.mss;
         let before = self.stats.lost_segments;
         if self.rack_used {
-            let immediate = self.phase >= Phase::Recovery || self.board.sacked_segments >= threshold;
+            let immediate = self.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
             self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
             let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
             let wake = self.board.mark_by_time(&self.rack, now, |sent| {
@@ -105,7 +102,7 @@ impl<C: CongestionControl> Connection<C> {
             });
             self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
         } else if self.sack_used {
-            if self.phase != Phase::Loss {
+            if self.phase() != Phase::Loss {
                 let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
                 self.board.mark_by_sack(threshold, mss, |sent| {
                     stats.lost_segments += 1;
@@ -115,19 +112,21 @@ impl<C: CongestionControl> Connection<C> {
                 });
             }
         } else {
-            let first_is_lost = match self.phase {
+            let first_is_lost = match &self.episode {
                 // RFC 6582 section 3.2 step 2: not for duplicates of what was sent before the last episode.
-                Phase::Open | Phase::Disorder | Phase::Cwr => {
-                    self.dupacks >= threshold && self.una > self.recover
+                Episode::Open(signs) | Episode::Disorder(signs) | Episode::Cwr { signs, .. } => {
+                    signs.dupacks >= threshold && self.una > self.recover
                 }
                 // Step 3, partial acknowledgement.
-                Phase::Recovery => advanced && self.una < self.high_seq,
-                Phase::Loss => false,
+                Episode::Recovery(_) => advanced && self.una < self.recover,
+                Episode::Loss { .. } => false,
             };
             if first_is_lost && let Some(sent) = self.board.mark_first_lost() {
                 self.stats.lost_segments += 1;
                 self.record(now, lost(&sent, LossTrigger::DupAcks));
-                self.force_retransmit = true;
+                if let Episode::Recovery(recovery) = &mut self.episode {
+                    recovery.force = true;
+                }
                 let limit = (self.nxt - self.una).saturating_sub(self.board.lost);
                 self.board.sacked = self.board.sacked.min(limit);
             }
@@ -139,10 +138,9 @@ impl<C: CongestionControl> Connection<C> {
     /// outside the open state.
     pub(super) fn rearm_reordering(&mut self) {
         if self.rack_wake.is_set() && self.una < self.nxt {
-            self.auxiliary = Auxiliary::Reordering;
-            self.auxiliary_at = self.rack_wake;
-        } else if self.auxiliary == Auxiliary::Reordering || self.phase != Phase::Open {
-            self.auxiliary_at = Timestamp::NEVER;
+            self.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
+        } else if self.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
+            self.auxiliary.stop();
         }
     }
 
@@ -153,59 +151,58 @@ impl<C: CongestionControl> Connection<C> {
         }
         let newly_lost = self.find_losses(now, false);
         self.rearm_reordering();
-        if newly_lost && self.phase < Phase::Recovery {
+        if newly_lost && self.phase() < Phase::Recovery {
             self.enter_recovery(now, LossTrigger::Rack, 0);
-        } else if newly_lost && self.prr_used && self.phase == Phase::Recovery {
+        } else if newly_lost {
             let in_flight = self.in_flight();
-            self.prr.on_ack(0, false, in_flight, self.mss);
+            if let Some(prr) = self.episode.prr() {
+                prr.on_ack(0, false, in_flight, self.mss);
+            }
         }
         self.refresh_window();
     }
 
     fn enter_recovery(&mut self, now: Timestamp, trigger: LossTrigger, delivered: u64) {
         self.stats.recoveries += 1;
-        let reduced = self.phase == Phase::Cwr;
-        if !reduced {
+        let prr = if let Episode::Cwr { prr, .. } = self.episode {
+            prr
+        } else {
             let event = self.congestion_event(now, trigger);
-            self.undo.arm(self.una, self.config.undo);
+            self.undo = self.config.undo.then(|| Undo::new(self.una));
             self.cc.on_congestion_event(&event);
-        }
-        self.flight_before = 0;
-        self.high_seq = self.nxt;
+            self.begin_reduction(delivered)
+        };
         self.recover = self.nxt;
-        self.set_phase(now, Phase::Recovery);
-        self.force_retransmit = true;
-        self.rescued = false;
-        self.partial = false;
-        self.probe_end = 0;
-        self.pending &= !pending::TAIL_PROBE;
-        if self.auxiliary == Auxiliary::TailProbe {
-            self.auxiliary_at = Timestamp::NEVER;
-        }
-        if !reduced {
-            self.begin_reduction(delivered);
+        self.enter(now, Episode::recovery(prr));
+        self.cancel_probe();
+        if self.auxiliary.purpose() == Auxiliary::TailProbe {
+            self.auxiliary.stop();
         }
         self.refresh_window();
         self.record_metrics(now);
     }
 
     /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
-    fn begin_reduction(&mut self, delivered: u64) {
+    fn begin_reduction(&self, delivered: u64) -> Option<Prr> {
         let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
-        let in_flight = self.in_flight();
-        self.prr = Prr::begin(self.cc.cwnd(), flight, in_flight);
+        let proportional = self.config.prr && self.config.recovery != LossRecovery::Tahoe;
+        proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
-    fn enter_cwr(&mut self, now: Timestamp) {
+    /// No tail loss probe is out or due.
+    fn cancel_probe(&mut self) {
+        self.probe = None;
+        self.pending &= !pending::TAIL_PROBE;
+    }
+
+    fn enter_cwr(&mut self, now: Timestamp, signs: Signs) {
         self.stats.ecn_reductions += 1;
         let event = self.congestion_event(now, LossTrigger::Ecn);
-        self.undo = Default::default();
+        self.undo = None;
         self.cc.on_congestion_event(&event);
         self.ecn.cwr_pending = true;
-        self.flight_before = 0;
-        self.high_seq = self.nxt;
-        self.set_phase(now, Phase::Cwr);
-        self.begin_reduction(0);
+        let prr = self.begin_reduction(0);
+        self.enter(now, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
         self.refresh_window();
         self.record_metrics(now);
     }
@@ -214,14 +211,13 @@ impl<C: CongestionControl> Connection<C> {
     /// start.
     pub(super) fn enter_loss(&mut self, now: Timestamp, trigger: LossTrigger) {
         // Repeated time-outs without progress are no new congestion.
-        if self.phase != Phase::Loss || self.retries <= 1 {
+        if self.phase() != Phase::Loss || self.retries <= 1 {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
             // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
-            let impatient = self.phase == Phase::Recovery && self.partial;
-            self.undo.arm(self.una, self.config.undo && !impatient);
+            let genuine = self.episode.is_impatient();
+            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
         }
-        self.flight_before = 0;
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
         if !self.sack_used {
             self.board.sacked = 0;
@@ -235,15 +231,11 @@ impl<C: CongestionControl> Connection<C> {
                 records.push((now, lost(sent, trigger)));
             }
         });
-        self.dupacks = 0;
-        self.high_seq = self.nxt;
         self.recover = self.nxt;
-        self.probe_end = 0;
-        self.pending &= !pending::TAIL_PROBE;
-        self.auxiliary_at = Timestamp::NEVER;
+        self.cancel_probe();
+        self.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
-        self.set_phase(now, Phase::Loss);
-        self.force_retransmit = trigger == LossTrigger::Rto;
+        self.enter(now, Episode::Loss { force: trigger == LossTrigger::Rto });
         self.pacer.reset();
         self.refresh_window();
     }
@@ -252,53 +244,51 @@ impl<C: CongestionControl> Connection<C> {
     /// after its first. A window with many holes, of which such a recovery fills one per round trip, so ends in a time-out
     /// (RFC 6582 sections 3.2 and 4, the "impatient" variant).
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
-        let partial = self.phase == Phase::Recovery && !self.sack_used;
-        if !(partial && self.partial) {
+        if !self.episode.is_impatient() {
             self.rearm(now);
         }
-        self.partial = partial;
+        if let Episode::Recovery(recovery) = &mut self.episode {
+            recovery.impatient = !self.sack_used;
+        }
     }
 
     fn leave_episode(&mut self, now: Timestamp) {
-        if self.phase != Phase::Loss {
+        if self.phase() != Phase::Loss {
             self.cc.on_recovery_exit(now);
         }
-        if self.phase != Phase::Cwr {
+        if self.phase() != Phase::Cwr {
             self.rack.on_recovery_exit();
         }
-        self.force_retransmit = false;
-        self.dupacks = 0;
-        self.flight_before = 0;
         if !self.sack_used {
             self.board.sacked = 0;
         }
-        self.set_phase(now, Phase::Open);
+        self.enter(now, Episode::OPEN);
     }
 
     /// RFC 8985 section 7.4: was the tail loss probe needed?
     pub(super) fn on_probe_ack(&mut self, now: Timestamp, segment: &Segment, advanced: bool, dsack: bool) {
-        if self.probe_end == 0 || segment.ack < self.probe_end {
-            return;
-        }
-        if !self.probe_is_retransmission || dsack {
+        let Some(Probe { end, again }) = self.probe.filter(|probe| segment.ack >= probe.end) else { return };
+        if !again || dsack {
             // New data was sent, or the probe came twice: nothing was lost.
-            self.probe_end = 0;
-        } else if segment.ack > self.probe_end {
+            self.probe = None;
+        } else if segment.ack > end {
             // The probe repaired a loss, which is congestion all the same.
-            self.probe_end = 0;
-            if self.phase <= Phase::Disorder {
+            self.probe = None;
+            if self.phase() <= Phase::Disorder {
                 let event = self.congestion_event(now, LossTrigger::Rack);
-                self.undo.arm(self.una, false);
+                self.undo = None;
                 self.stats.recoveries += 1;
                 self.stats.lost_segments += 1;
                 self.cc.on_congestion_event(&event);
                 self.cc.on_recovery_exit(now);
-                self.flight_before = 0;
+                if let Some(signs) = self.episode.signs() {
+                    signs.flight = 0;
+                }
                 self.refresh_window();
             }
         } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
             // A duplicate acknowledgement without SACK: the probe was one segment too many.
-            self.probe_end = 0;
+            self.probe = None;
         }
     }
 }

@@ -3,12 +3,13 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::connection::{Connection, pending};
+use super::connection::{Connection, Probe, pending};
+use super::episode::Episode;
 use super::pacing::burst_interval;
 use super::scoreboard::Sent;
 use super::state::State;
-use super::timers::Alarm;
-use crate::cc::{CongestionControl, Phase};
+use super::timers::{Alarm, Auxiliary};
+use crate::cc::CongestionControl;
 
 impl<C: CongestionControl> Connection<C> {
     /// Timestamps option of a segment sent now.
@@ -82,7 +83,7 @@ impl<C: CongestionControl> Connection<C> {
     /// Without limited transmit (RFC 3042), duplicate acknowledgements let nothing new out before recovery.
     #[inline]
     fn no_limited_transmit(&self, len: u64) -> bool {
-        self.phase == Phase::Disorder
+        matches!(self.episode, Episode::Disorder(_))
             && !self.config.limited_transmit
             && self.nxt - self.una + len > self.window
     }
@@ -103,10 +104,10 @@ impl<C: CongestionControl> Connection<C> {
         if let Some(position) = self.board.next_unsacked_below_top() {
             return self.retransmit(now, position, false);
         }
-        if self.rescued {
-            return None;
+        match &mut self.episode {
+            Episode::Recovery(recovery) if !recovery.rescued => recovery.rescued = true,
+            _ => return None,
         }
-        self.rescued = true;
         let position = self.board.last_position()?;
         let unknown = self.board.at(position)?.flags & (Sent::SACKED | Sent::RETRANS) == 0;
         if unknown { self.retransmit(now, position, false) } else { None }
@@ -122,14 +123,14 @@ impl<C: CongestionControl> Connection<C> {
             return fin || !self.config.nagle || self.small_end <= self.una;
         }
         if room == 0 {
-            if idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+            if idle && !self.alarm.is_set_for(Alarm::Persist) {
                 self.arm_persist(now);
             }
             return false;
         }
         // The window cuts the segment.
         let enough = room * 2 >= self.max_offered;
-        if !enough && idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+        if !enough && idle && !self.alarm.is_set_for(Alarm::Persist) {
             self.arm_persist(now);
         }
         enough
@@ -180,9 +181,9 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.stats.data_segments_sent += 1;
         self.after_sending(now, &segment);
-        if idle || self.alarm != Alarm::Retransmit || !self.alarm_at.is_set() {
+        if idle || !self.alarm.is_set_for(Alarm::Retransmit) {
             self.rearm(now);
-        } else if self.auxiliary_at.is_set() || self.board.len() == 2 {
+        } else if self.auxiliary.is_set() || self.board.len() == 2 {
             self.rearm_tail(now);
         }
         if self.recording {
@@ -195,7 +196,7 @@ impl<C: CongestionControl> Connection<C> {
     /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
     #[inline]
     fn rearm_tail(&mut self, now: Timestamp) {
-        if self.auxiliary == super::timers::Auxiliary::TailProbe {
+        if self.auxiliary.purpose() == Auxiliary::TailProbe {
             self.rearm_probe(now);
         }
     }
@@ -220,8 +221,8 @@ impl<C: CongestionControl> Connection<C> {
         let bytes = u64::from(segment.len);
         self.last_sent_at = now;
         self.cc.on_sent(now, bytes, self.in_flight());
-        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.prr.on_sent(bytes);
+        if let Some(prr) = self.episode.prr() {
+            prr.on_sent(bytes);
         }
         if self.paced || self.small_window {
             self.pace(now, segment);
@@ -297,7 +298,7 @@ impl<C: CongestionControl> Connection<C> {
 
     fn poll_retransmission(&mut self, now: Timestamp, position: u64) -> Option<(Segment, Ecn)> {
         let len = u64::from(self.board.at(position)?.len);
-        if !self.force_retransmit {
+        if !self.episode.take_force() {
             if self.in_flight() + len > self.window {
                 self.limited_until = self.nxt;
                 return None;
@@ -307,7 +308,6 @@ impl<C: CongestionControl> Connection<C> {
                 return None;
             }
         }
-        self.force_retransmit = false;
         self.retransmit(now, position, false)
     }
 
@@ -323,15 +323,15 @@ impl<C: CongestionControl> Connection<C> {
         if sent.end() >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        self.undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+        if let Some(undo) = &mut self.undo {
+            undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+        }
         self.stats.retransmitted_segments += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
         self.stats.data_segments_sent += 1;
         self.after_sending(now, &segment);
-        let patient = !(self.phase == Phase::Recovery && self.partial);
-        if sent.seq == self.una && patient || !self.alarm_at.is_set() {
-            self.alarm = Alarm::Retransmit;
-            self.alarm_at = self.rtt.deadline(now);
+        if sent.seq == self.una && !self.episode.is_impatient() || !self.alarm.is_set() {
+            self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
         self.record(now, event);
@@ -341,7 +341,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// RFC 8985 section 7.3: new data if there is any that the other side takes, else the last segment once more.
     fn make_tail_probe(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if self.una == self.nxt || self.probe_end != 0 || self.phase != Phase::Open {
+        if self.una == self.nxt || self.probe.is_some() || !self.episode.is_open() {
             return None;
         }
         self.stats.tail_probes += 1;
@@ -349,18 +349,15 @@ impl<C: CongestionControl> Connection<C> {
         let room = self.window_end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
-        let out = if self.nxt < self.send_end && (len > 0 || fin) {
-            self.probe_is_retransmission = false;
-            self.emit(now, len as u32, fin)
+        let again = !(self.nxt < self.send_end && (len > 0 || fin));
+        let out = if again {
+            self.retransmit(now, self.board.last_position()?, true)?
         } else {
-            let position = self.board.last_position()?;
-            self.probe_is_retransmission = true;
-            self.retransmit(now, position, true)?
+            self.emit(now, len as u32, fin)
         };
-        self.probe_end = self.nxt;
-        self.auxiliary_at = Timestamp::NEVER;
-        self.alarm = Alarm::Retransmit;
-        self.alarm_at = self.rtt.deadline(now);
+        self.probe = Some(Probe { end: self.nxt, again });
+        self.auxiliary.stop();
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         Some(out)
     }
 

@@ -1,11 +1,51 @@
-//! Deadlines: one alarm that is always about progress, one auxiliary, the delayed acknowledgement and the pacing gate.
+//! Timers: one alarm that is always about progress, one auxiliary, the delayed acknowledgement and the pacing gate.
 
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::connection::{Connection, pending};
 use super::state::{Outcome, State};
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::CongestionControl;
+
+/// A deadline and what it is for. A timer that has stopped still knows what it was set for last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timer<P> {
+    purpose: P,
+    at: Timestamp,
+}
+
+impl<P: Copy + PartialEq> Timer<P> {
+    pub(super) const fn stopped(purpose: P) -> Self {
+        Timer { purpose, at: Timestamp::NEVER }
+    }
+    /// When it goes off; [`Timestamp::NEVER`] while it is stopped.
+    #[inline]
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.at.is_set()
+    }
+    /// What it is set for, or was last.
+    #[inline]
+    pub(super) fn purpose(&self) -> P {
+        self.purpose
+    }
+    /// Whether it is set for `purpose`.
+    #[inline]
+    pub(super) fn is_set_for(&self, purpose: P) -> bool {
+        self.purpose == purpose && self.at.is_set()
+    }
+    #[inline]
+    pub(super) fn set(&mut self, purpose: P, at: Timestamp) {
+        *self = Timer { purpose, at };
+    }
+    #[inline]
+    pub(super) fn stop(&mut self) {
+        self.at = Timestamp::NEVER;
+    }
+}
 
 /// What the alarm is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +74,7 @@ impl<C: CongestionControl> Connection<C> {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
     #[inline]
     pub fn poll_timeout(&self) -> Timestamp {
-        self.alarm_at.min(self.auxiliary_at).min(self.rcv.delayed_until.min(self.pace_at))
+        self.alarm.at().min(self.auxiliary.at()).min(self.rcv.delayed_until.min(self.pace_at))
     }
 
     /// Does what is due by `now`; nothing otherwise.
@@ -47,22 +87,22 @@ impl<C: CongestionControl> Connection<C> {
         if now >= self.pace_at {
             self.pace_at = Timestamp::NEVER;
         }
-        if now >= self.auxiliary_at {
+        if now >= self.auxiliary.at() {
             self.on_auxiliary(now);
         }
-        if now >= self.alarm_at {
+        if now >= self.alarm.at() {
             self.on_alarm(now);
         }
     }
 
     #[inline(never)]
     fn on_auxiliary(&mut self, now: Timestamp) {
-        self.auxiliary_at = Timestamp::NEVER;
-        match self.auxiliary {
+        self.auxiliary.stop();
+        match self.auxiliary.purpose() {
             Auxiliary::Reordering => self.on_reordering_timeout(now),
             Auxiliary::TailProbe if self.una < self.nxt => {
                 self.pending |= pending::TAIL_PROBE;
-                self.alarm_at = self.rtt.deadline(now);
+                self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
             }
             Auxiliary::TailProbe => {}
         }
@@ -70,8 +110,8 @@ impl<C: CongestionControl> Connection<C> {
 
     #[inline(never)]
     fn on_alarm(&mut self, now: Timestamp) {
-        self.alarm_at = Timestamp::NEVER;
-        match self.alarm {
+        self.alarm.stop();
+        match self.alarm.purpose() {
             Alarm::Linger => {
                 let complete = self.state == State::TimeWait;
                 self.finish(now, if complete { Outcome::Complete } else { Outcome::TimedOut });
@@ -106,7 +146,7 @@ impl<C: CongestionControl> Connection<C> {
             self.enter_loss(now, LossTrigger::Rto);
         }
         self.rtt.back_off();
-        self.alarm_at = self.rtt.deadline(now);
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.record_metrics(now);
     }
 
@@ -115,44 +155,40 @@ impl<C: CongestionControl> Connection<C> {
     #[inline]
     pub(super) fn rearm(&mut self, now: Timestamp) {
         if self.una == self.nxt {
-            self.alarm_at = Timestamp::NEVER;
-            self.auxiliary_at = Timestamp::NEVER;
+            self.alarm.stop();
+            self.auxiliary.stop();
             if self.state == State::FinWait2 || self.state == State::TimeWait {
                 self.arm_linger(now);
             }
             return;
         }
-        self.alarm = Alarm::Retransmit;
-        self.alarm_at = self.rtt.deadline(now);
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.rearm_probe(now);
     }
 
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.tlp_used && self.phase == Phase::Open && self.probe_end == 0 && self.board.sacked == 0 {
+        if self.tlp_used && self.episode.is_open() && self.probe.is_none() && self.board.sacked == 0 {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {
                 wait += WORST_ACK_DELAY;
             }
-            self.auxiliary = Auxiliary::TailProbe;
-            self.auxiliary_at = (now + wait).min(self.alarm_at);
+            self.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.alarm.at()));
         } else {
-            self.auxiliary_at = Timestamp::NEVER;
+            self.auxiliary.stop();
         }
     }
 
     /// The other side's window is closed and nothing is in flight that would tell when it opens.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
         let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.persist_count.min(20));
-        self.alarm = Alarm::Persist;
-        self.alarm_at = now + TimeDelta::from_nanos(wait).min(self.config.max_rto);
+        self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
     }
 
     pub(super) fn arm_linger(&mut self, now: Timestamp) {
         let span =
             if self.state == State::TimeWait { self.config.time_wait } else { self.config.fin_timeout };
-        self.alarm = Alarm::Linger;
-        self.alarm_at = now + span;
+        self.alarm.set(Alarm::Linger, now + span);
     }
 }
