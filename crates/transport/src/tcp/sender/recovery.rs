@@ -3,17 +3,33 @@
 use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{Flags, Segment, Timestamp};
 
+use super::super::config::LossRecovery;
 use super::ack::Work;
-use super::config::LossRecovery;
-use super::connection::{Connection, Probe, pending};
 use super::episode::{Episode, Signs};
 use super::prr::Prr;
 use super::scoreboard::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
+use super::{Log, Probe, Sender};
 use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
-impl<C: CongestionControl> Connection<C> {
+impl<C: CongestionControl> Sender<C> {
+    /// An episode begins, and the one before is over with all that it held.
+    pub(super) fn enter(&mut self, now: Timestamp, log: &mut Log, episode: Episode) {
+        let (before, phase) = (self.episode.phase(), episode.phase());
+        self.episode = episode;
+        if before != phase {
+            let state = match phase {
+                Phase::Open => "open",
+                Phase::Disorder => "disorder",
+                Phase::Cwr => "cwr",
+                Phase::Recovery => "recovery",
+                Phase::Loss => "loss",
+            };
+            log.record(now, TcpEvent::State { state });
+        }
+    }
+
     fn congestion_event(&mut self, now: Timestamp, trigger: LossTrigger) -> CongestionEvent {
         // RFC 5681 section 3.2: segments sent by limited transmit are not counted in FlightSize.
         let outstanding = self.nxt - self.una;
@@ -34,6 +50,7 @@ impl<C: CongestionControl> Connection<C> {
     pub(super) fn on_signs(
         &mut self,
         now: Timestamp,
+        log: &mut Log,
         segment: &Segment,
         advanced: bool,
         prior_una: u64,
@@ -45,7 +62,7 @@ impl<C: CongestionControl> Connection<C> {
         {
             signs.flight = self.nxt - prior_una;
         }
-        self.try_undo(now, segment, advanced);
+        self.try_undo(now, log, segment, advanced);
         let over = match self.episode {
             Episode::Open(_) | Episode::Disorder(_) => false,
             Episode::Cwr { end, .. } => self.una > end,
@@ -53,32 +70,32 @@ impl<C: CongestionControl> Connection<C> {
             Episode::Recovery(_) | Episode::Loss { .. } => self.una >= self.recover,
         };
         if over {
-            self.leave_episode(now);
+            self.leave_episode(now, log);
         }
-        let newly_lost = self.find_losses(now, advanced);
+        let newly_lost = self.find_losses(now, log, advanced);
         match self.episode {
             Episode::Recovery(_) | Episode::Loss { .. } => {}
             _ if self.board.has_waiting() => {
                 let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
                 if self.config.recovery == LossRecovery::Tahoe {
-                    self.stats.recoveries += 1;
-                    self.enter_loss(now, LossTrigger::DupAcks);
+                    log.stats.recoveries += 1;
+                    self.enter_loss(now, log, LossTrigger::DupAcks);
                 } else {
-                    self.enter_recovery(now, trigger, work.bytes);
+                    self.enter_recovery(now, log, trigger, work.bytes);
                 }
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if self.ecn.enabled
+                if self.ecn
                     && segment.flags.contains(Flags::ECE)
                     && !segment.flags.contains(Flags::SYN)
                     && self.una < self.nxt
                 {
-                    self.enter_cwr(now, signs);
+                    self.enter_cwr(now, log, signs);
                 } else if self.board.sacked > 0 || signs.dupacks > 0 {
-                    self.enter(now, Episode::Disorder(signs));
+                    self.enter(now, log, Episode::Disorder(signs));
                 } else {
-                    self.enter(now, Episode::OPEN);
+                    self.enter(now, log, Episode::OPEN);
                 }
             }
         }
@@ -86,30 +103,21 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// Marks what is lost by the rule in use. Returns whether that was news.
-    fn find_losses(&mut self, now: Timestamp, advanced: bool) -> bool {
+    fn find_losses(&mut self, now: Timestamp, log: &mut Log, advanced: bool) -> bool {
         let threshold = self.config.dupack_threshold;
         let mss = self.mss;
-        let before = self.stats.lost_segments;
+        let before = log.stats.lost_segments;
         if self.rack_used {
-            let immediate = self.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
+            let immediate =
+                self.episode.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
             self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
-            let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
-            let wake = self.board.mark_by_time(&self.rack, now, |sent| {
-                stats.lost_segments += 1;
-                if recording {
-                    records.push((now, lost(sent, LossTrigger::Rack)));
-                }
-            });
+            let wake =
+                self.board.mark_by_time(&self.rack, now, |sent| note_lost(log, now, sent, LossTrigger::Rack));
             self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
         } else if self.sack_used {
-            if self.phase() != Phase::Loss {
-                let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
-                self.board.mark_by_sack(threshold, mss, |sent| {
-                    stats.lost_segments += 1;
-                    if recording {
-                        records.push((now, lost(sent, LossTrigger::DupAcks)));
-                    }
-                });
+            if self.episode.phase() != Phase::Loss {
+                self.board
+                    .mark_by_sack(threshold, mss, |sent| note_lost(log, now, sent, LossTrigger::DupAcks));
             }
         } else {
             let first_is_lost = match &self.episode {
@@ -122,8 +130,7 @@ impl<C: CongestionControl> Connection<C> {
                 Episode::Loss { .. } => false,
             };
             if first_is_lost && let Some(sent) = self.board.mark_first_lost() {
-                self.stats.lost_segments += 1;
-                self.record(now, lost(&sent, LossTrigger::DupAcks));
+                note_lost(log, now, &sent, LossTrigger::DupAcks);
                 if let Episode::Recovery(recovery) = &mut self.episode {
                     recovery.force = true;
                 }
@@ -131,7 +138,7 @@ impl<C: CongestionControl> Connection<C> {
                 self.board.sacked = self.board.sacked.min(limit);
             }
         }
-        self.stats.lost_segments > before
+        log.stats.lost_segments > before
     }
 
     /// After an acknowledgement has been dealt with: the reordering deadline goes before a tail probe, which has no place
@@ -145,14 +152,14 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// RFC 8985 section 6.3: the reordering window is over.
-    pub(super) fn on_reordering_timeout(&mut self, now: Timestamp) {
+    pub(super) fn on_reordering_timeout(&mut self, now: Timestamp, log: &mut Log) {
         if self.una == self.nxt {
             return;
         }
-        let newly_lost = self.find_losses(now, false);
+        let newly_lost = self.find_losses(now, log, false);
         self.rearm_reordering();
-        if newly_lost && self.phase() < Phase::Recovery {
-            self.enter_recovery(now, LossTrigger::Rack, 0);
+        if newly_lost && self.episode.phase() < Phase::Recovery {
+            self.enter_recovery(now, log, LossTrigger::Rack, 0);
         } else if newly_lost {
             let in_flight = self.in_flight();
             if let Some(prr) = self.episode.prr() {
@@ -162,8 +169,8 @@ impl<C: CongestionControl> Connection<C> {
         self.refresh_window();
     }
 
-    fn enter_recovery(&mut self, now: Timestamp, trigger: LossTrigger, delivered: u64) {
-        self.stats.recoveries += 1;
+    fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
+        log.stats.recoveries += 1;
         let prr = if let Episode::Cwr { prr, .. } = self.episode {
             prr
         } else {
@@ -173,13 +180,13 @@ impl<C: CongestionControl> Connection<C> {
             self.begin_reduction(delivered)
         };
         self.recover = self.nxt;
-        self.enter(now, Episode::recovery(prr));
-        self.cancel_probe();
+        self.enter(now, log, Episode::recovery(prr));
+        self.probe = Probe::None;
         if self.auxiliary.purpose() == Auxiliary::TailProbe {
             self.auxiliary.stop();
         }
         self.refresh_window();
-        self.record_metrics(now);
+        self.record_metrics(now, log);
     }
 
     /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
@@ -189,29 +196,23 @@ impl<C: CongestionControl> Connection<C> {
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
-    /// No tail loss probe is out or due.
-    fn cancel_probe(&mut self) {
-        self.probe = None;
-        self.pending &= !pending::TAIL_PROBE;
-    }
-
-    fn enter_cwr(&mut self, now: Timestamp, signs: Signs) {
-        self.stats.ecn_reductions += 1;
+    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs) {
+        log.stats.ecn_reductions += 1;
         let event = self.congestion_event(now, LossTrigger::Ecn);
         self.undo = None;
         self.cc.on_congestion_event(&event);
-        self.ecn.cwr_pending = true;
+        self.cwr_pending = true;
         let prr = self.begin_reduction(0);
-        self.enter(now, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
+        self.enter(now, log, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
         self.refresh_window();
-        self.record_metrics(now);
+        self.record_metrics(now, log);
     }
 
     /// A time-out (RFC 6298 section 5, RFC 5681 section 3.1), or Tahoe's fast retransmit: everything goes out again in slow
     /// start.
-    pub(super) fn enter_loss(&mut self, now: Timestamp, trigger: LossTrigger) {
+    pub(super) fn enter_loss(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger) {
         // Repeated time-outs without progress are no new congestion.
-        if self.phase() != Phase::Loss || self.retries <= 1 {
+        if self.episode.phase() != Phase::Loss || self.retries <= 1 {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
             // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
@@ -224,18 +225,12 @@ impl<C: CongestionControl> Connection<C> {
         } else if reneged {
             self.board.clear_sacked();
         }
-        let (stats, records, recording) = (&mut self.stats, &mut self.records, self.recording);
-        self.board.mark_all_lost(|sent| {
-            stats.lost_segments += 1;
-            if recording {
-                records.push((now, lost(sent, trigger)));
-            }
-        });
+        self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
         self.recover = self.nxt;
-        self.cancel_probe();
+        self.probe = Probe::None;
         self.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
-        self.enter(now, Episode::Loss { force: trigger == LossTrigger::Rto });
+        self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
         self.pacer.reset();
         self.refresh_window();
     }
@@ -252,33 +247,43 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    fn leave_episode(&mut self, now: Timestamp) {
-        if self.phase() != Phase::Loss {
+    fn leave_episode(&mut self, now: Timestamp, log: &mut Log) {
+        if self.episode.phase() != Phase::Loss {
             self.cc.on_recovery_exit(now);
         }
-        if self.phase() != Phase::Cwr {
+        if self.episode.phase() != Phase::Cwr {
             self.rack.on_recovery_exit();
         }
         if !self.sack_used {
             self.board.sacked = 0;
         }
-        self.enter(now, Episode::OPEN);
+        self.enter(now, log, Episode::OPEN);
     }
 
     /// RFC 8985 section 7.4: was the tail loss probe needed?
-    pub(super) fn on_probe_ack(&mut self, now: Timestamp, segment: &Segment, advanced: bool, dsack: bool) {
-        let Some(Probe { end, again }) = self.probe.filter(|probe| segment.ack >= probe.end) else { return };
+    pub(super) fn on_probe_ack(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+        dsack: bool,
+    ) {
+        let Probe::Out { end, again } = self.probe else { return };
+        if segment.ack < end {
+            return;
+        }
         if !again || dsack {
             // New data was sent, or the probe came twice: nothing was lost.
-            self.probe = None;
+            self.probe = Probe::None;
         } else if segment.ack > end {
             // The probe repaired a loss, which is congestion all the same.
-            self.probe = None;
-            if self.phase() <= Phase::Disorder {
+            self.probe = Probe::None;
+            if self.episode.phase() <= Phase::Disorder {
                 let event = self.congestion_event(now, LossTrigger::Rack);
                 self.undo = None;
-                self.stats.recoveries += 1;
-                self.stats.lost_segments += 1;
+                log.stats.recoveries += 1;
+                log.stats.lost_segments += 1;
                 self.cc.on_congestion_event(&event);
                 self.cc.on_recovery_exit(now);
                 if let Some(signs) = self.episode.signs() {
@@ -288,11 +293,12 @@ impl<C: CongestionControl> Connection<C> {
             }
         } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
             // A duplicate acknowledgement without SACK: the probe was one segment too many.
-            self.probe = None;
+            self.probe = Probe::None;
         }
     }
 }
 
-fn lost(sent: &Sent, trigger: LossTrigger) -> TcpEvent {
-    TcpEvent::Lost { seq: sent.seq, len: sent.payload(), trigger }
+fn note_lost(log: &mut Log, now: Timestamp, sent: &Sent, trigger: LossTrigger) {
+    log.stats.lost_segments += 1;
+    log.record(now, TcpEvent::Lost { seq: sent.seq, len: sent.payload(), trigger });
 }

@@ -4,8 +4,8 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Segment, Timestamp};
 
-use super::connection::Connection;
 use super::episode::Episode;
+use super::{Log, Sender};
 use crate::cc::{CongestionControl, Phase};
 
 /// What is needed to find out whether the last reduction was spurious.
@@ -52,11 +52,11 @@ impl Undo {
     }
 }
 
-impl<C: CongestionControl> Connection<C> {
+impl<C: CongestionControl> Sender<C> {
     /// Undoes the last reduction if the acknowledgement shows that it was spurious.
-    pub(super) fn try_undo(&mut self, now: Timestamp, segment: &Segment, advanced: bool) {
+    pub(super) fn try_undo(&mut self, now: Timestamp, log: &mut Log, segment: &Segment, advanced: bool) {
         let Some(undo) = &self.undo else { return };
-        let repairing = self.phase() >= Phase::Recovery;
+        let repairing = self.episode.phase() >= Phase::Recovery;
         let by_echo = advanced && repairing && undo.echo_is_older(segment);
         if !(by_echo || undo.is_explained()) {
             return;
@@ -65,13 +65,13 @@ impl<C: CongestionControl> Connection<C> {
         self.cc.undo(now);
         self.board.clear_lost();
         self.rtt.reset_backoff();
-        self.stats.undos += 1;
-        self.record(now, TcpEvent::Undo);
+        log.stats.undos += 1;
+        log.record(now, TcpEvent::Undo);
         if !self.sack_used {
             self.board.sacked = 0;
         }
         // What speaks for a loss still does.
         let signs = self.episode.signs().copied().unwrap_or_default();
-        self.enter(now, Episode::Open(signs));
+        self.enter(now, log, Episode::Open(signs));
     }
 }

@@ -1,10 +1,9 @@
-//! Timers: one alarm that is always about progress, one auxiliary, the delayed acknowledgement and the pacing gate.
+//! The sender's timers: one alarm that is always about progress, one auxiliary, and the pacing gate.
 
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::connection::{Connection, pending};
-use super::state::{Outcome, State};
+use super::{Log, Probe, Sender};
 use crate::cc::CongestionControl;
 
 /// A deadline and what it is for. A timer that has stopped still knows what it was set for last.
@@ -54,8 +53,6 @@ pub(super) enum Alarm {
     Retransmit,
     /// Zero-window probe (RFC 9293 section 3.8.6.1).
     Persist,
-    /// End of FIN-WAIT-2 or TIME-WAIT.
-    Linger,
 }
 
 /// What the auxiliary deadline is for.
@@ -67,41 +64,45 @@ pub(super) enum Auxiliary {
     Reordering,
 }
 
+/// What the connection is to do after a time-out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tcp) enum Expired {
+    Nothing,
+    /// Send the SYN again.
+    Syn,
+    /// End: it was tried often enough.
+    Patience,
+}
+
 /// Worst delay of an acknowledgement that a probe allows for when one segment is out (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: TimeDelta = TimeDelta::from_millis(200);
 
-impl<C: CongestionControl> Connection<C> {
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
+impl<C: CongestionControl> Sender<C> {
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[inline]
-    pub fn poll_timeout(&self) -> Timestamp {
-        self.alarm.at().min(self.auxiliary.at()).min(self.rcv.delayed_until.min(self.pace_at))
+    pub(in crate::tcp) fn poll_timeout(&self) -> Timestamp {
+        self.alarm.at().min(self.auxiliary.at()).min(self.pace_at)
     }
 
-    /// Does what is due by `now`; nothing otherwise.
+    /// Does what is due by `now`. `opening` while the handshake is not complete.
     #[inline]
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if now >= self.rcv.delayed_until {
-            self.rcv.delayed_until = Timestamp::NEVER;
-            self.rcv.ack_now = true;
-        }
+    pub(in crate::tcp) fn handle_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
         if now >= self.pace_at {
             self.pace_at = Timestamp::NEVER;
         }
         if now >= self.auxiliary.at() {
-            self.on_auxiliary(now);
+            self.on_auxiliary(now, log);
         }
-        if now >= self.alarm.at() {
-            self.on_alarm(now);
-        }
+        if now >= self.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
     }
 
     #[inline(never)]
-    fn on_auxiliary(&mut self, now: Timestamp) {
+    fn on_auxiliary(&mut self, now: Timestamp, log: &mut Log) {
         self.auxiliary.stop();
         match self.auxiliary.purpose() {
-            Auxiliary::Reordering => self.on_reordering_timeout(now),
+            Auxiliary::Reordering => self.on_reordering_timeout(now, log),
             Auxiliary::TailProbe if self.una < self.nxt => {
-                self.pending |= pending::TAIL_PROBE;
+                self.probe = Probe::Due;
                 self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
             }
             Auxiliary::TailProbe => {}
@@ -109,45 +110,36 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     #[inline(never)]
-    fn on_alarm(&mut self, now: Timestamp) {
+    fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
         self.alarm.stop();
         match self.alarm.purpose() {
-            Alarm::Linger => {
-                let complete = self.state == State::TimeWait;
-                self.finish(now, if complete { Outcome::Complete } else { Outcome::TimedOut });
-            }
+            Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
             Alarm::Persist => {
-                if self.retries > self.config.data_retries {
-                    self.finish(now, Outcome::TimedOut);
-                    return;
-                }
                 self.retries += 1;
-                self.persist_count += 1;
-                self.pending |= pending::WINDOW_PROBE;
+                self.persist.asked += 1;
+                self.persist.due = true;
                 self.arm_persist(now);
             }
             Alarm::Retransmit if self.una == self.nxt => {}
-            Alarm::Retransmit => self.on_retransmission_timeout(now),
+            Alarm::Retransmit => return self.on_retransmission_timeout(now, log, opening),
         }
+        Expired::Nothing
     }
 
-    fn on_retransmission_timeout(&mut self, now: Timestamp) {
-        let handshake = !self.state.is_synchronised();
-        let limit = if handshake { self.config.syn_retries } else { self.config.data_retries };
+    fn on_retransmission_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
+        let limit = if opening { self.config.syn_retries } else { self.config.data_retries };
         if self.retries >= limit {
-            self.finish(now, Outcome::TimedOut);
-            return;
+            return Expired::Patience;
         }
         self.retries += 1;
-        self.stats.rtos += 1;
-        if handshake {
-            self.pending |= pending::SYN;
-        } else {
-            self.enter_loss(now, LossTrigger::Rto);
+        log.stats.rtos += 1;
+        if !opening {
+            self.enter_loss(now, log, LossTrigger::Rto);
         }
         self.rtt.back_off();
         self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
-        self.record_metrics(now);
+        self.record_metrics(now, log);
+        if opening { Expired::Syn } else { Expired::Nothing }
     }
 
     /// Data was acknowledged, or sent with nothing else out: the deadlines start anew (RFC 6298 section 5, RFC 8985 section
@@ -157,9 +149,6 @@ impl<C: CongestionControl> Connection<C> {
         if self.una == self.nxt {
             self.alarm.stop();
             self.auxiliary.stop();
-            if self.state == State::FinWait2 || self.state == State::TimeWait {
-                self.arm_linger(now);
-            }
             return;
         }
         self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
@@ -168,7 +157,7 @@ impl<C: CongestionControl> Connection<C> {
 
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.tlp_used && self.episode.is_open() && self.probe.is_none() && self.board.sacked == 0 {
+        if self.tlp_used && self.episode.is_open() && !self.probe.is_out() && self.board.sacked == 0 {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {
@@ -182,13 +171,7 @@ impl<C: CongestionControl> Connection<C> {
 
     /// The other side's window is closed and nothing is in flight that would tell when it opens.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
-        let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.persist_count.min(20));
+        let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.persist.asked.min(20));
         self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
-    }
-
-    pub(super) fn arm_linger(&mut self, now: Timestamp) {
-        let span =
-            if self.state == State::TimeWait { self.config.time_wait } else { self.config.fin_timeout };
-        self.alarm.set(Alarm::Linger, now + span);
     }
 }
