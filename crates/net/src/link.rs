@@ -1,8 +1,8 @@
 //! One direction of a link: a queue, a transmitter, a wire with delay.
 //!
 //! There are two kinds, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant delay, which is most of
-//! them, knows when a packet will have left at the moment it arrives ([`Fifo`]): no event for the departure, and no queue but a `Ledger`.
-//! Everything else (active queue management, priorities, rate schedules, traces, jitter, outages, or somebody recording) is a [`General`]
+//! them, knows when a packet will have left at the moment it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`.
+//! Everything else (active queue management, priorities, rate schedules, traces, jitter, outages, or somebody recording) is a `General`
 //! link, with an event per departure.
 
 use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
