@@ -201,3 +201,23 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 }
+
+#[test]
+fn a_receiver_that_forgets_ranges_gets_every_byte_all_the_same() {
+    // Half of forty thousand small segments are lost and all come out of order: more ranges than a receiver keeps.
+    let config = TcpConfig { mss: 100, receive_buffer: 16 << 20, ..TcpConfig::default() };
+    let sender = Connection::client(config.clone(), TestReno::fixed(4 << 20));
+    let there = Channel { jitter: TimeDelta::from_millis(40), loss: 0.5, ..Channel::clean(20) };
+    let mut wire = Wire::new(sender, server(&config), there, Channel::clean(20), 1);
+    wire.keep_sightings = false;
+    let bytes = 40_000 * 88;
+    wire.open();
+    assert_eq!(wire.client.write(bytes), bytes);
+    wire.client.close();
+    wire.server.close();
+    let ended =
+        wire.run_until(Timestamp::from_secs(100_000), |w| w.client.is_closed() && w.server.is_closed());
+    assert!(ended, "{:?}", wire.client.stats());
+    assert_eq!((wire.server.bytes_delivered(), wire.client.bytes_acked()), (bytes, bytes));
+    assert_eq!(wire.client.outcome(), Some(Outcome::Complete));
+}

@@ -50,7 +50,7 @@ pub(crate) struct FlowSpec {
     /// Way of the data and way back.
     pub(crate) routes: (RouteId, RouteId),
     /// TCP of the data's sender and of its receiver.
-    pub(crate) config: (TcpConfig, TcpConfig),
+    pub(crate) config: (Arc<TcpConfig>, Arc<TcpConfig>),
     /// Makes a controller for a connection's end.
     pub(crate) controller: MakeController,
     /// Traffic class for priority queues.

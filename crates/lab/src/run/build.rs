@@ -351,7 +351,7 @@ fn flow_spec(
         from: (NodeId(flow.from as u32), nodes[flow.from].clone()),
         to: (NodeId(flow.to as u32), nodes[flow.to].clone()),
         routes,
-        config: configs,
+        config: (configs.0.into(), configs.1.into()),
         controller,
         class: flow.class,
         start,

@@ -321,7 +321,7 @@ pub(super) fn write_segment(
     out.len() - start
 }
 
-/// Reads a segment, and says where its header ends.
+/// Reads a segment, and says where its header ends. There is none in a datagram that is shorter than the payload that it claims to carry.
 #[inline]
 pub(super) fn read_segment(bytes: &[u8]) -> Option<(WireSegment, usize)> {
     let mut from = Reader::new(bytes);
@@ -354,6 +354,9 @@ pub(super) fn read_segment(bytes: &[u8]) -> Option<(WireSegment, usize)> {
     for block in &mut sack[..usize::from(sack_len)] {
         *block = (from.u32()? as i32, from.u32()?);
         len += 8;
+    }
+    if rest.len > 0 && bytes.len() < padded(&rest) {
+        return None;
     }
     let from_server = shape & FROM_SERVER != 0;
     Some((WireSegment { token, from_server, seq, ack, rest, stamp, sack, sack_len }, len))
@@ -412,5 +415,26 @@ pub fn fuzz_read(bytes: &[u8]) {
         let mut again = Vec::new();
         message.write(false, None, &mut again);
         assert_eq!(Message::read(&again), Some(message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_carries_the_payload_that_it_claims() {
+        for timestamps in [None, Some((7, 8))] {
+            let segment =
+                Segment { seq: 1, ack: 1, len: 1448, timestamps, flags: Flags::ACK, ..Segment::default() };
+            let mut bytes = Vec::new();
+            write_segment(&mut bytes, (9, false), &segment, Stamp::default(), None);
+            assert_eq!(read_segment(&bytes), None, "a header alone");
+            bytes.resize(padded(&segment), 0);
+            let (read, _) = read_segment(&bytes).unwrap();
+            assert_eq!(read.unfold(1, 1), segment);
+            bytes.pop();
+            assert_eq!(read_segment(&bytes), None, "one byte is missing");
+        }
     }
 }

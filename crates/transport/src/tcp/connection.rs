@@ -1,37 +1,20 @@
-//! One end of a TCP connection: its state, the application's side, and where segments enter and leave.
+//! One end of a TCP connection: a handshake, a sender and a receiver, the application's side, and where segments enter and leave.
+
+mod states;
+
+use std::sync::Arc;
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::config::{LossRecovery, TcpConfig};
-use super::ecn::EcnState;
-use super::pacing::Pacer;
-use super::prr::Prr;
-use super::rack::Rack;
-use super::rate::DeliveryRate;
+use super::config::TcpConfig;
+use super::handshake::Handshake;
+use super::log::Log;
 use super::receiver::Receiver;
-use super::rtt::Rtt;
-use super::scoreboard::Scoreboard;
+use super::sender::{Expired, Sender};
 use super::state::{Outcome, State};
 use super::stats::Stats;
-use super::timers::{Alarm, Auxiliary};
-use super::undo::Undo;
 use crate::cc::{CongestionControl, Phase};
-
-/// Where the data of an unlimited source ends: further than any run sends.
-const UNLIMITED: u64 = 1 << 62;
-
-/// Segments that wait to be sent out of the ordinary course.
-pub(super) mod pending {
-    /// A SYN or SYN/ACK.
-    pub(in crate::tcp) const SYN: u8 = 1;
-    /// A reset.
-    pub(in crate::tcp) const RST: u8 = 2;
-    /// A tail loss probe.
-    pub(in crate::tcp) const TAIL_PROBE: u8 = 4;
-    /// A zero-window probe.
-    pub(in crate::tcp) const WINDOW_PROBE: u8 = 8;
-}
 
 /// One end of a TCP connection, generic over its congestion control so that a built-in choice is dispatched statically.
 ///
@@ -43,194 +26,41 @@ pub(super) mod pending {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection<C> {
-    pub(super) state: State,
-    pub(super) phase: Phase,
-    /// Bits of [`pending`].
-    pub(super) pending: u8,
-    /// The next retransmission goes out whatever the window says (fast retransmit, partial acknowledgement).
-    pub(super) force_retransmit: bool,
-    pub(super) recording: bool,
-    pub(super) log_latencies: bool,
-    /// The window is below `small_window_burst` segments: bursts of so many, timed.
-    pub(super) small_window: bool,
-    pub(super) timestamps: bool,
-    /// Selective acknowledgements from the other side are used.
-    pub(super) sack_used: bool,
-    /// Selective acknowledgements may be sent to the other side.
-    pub(super) sack_offered: bool,
-    pub(super) rack_used: bool,
-    pub(super) tlp_used: bool,
-    pub(super) prr_used: bool,
-    pub(super) paced: bool,
-    pub(super) fin_requested: bool,
-    /// Window scaling was agreed.
-    pub(super) scaling: bool,
-    pub(super) syn_sent: bool,
-    /// Growth needs the window to limit sending.
-    pub(super) validate: bool,
-    pub(super) alarm: Alarm,
-    pub(super) auxiliary: Auxiliary,
-
-    /// Oldest byte not acknowledged.
-    pub(super) una: u64,
-    /// Next byte to send.
-    pub(super) nxt: u64,
-    /// Right edge of the other side's window. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6),
-    /// and old acknowledgements that the network reordered do no harm this way.
-    pub(super) window_end: u64,
-    /// One past what may be sent now, FIN included; zero until established.
-    pub(super) send_end: u64,
-    /// Bytes that may be in flight now.
-    pub(super) window: u64,
-    /// Payload of a full segment.
-    pub(super) mss: u64,
-    /// Bound of the congestion window.
-    pub(super) clamp: u64,
-    /// A window below one segment, or a pair, is sent in bursts.
-    pub(super) burst_bytes: u64,
-    /// A window below the algorithm's, after the loss of a SYN (RFC 5681 section 3.1): it grows as in slow start until it
-    /// reaches the algorithm's. `u64::MAX` when there is none.
-    pub(super) ramp: u64,
-    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
-    pub(super) limited_until: u64,
-    /// One past the data that the application wrote.
-    pub(super) app_end: u64,
-    /// Largest window the other side offered.
-    pub(super) max_offered: u64,
-    /// A tail loss probe is out until this is acknowledged; zero for none.
-    pub(super) probe_end: u64,
-    pub(super) last_sent_at: Timestamp,
-    /// When `alarm` goes off.
-    pub(super) alarm_at: Timestamp,
-    /// When `auxiliary` goes off.
-    pub(super) auxiliary_at: Timestamp,
-    /// When RACK's reordering window ends for the next segment that waits in it.
-    pub(super) rack_wake: Timestamp,
-    /// When the pacing gate opens for a segment that waits at it.
-    pub(super) pace_at: Timestamp,
-    pub(super) board: Scoreboard,
-    pub(super) rtt: Rtt,
-    pub(super) rate: DeliveryRate,
-    pub(super) rack: Rack,
-    pub(super) cc: C,
-    pub(super) stats: Stats,
-    pub(super) ecn: EcnState,
-    pub(super) rcv: Receiver,
-
-    /// End of the last segment sent that was not full (for Nagle's rule).
-    pub(super) small_end: u64,
-    /// The current episode (recovery, loss, CWR) ends when this is acknowledged.
-    pub(super) high_seq: u64,
-    /// RFC 6582's `recover`: without SACK, duplicate acknowledgements of what was sent before mean nothing.
-    pub(super) recover: u64,
-    pub(super) dupacks: u32,
-    /// Bytes outstanding when the first sign of the present disorder came: RFC 5681's FlightSize, without limited transmit.
-    pub(super) flight_before: u64,
-    pub(super) prr: Prr,
-    pub(super) pacer: Pacer,
-    pub(super) undo: Undo,
-    /// The tail loss probe that is out was a retransmission.
-    pub(super) probe_is_retransmission: bool,
-    /// RFC 6675 rescue retransmission: one per recovery.
-    pub(super) rescued: bool,
-    /// Without SACK: the first partial acknowledgement of the recovery has restarted the retransmission timer, and no other
-    /// does (RFC 6582 section 3.2 step 3).
-    pub(super) partial: bool,
-    /// Time-outs without progress.
-    pub(super) retries: u32,
-    /// Zero-window probes in a row.
-    pub(super) persist_count: u32,
+    state: State,
+    outcome: Option<Outcome>,
+    sender: Sender<C>,
+    log: Log,
+    receiver: Receiver,
+    handshake: Handshake,
+    /// End of FIN-WAIT-2 or TIME-WAIT.
+    linger: Timestamp,
     /// Sequence and acknowledgement of a reset to send.
-    pub(super) reset: (u64, u64),
-    pub(super) outcome: Option<Outcome>,
-    pub(super) records: Vec<(Timestamp, TcpEvent)>,
-    pub(super) latencies: Vec<TimeDelta>,
-    pub(super) config: Box<TcpConfig>,
+    reset: Option<(u64, u64)>,
 }
 
 impl<C: CongestionControl> Connection<C> {
-    /// The side that opens: nothing happens until [`open`](Self::open). `config` should have passed
+    /// The side that opens: nothing happens until [`open`](Self::open). `config`, which connections may share, should have passed
     /// [`TcpConfig::validate`], and `cc` be made from [`TcpConfig::cc_config`].
-    pub fn client(config: TcpConfig, cc: C) -> Self {
-        Self::new(config, cc, State::Closed)
+    pub fn client(config: impl Into<Arc<TcpConfig>>, cc: C) -> Self {
+        Self::new(config.into(), cc, State::Closed)
     }
 
     /// The side that waits for a SYN.
-    pub fn server(config: TcpConfig, cc: C) -> Self {
-        Self::new(config, cc, State::Listen)
+    pub fn server(config: impl Into<Arc<TcpConfig>>, cc: C) -> Self {
+        Self::new(config.into(), cc, State::Listen)
     }
 
-    fn new(mut config: TcpConfig, cc: C, state: State) -> Self {
-        // An algorithm may ask for larger bursts of a small window than the options do.
-        config.small_window_burst = config.small_window_burst.max(cc.min_burst());
-        let mut connection = Connection {
+    fn new(config: Arc<TcpConfig>, cc: C, state: State) -> Self {
+        Connection {
             state,
-            phase: Phase::Open,
-            pending: 0,
-            force_retransmit: false,
-            recording: false,
-            log_latencies: false,
-            small_window: false,
-            timestamps: config.timestamps,
-            sack_used: false,
-            sack_offered: false,
-            rack_used: false,
-            tlp_used: false,
-            prr_used: config.prr && !matches!(config.recovery, LossRecovery::Tahoe),
-            paced: config.pacing || config.max_rate.is_some() || cc.pacing_rate().is_some(),
-            fin_requested: false,
-            validate: config.cwnd_validation,
-            clamp: config.max_window_clamp.unwrap_or(u64::MAX),
-            burst_bytes: u64::from(config.small_window_burst) * config.payload(),
-            scaling: false,
-            syn_sent: false,
-            alarm: Alarm::Retransmit,
-            auxiliary: Auxiliary::TailProbe,
-            una: 0,
-            nxt: 0,
-            window_end: 1,
-            send_end: 0,
-            window: 0,
-            mss: config.payload(),
-            board: Scoreboard::default(),
-            alarm_at: Timestamp::NEVER,
-            auxiliary_at: Timestamp::NEVER,
-            rack_wake: Timestamp::NEVER,
-            pace_at: Timestamp::NEVER,
-            rtt: Rtt::new(&config),
-            rate: DeliveryRate::default(),
-            rack: Rack::new(),
-            limited_until: 0,
-            last_sent_at: Timestamp::ZERO,
-            rcv: Receiver::new(&config),
-            ecn: EcnState::default(),
-            stats: Stats::default(),
-            app_end: 1,
-            small_end: 0,
-            max_offered: 0,
-            high_seq: 0,
-            recover: 0,
-            dupacks: 0,
-            flight_before: 0,
-            prr: Prr::default(),
-            pacer: Pacer::default(),
-            undo: Undo::default(),
-            probe_end: 0,
-            probe_is_retransmission: false,
-            rescued: false,
-            partial: false,
-            retries: 0,
-            persist_count: 0,
-            ramp: u64::MAX,
-            reset: (0, 0),
             outcome: None,
-            records: Vec::new(),
-            latencies: Vec::new(),
-            cc,
-            config: Box::new(config),
-        };
-        connection.refresh_window();
-        connection
+            receiver: Receiver::new(&config),
+            sender: Sender::new(config.clone(), cc),
+            log: Log::default(),
+            handshake: Handshake::new(config),
+            linger: Timestamp::NEVER,
+            reset: None,
+        }
     }
 
     // ---- The application's side ----
@@ -246,38 +76,21 @@ impl<C: CongestionControl> Connection<C> {
     /// Writes `bytes` of data; returns how many were accepted: fewer when the send buffer is full, none after
     /// [`close`](Self::close) or while the source is unlimited.
     pub fn write(&mut self, bytes: u64) -> u64 {
-        if self.fin_requested || self.outcome.is_some() || self.app_end >= UNLIMITED {
-            return 0;
-        }
-        let room = match self.config.send_buffer {
-            Some(buffer) => buffer.saturating_sub(self.app_end - self.una.max(1).min(self.app_end)),
-            None => UNLIMITED - self.app_end,
-        };
-        let accepted = bytes.min(room);
-        self.app_end += accepted;
-        self.update_send_end();
-        accepted
+        if self.outcome.is_some() { 0 } else { self.sender.write(bytes) }
     }
 
     /// Makes this a bulk source that always has data, or ends that: then what was sent is all there is.
     pub fn set_unlimited(&mut self, on: bool) {
-        if self.fin_requested || self.outcome.is_some() {
-            return;
+        if self.outcome.is_none() {
+            self.sender.set_unlimited(on);
         }
-        if on {
-            self.app_end = UNLIMITED;
-        } else if self.app_end >= UNLIMITED {
-            self.app_end = self.nxt.max(1);
-        }
-        self.update_send_end();
     }
 
     /// Sends a FIN after all data. An unlimited source ends where it is. Before the handshake is complete this is
     /// remembered, while listening too (where RFC 9293 would end the connection: [`abort`](Self::abort) does).
     pub fn close(&mut self) {
         self.set_unlimited(false);
-        self.fin_requested = true;
-        self.update_send_end();
+        self.sender.close();
     }
 
     /// Ends the connection at once with a reset.
@@ -286,8 +99,7 @@ impl<C: CongestionControl> Connection<C> {
             return;
         }
         if !matches!(self.state, State::Closed | State::Listen) {
-            self.pending = pending::RST;
-            self.reset = (self.nxt, self.rcv.nxt);
+            self.send_reset(self.sender.nxt(), self.receiver.nxt());
         }
         self.finish(now, Outcome::Aborted);
     }
@@ -295,18 +107,41 @@ impl<C: CongestionControl> Connection<C> {
     /// Takes up to `max` bytes that arrived in order; returns how many. Only where
     /// [`set_auto_read`](Self::set_auto_read) is off.
     pub fn read(&mut self, max: u64) -> u64 {
-        self.rcv.take(max)
+        self.receiver.take(max)
     }
 
     /// Whether the application takes all data at once (the default), or only with [`read`](Self::read), so that the window
     /// closes when it does not.
     pub fn set_auto_read(&mut self, on: bool) {
-        self.rcv.set_auto_read(on);
+        self.receiver.set_auto_read(on);
     }
 
     /// Bytes that arrived in order and wait for [`read`](Self::read).
     pub fn readable(&self) -> u64 {
-        self.rcv.unread()
+        self.receiver.unread()
+    }
+
+    // ---- The path ----
+
+    /// A router says that the path takes no segments above `mss` bytes, TCP options included (RFC 1191, RFC 8201). What is in flight and
+    /// larger is sent again in pieces at once. Whether what it says is about this connection is for the caller to find out (RFC 5927).
+    /// Returns whether segments were larger until now.
+    pub fn reduce_mss(&mut self, now: Timestamp, mss: u32) -> bool {
+        if self.outcome.is_some() {
+            return false;
+        }
+        let Some(payload) = self.handshake.reduce_mss(mss) else { return false };
+        self.sender.reduce_payload(now, payload, &mut self.log)
+    }
+
+    /// A router or host says that the other side cannot be reached (RFC 1122 section 4.2.3.9). It ends a connection that is being opened;
+    /// one that is open goes on trying, for the way may come back. Returns whether it has ended.
+    pub fn on_unreachable(&mut self, now: Timestamp) -> bool {
+        if self.state != State::SynSent {
+            return false;
+        }
+        self.finish(now, Outcome::Unreachable);
+        true
     }
 
     // ---- What is known from outside ----
@@ -329,130 +164,96 @@ impl<C: CongestionControl> Connection<C> {
     }
     /// Whether the other side has closed and all its data has arrived.
     pub fn peer_closed(&self) -> bool {
-        self.rcv.fin_received()
+        self.receiver.fin_received()
     }
     /// Forgets the smallest and largest samples, as when a warm-up ends; sums and counts go on.
     pub fn reset_extremes(&mut self) {
-        self.stats.reset_extremes();
+        self.log.stats.reset_extremes();
     }
     /// Counters.
     pub fn stats(&self) -> &Stats {
-        &self.stats
+        &self.log.stats
     }
     /// Options.
     pub fn config(&self) -> &TcpConfig {
-        &self.config
+        self.handshake.config()
     }
     /// The congestion control.
     pub fn congestion_control(&self) -> &C {
-        &self.cc
+        self.sender.cc()
     }
     /// Congestion phase.
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.sender.phase()
     }
     /// Bytes that may be in flight now: the congestion window, or recovery's while one is under way, under all bounds.
     pub fn window(&self) -> u64 {
-        self.window
+        self.sender.window()
     }
     /// The algorithm's congestion window in bytes.
     pub fn cwnd(&self) -> u64 {
-        self.cc.cwnd()
+        self.sender.cc().cwnd()
     }
     /// Slow-start threshold in bytes; `u64::MAX` while unset.
     pub fn ssthresh(&self) -> u64 {
-        self.cc.ssthresh()
+        self.sender.cc().ssthresh()
     }
     /// Bytes in flight: sent, and neither acknowledged nor lost as far as is known.
     #[inline]
     pub fn in_flight(&self) -> u64 {
-        self.board.in_flight(self.nxt - self.una)
+        self.sender.in_flight()
     }
     /// Smoothed RTT; zero before the first sample.
     pub fn srtt(&self) -> TimeDelta {
-        self.rtt.srtt()
+        self.sender.rtt().srtt()
     }
     /// Smallest RTT; zero before the first sample.
     pub fn min_rtt(&self) -> TimeDelta {
-        self.rtt.min()
+        self.sender.rtt().min()
     }
     /// Retransmission time-out in force, with back-off.
     pub fn rto(&self) -> TimeDelta {
-        self.rtt.rto()
+        self.sender.rtt().rto()
     }
     /// Payload bytes acknowledged by the other side.
     pub fn bytes_acked(&self) -> u64 {
-        self.una.min(self.app_end).saturating_sub(1)
+        self.sender.bytes_acked()
     }
     /// Payload bytes written and not acknowledged; meaningless for an unlimited source.
     pub fn bytes_unacked(&self) -> u64 {
-        self.app_end - self.una.clamp(1, self.app_end)
+        self.sender.bytes_unacked()
     }
     /// Payload bytes received in order, each counted once.
     pub fn bytes_delivered(&self) -> u64 {
-        self.rcv.delivered()
+        self.receiver.delivered()
     }
     /// Bytes that the other side's window still takes beyond what was sent.
     pub fn send_window(&self) -> u64 {
-        self.window_end.saturating_sub(self.nxt)
+        self.sender.send_window()
     }
     /// Payload bytes of a full segment.
     pub fn segment_payload(&self) -> u64 {
-        self.mss
+        self.sender.payload()
     }
 
     // ---- Records ----
 
     /// Turns records of every event on or off. They cost nothing while off.
     pub fn set_recording(&mut self, on: bool) {
-        self.recording = on;
+        self.log.set_recording(on);
     }
     /// The records since the last call.
     pub fn drain_records(&mut self) -> impl Iterator<Item = (Timestamp, TcpEvent)> + '_ {
-        self.records.drain(..)
+        self.log.drain_records()
     }
     /// Turns on or off that every segment's time from first transmission to acknowledgement is kept for
     /// [`drain_latencies`](Self::drain_latencies).
     pub fn set_latency_log(&mut self, on: bool) {
-        self.log_latencies = on;
+        self.log.set_latency_log(on);
     }
     /// The latencies since the last call.
     pub fn drain_latencies(&mut self) -> impl Iterator<Item = TimeDelta> + '_ {
-        self.latencies.drain(..)
-    }
-
-    #[inline]
-    pub(super) fn record(&mut self, now: Timestamp, event: TcpEvent) {
-        if self.recording {
-            self.records.push((now, event));
-        }
-    }
-    #[inline]
-    pub(super) fn record_metrics(&mut self, now: Timestamp) {
-        if self.recording {
-            let event = TcpEvent::Metrics {
-                cwnd: self.window,
-                ssthresh: self.cc.ssthresh(),
-                in_flight: self.in_flight(),
-                srtt: self.rtt.srtt(),
-                min_rtt: self.rtt.min(),
-                rto: self.rtt.rto(),
-            };
-            self.records.push((now, event));
-        }
-    }
-    pub(super) fn set_phase(&mut self, now: Timestamp, phase: Phase) {
-        if self.phase != phase {
-            self.phase = phase;
-            let state = match phase {
-                Phase::Open => "open",
-                Phase::Disorder => "disorder",
-                Phase::Cwr => "cwr",
-                Phase::Recovery => "recovery",
-                Phase::Loss => "loss",
-            };
-            self.record(now, TcpEvent::State { state });
-        }
+        self.log.drain_latencies()
     }
 
     // ---- Segments in ----
@@ -462,15 +263,14 @@ impl<C: CongestionControl> Connection<C> {
     #[inline(always)]
     pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         const CONTROL: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
-        self.stats.segments_received += 1;
+        self.log.stats.segments_received += 1;
         if self.state == State::Established && segment.flags.0 & CONTROL == Flags::ACK.0 {
-            self.on_header(segment, ce);
-            self.on_ack(now, segment);
+            self.on_acknowledged(now, segment, ce);
             if segment.len > 0 {
                 self.on_payload(now, segment);
-            } else if segment.seq < self.rcv.nxt {
+            } else if segment.seq < self.receiver.nxt() {
                 // A probe of the window, or a keep-alive.
-                self.rcv.ack_now = true;
+                self.receiver.request_ack();
             }
         } else {
             // A copy, here and wherever the ordinary course is left: a segment that no call refers to stays in registers.
@@ -479,26 +279,23 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    /// Timestamps and ECN.
-    #[inline]
-    pub(super) fn on_header(&mut self, segment: &Segment, ce: bool) {
-        if let Some((value, _)) = segment.timestamps
-            && segment.seq <= self.rcv.last_ack_sent
-            && value.wrapping_sub(self.rcv.ts_recent) as i32 >= 0
-        {
-            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
-            self.rcv.ts_recent = value;
+    /// Timestamps, ECN and acknowledgement of a segment.
+    #[inline(always)]
+    fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+        if self.receiver.on_header(segment, ce) {
+            self.log.stats.ce_marks += 1;
         }
-        if self.ecn.on_segment(segment.flags, segment.len > 0, ce) {
-            self.stats.ce_marks += 1;
+        if !self.sender.on_ack(now, segment, &mut self.log) {
+            // RFC 9293 section 3.10.7.4: it acknowledges what was never sent.
+            self.receiver.request_ack();
         }
     }
 
     #[inline(always)]
-    pub(super) fn on_payload(&mut self, now: Timestamp, segment: &Segment) {
+    fn on_payload(&mut self, now: Timestamp, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
-        if self.rcv.is_simple(segment.seq, end) {
-            self.rcv.on_in_order(now, segment.len, false);
+        if self.receiver.is_simple(segment.seq, end) {
+            self.receiver.on_in_order(now, segment.len, false);
         } else {
             let segment = *segment;
             self.on_payload_slow(now, &segment);
@@ -506,14 +303,38 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     #[inline(never)]
-    pub(super) fn on_payload_slow(&mut self, now: Timestamp, segment: &Segment) {
+    fn on_payload_slow(&mut self, now: Timestamp, segment: &Segment) {
         let fin = segment.flags.contains(Flags::FIN);
         let end = segment.seq + u64::from(segment.len) + u64::from(fin);
-        let had_fin = self.rcv.fin_received();
-        let arrived = self.rcv.on_data(now, segment.seq, end, fin);
-        self.stats.duplicate_bytes += arrived.duplicate;
-        if !had_fin && self.rcv.fin_received() {
+        let had_fin = self.receiver.fin_received();
+        let arrived = self.receiver.on_data(now, segment.seq, end, fin);
+        self.log.stats.duplicate_bytes += arrived.duplicate;
+        if !had_fin && self.receiver.fin_received() {
             self.on_fin(now);
+        }
+    }
+
+    // ---- Time ----
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
+    #[inline]
+    pub fn poll_timeout(&self) -> Timestamp {
+        self.sender.poll_timeout().min(self.receiver.poll_timeout().min(self.linger))
+    }
+
+    /// Does what is due by `now`; nothing otherwise.
+    #[inline]
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.receiver.handle_timeout(now);
+        let opening = !self.state.is_synchronised();
+        match self.sender.handle_timeout(now, &mut self.log, opening) {
+            Expired::Nothing => {}
+            Expired::Syn => self.handshake.request(),
+            Expired::Patience => self.finish(now, Outcome::TimedOut),
+        }
+        if now >= self.linger {
+            let complete = self.state == State::TimeWait;
+            self.finish(now, if complete { Outcome::Complete } else { Outcome::TimedOut });
         }
     }
 
@@ -522,26 +343,80 @@ impl<C: CongestionControl> Connection<C> {
     /// The next segment to send, with its ECN field; call until `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if (self.pending != 0 || self.board.has_waiting())
+        if (self.sender.has_special() || self.handshake.is_due() || self.reset.is_some())
             && let Some(out) = self.poll_special(now)
         {
             return Some(out);
         }
         // What is selectively acknowledged is told without payload: options would not leave room for a full segment.
-        if self.rcv.ack_now && self.rcv.has_sack() && self.state.is_synchronised() {
+        if self.receiver.is_ack_due() && self.receiver.has_sack() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
-        if self.nxt < self.send_end
-            && let Some(out) = self.poll_data(now)
+        if self.sender.has_data()
+            && let Some(out) = self.sender.poll_data(now, &mut self.receiver, &mut self.log)
         {
+            self.on_data_sent(&out.0);
             return Some(out);
         }
-        if self.rcv.ack_now && self.state.is_synchronised() {
+        if self.receiver.is_ack_due() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
-        if self.phase == Phase::Recovery && self.sack_used && !self.rack_used {
-            return self.poll_speculative(now);
+        if self.sender.may_speculate() {
+            return self.sender.poll_speculative(now, &mut self.receiver, &mut self.log);
         }
         None
+    }
+
+    #[inline]
+    fn make_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
+        let segment = self.receiver.make_ack(now, self.sender.nxt());
+        self.log.count_sent(&segment);
+        (segment, Ecn::NotEct)
+    }
+
+    /// What is out of the ordinary course: resets, SYNs, retransmissions, probes.
+    #[inline(never)]
+    fn poll_special(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        if let Some((seq, ack)) = self.reset {
+            self.cancel_special();
+            let timestamps = self.receiver.timestamp_option(now);
+            let flags = Flags::RST.with(Flags::ACK);
+            let segment = Segment { seq, ack, flags, timestamps, ..Segment::default() };
+            self.log.count_sent(&segment);
+            return Some((segment, Ecn::NotEct));
+        }
+        if self.handshake.is_due() {
+            return Some(self.make_syn(now));
+        }
+        if !self.state.is_synchronised() {
+            return None;
+        }
+        let out = self.sender.poll_special(now, &mut self.receiver, &mut self.log)?;
+        self.on_data_sent(&out.0);
+        Some(out)
+    }
+
+    /// Nothing that is due out of the ordinary course is sent but by retransmission.
+    fn cancel_special(&mut self) {
+        self.reset = None;
+        self.handshake.cancel();
+        self.sender.cancel_probes();
+    }
+
+    fn send_reset(&mut self, seq: u64, ack: u64) {
+        self.cancel_special();
+        self.reset = Some((seq, ack));
+    }
+
+    /// A FIN may have left (RFC 9293 section 3.6).
+    #[inline]
+    fn on_data_sent(&mut self, segment: &Segment) {
+        if segment.flags.contains(Flags::FIN) {
+            self.state = match self.state {
+                State::Established => State::FinWait1,
+                State::CloseWait => State::LastAck,
+                sent_before => sent_before,
+            };
+        }
     }
 }

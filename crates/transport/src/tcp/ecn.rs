@@ -1,21 +1,25 @@
-//! Explicit congestion notification as RFC 3168 section 6.1 has it: negotiation, the echo, and its end.
+//! The receiver's side of explicit congestion notification (RFC 3168 section 6.1.3): the echo, and its end.
 
 use warpline_core::Flags;
 
-/// ECN state of one endpoint.
+/// Whether marks are echoed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnState {
+pub(super) struct Echo {
     /// Both sides agreed.
-    pub enabled: bool,
-    /// Receiver: a CE mark came and no CWR since; every acknowledgement carries ECE (section 6.1.3).
-    pub echo: bool,
-    /// Sender: the window was reduced; the next new data segment carries CWR (section 6.1.2).
-    pub cwr_pending: bool,
+    enabled: bool,
+    /// A CE mark came and no CWR since; every acknowledgement carries ECE.
+    on: bool,
 }
 
-impl EcnState {
-    /// Flags of a SYN that offers ECN (section 6.1.1).
-    pub(super) const OFFER: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
+impl Echo {
+    /// The handshake has settled whether ECN is used.
+    pub(super) fn new(enabled: bool) -> Self {
+        Echo { enabled, on: false }
+    }
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
 
     /// A segment arrived: `data` if it carries payload, `ce` if it was marked. Returns whether the mark counts.
     #[inline]
@@ -25,10 +29,10 @@ impl EcnState {
         }
         // CWR first: a mark on the very segment that ends the last echo begins a new one.
         if flags.contains(Flags::CWR) && !flags.contains(Flags::SYN) {
-            self.echo = false;
+            self.on = false;
         }
         let marked = ce && data;
-        self.echo |= marked;
+        self.on |= marked;
         marked
     }
 }
@@ -39,22 +43,21 @@ mod tests {
 
     #[test]
     fn the_echo_lasts_until_cwr() {
-        let mut ecn = EcnState { enabled: true, ..EcnState::default() };
-        assert!(ecn.on_segment(Flags::ACK, true, true));
-        assert!(!ecn.on_segment(Flags::ACK, true, false));
-        assert!(ecn.echo);
-        ecn.on_segment(Flags::ACK.with(Flags::CWR), true, false);
-        assert!(!ecn.echo);
-        ecn.on_segment(Flags::ACK.with(Flags::CWR), true, true);
-        assert!(ecn.echo, "a mark on the CWR segment itself is new congestion");
+        let mut echo = Echo::new(true);
+        assert!(echo.on_segment(Flags::ACK, true, true));
+        assert!(!echo.on_segment(Flags::ACK, true, false));
+        assert!(echo.is_on());
+        echo.on_segment(Flags::ACK.with(Flags::CWR), true, false);
+        assert!(!echo.is_on());
+        echo.on_segment(Flags::ACK.with(Flags::CWR), true, true);
+        assert!(echo.is_on(), "a mark on the CWR segment itself is new congestion");
     }
 
     #[test]
     fn marks_mean_nothing_without_agreement_or_data() {
-        let mut ecn = EcnState::default();
-        assert!(!ecn.on_segment(Flags::ACK, true, true));
-        ecn.enabled = true;
-        assert!(!ecn.on_segment(Flags::ACK, false, true));
-        assert!(!ecn.echo);
+        assert!(!Echo::new(false).on_segment(Flags::ACK, true, true));
+        let mut echo = Echo::new(true);
+        assert!(!echo.on_segment(Flags::ACK, false, true));
+        assert!(!echo.is_on());
     }
 }

@@ -3,25 +3,16 @@
 //! [`Connection`] holds both directions. It is asked for its next deadline ([`Connection::poll_timeout`]) and for segments to
 //! send ([`Connection::poll_transmit`]) after every call that may have changed something. Payload is counted, not carried.
 
-mod ack;
 mod config;
 mod connection;
 mod ecn;
 mod handshake;
-mod pacing;
-mod path;
-mod prr;
-mod rack;
-mod rate;
+mod log;
 mod receiver;
-mod recovery;
 pub(crate) mod rtt;
-mod scoreboard;
 mod sender;
 mod state;
 mod stats;
-mod timers;
-mod undo;
 
 pub use config::{ConfigError, InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 pub use connection::Connection;

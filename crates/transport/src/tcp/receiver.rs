@@ -1,28 +1,39 @@
 //! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send.
 
-use warpline_core::{SackBlocks, TimeDelta, Timestamp};
+use warpline_core::{Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::config::TcpConfig;
+use super::ecn::Echo;
+use super::handshake::Agreed;
+
+/// Out-of-order ranges that are kept at most. Linux bounds their memory and not their number (`tcp_prune_ofo_queue`): these are as many
+/// as fit into its largest default receive buffer (`tcp_rmem`, 6 MiB) if each is the smallest segment, which it charges with 768 bytes.
+const MAX_RANGES: usize = (6 << 20) / 768;
 
 /// Receive state of one connection. Positions include the FIN's byte.
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// Next byte expected.
-    pub nxt: u64,
+    nxt: u64,
     /// An acknowledgement is due now.
-    pub ack_now: bool,
+    ack_now: bool,
+    /// Timestamps are sent.
+    timestamps: bool,
+    /// SACK blocks are sent.
+    sack: bool,
+    echo: Echo,
     /// When a delayed acknowledgement is due.
-    pub delayed_until: Timestamp,
+    delayed_until: Timestamp,
     /// Value of `nxt` in the last acknowledgement sent (RFC 7323 Last.ACK.sent).
-    pub last_ack_sent: u64,
+    last_ack_sent: u64,
     /// Right edge of the window offered last; never moves back.
-    pub edge: u64,
+    edge: u64,
     /// Timestamp to echo (RFC 7323 TS.Recent).
-    pub ts_recent: u32,
+    ts_recent: u32,
     /// Position of the FIN, if one came.
-    pub fin_at: Option<u64>,
+    fin_at: Option<u64>,
     /// Whether the application takes bytes at once.
-    pub auto_read: bool,
+    auto_read: bool,
     /// Next byte the application takes; follows `nxt` when `auto_read`.
     read: u64,
     buffer: u64,
@@ -55,6 +66,9 @@ impl Receiver {
         Receiver {
             nxt: 0,
             ack_now: false,
+            timestamps: config.timestamps,
+            sack: false,
+            echo: Echo::default(),
             delayed_until: Timestamp::NEVER,
             last_ack_sent: 0,
             edge: 0,
@@ -77,17 +91,118 @@ impl Receiver {
         }
     }
 
-    /// Window scale to offer for this buffer (RFC 7323 section 2.2).
-    pub(super) fn wanted_scale(config: &TcpConfig) -> u8 {
-        (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
+    /// The other side's SYN came, and the handshake has settled the options.
+    pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed) {
+        self.nxt = 1;
+        self.timestamps = agreed.timestamps;
+        if let Some((value, _)) = segment.timestamps {
+            self.ts_recent = value;
+        }
+        self.sack = agreed.sack;
+        self.echo = Echo::new(agreed.ecn);
+        self.set_scale(agreed.scale.unwrap_or(0));
     }
 
-    /// The handshake settled the scale; windows are multiples of it from here on.
-    pub(super) fn set_scale(&mut self, scale: u8) {
+    /// The connection has ended: nothing is acknowledged any more.
+    pub(super) fn stop(&mut self) {
+        self.delayed_until = Timestamp::NEVER;
+        self.ack_now = false;
+    }
+
+    /// Windows are multiples of the scale from here on.
+    fn set_scale(&mut self, scale: u8) {
         self.scale = scale;
         self.buffer = self.buffer.min(65_535 << scale);
         // A buffer below one unit of the scale cannot be expressed; the scale is chosen from the buffer, so it can.
         self.buffer = (self.buffer >> scale << scale).max(1 << scale);
+    }
+
+    /// Next byte expected.
+    #[inline]
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    /// Right edge of the window offered last.
+    pub(super) fn edge(&self) -> u64 {
+        self.edge
+    }
+    /// Whether an acknowledgement is due now.
+    #[inline]
+    pub(super) fn is_ack_due(&self) -> bool {
+        self.ack_now
+    }
+    /// One is.
+    #[inline]
+    pub(super) fn request_ack(&mut self) {
+        self.ack_now = true;
+    }
+    /// When a delayed acknowledgement is due.
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Timestamp {
+        self.delayed_until
+    }
+    #[inline]
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        if now >= self.delayed_until {
+            self.delayed_until = Timestamp::NEVER;
+            self.ack_now = true;
+        }
+    }
+
+    /// Timestamps and ECN of any segment. Returns whether it brought a congestion mark.
+    #[inline]
+    pub(super) fn on_header(&mut self, segment: &Segment, ce: bool) -> bool {
+        if let Some((value, _)) = segment.timestamps
+            && segment.seq <= self.last_ack_sent
+            && value.wrapping_sub(self.ts_recent) as i32 >= 0
+        {
+            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
+            self.ts_recent = value;
+        }
+        self.echo.on_segment(segment.flags, segment.len > 0, ce)
+    }
+
+    /// Timestamps option of a segment sent now.
+    #[inline]
+    pub(super) fn timestamp_option(&self, now: Timestamp) -> Option<(u32, u32)> {
+        self.timestamps.then(|| (now.as_millis() as u32, self.ts_recent))
+    }
+
+    /// A segment without payload that acknowledges all there is. The acknowledgement counts as sent.
+    #[inline]
+    pub(super) fn header(&mut self, now: Timestamp, seq: u64) -> Segment {
+        let mut flags = Flags::ACK;
+        if self.echo.is_on() {
+            flags = flags.with(Flags::ECE);
+        }
+        Segment {
+            seq,
+            window: self.acknowledge(false),
+            ack: self.nxt,
+            timestamps: self.timestamp_option(now),
+            flags,
+            ..Segment::default()
+        }
+    }
+
+    /// What the receiver has to say in a SYN.
+    pub(super) fn syn_header(&mut self, now: Timestamp) -> Segment {
+        let window = self.acknowledge(true);
+        Segment { window, ack: self.nxt, timestamps: self.timestamp_option(now), ..Segment::default() }
+    }
+
+    /// A pure acknowledgement, with SACK blocks if there are any.
+    #[inline]
+    pub(super) fn make_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
+        let mut segment = self.header(now, seq);
+        if self.has_sack() {
+            // 40 bytes of options hold four blocks, or three beside timestamps (RFC 2018 section 3).
+            let blocks = self.sack_blocks(if self.timestamps { 3 } else { 4 });
+            if self.sack {
+                segment.sack = blocks;
+            }
+        }
+        segment
     }
 
     /// Whether SACK blocks or a D-SACK are to be told.
@@ -147,7 +262,7 @@ impl Receiver {
 
     /// The window to send in an acknowledgement now (also done with it: the acknowledgement counts as sent).
     #[inline]
-    pub(super) fn acknowledge(&mut self, syn: bool) -> u32 {
+    fn acknowledge(&mut self, syn: bool) -> u32 {
         self.ack_now = false;
         self.unacked = 0;
         self.delayed_until = Timestamp::NEVER;
@@ -235,7 +350,8 @@ impl Receiver {
                 joined += 1;
             }
             self.ranges.drain(..joined);
-            self.drop_recent_below(self.nxt);
+            let nxt = self.nxt;
+            self.keep_recent(|(_, end)| end > nxt);
             self.unacked = self.unacked.saturating_add((end - from) as u32);
             // A segment that fills a gap, or any while a gap remains, is acknowledged at once (RFC 5681 section 4.2).
             self.schedule(now, had_gap || fin || duplicate > 0);
@@ -273,6 +389,9 @@ impl Receiver {
             self.ranges[first] = merged;
             self.ranges.drain(first + 1..last);
         } else {
+            if self.ranges.len() >= MAX_RANGES && !self.make_room(first) {
+                return 0;
+            }
             self.ranges.insert(first, merged);
         }
         // To the front of the blocks to report; those it swallowed go.
@@ -290,10 +409,22 @@ impl Receiver {
         duplicate
     }
 
-    fn drop_recent_below(&mut self, nxt: u64) {
+    /// Makes room for a range that would be filed at `place`: an eighth of the ranges is forgotten, those furthest ahead, though none
+    /// before `place`. The sender keeps what was only selectively acknowledged (RFC 2018 section 8) and sends it again. Returns whether
+    /// there is room now: not if the new range lies beyond all others, for it is the first to go.
+    #[cold]
+    fn make_room(&mut self, place: usize) -> bool {
+        let kept = place.max(MAX_RANGES - MAX_RANGES / 8);
+        let Some(&(from, _)) = self.ranges.get(kept) else { return false };
+        self.ranges.truncate(kept);
+        self.keep_recent(|(start, _)| start < from);
+        true
+    }
+
+    fn keep_recent(&mut self, keep: impl Fn((u64, u64)) -> bool) {
         let mut n = 0;
         for i in 0..usize::from(self.recent_len) {
-            if self.recent[i].1 > nxt {
+            if keep(self.recent[i]) {
                 self.recent[n] = self.recent[i];
                 n += 1;
             }
@@ -309,7 +440,7 @@ impl Receiver {
 
     /// The blocks for an acknowledgement, at most `room`: the D-SACK first (RFC 2883 section 4), then the ranges that
     /// changed most recently. The D-SACK is told once.
-    pub(super) fn sack_blocks(&mut self, room: usize) -> SackBlocks {
+    fn sack_blocks(&mut self, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::NONE;
         if let Some((start, end)) = self.dsack.take() {
             blocks.push(self.nxt, start, end);
@@ -331,103 +462,11 @@ impl Receiver {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn receiver() -> Receiver {
-        let mut r = Receiver::new(&TcpConfig { receive_buffer: 100_000, ..TcpConfig::default() });
-        r.set_scale(1);
-        r.nxt = 1;
-        r.acknowledge(false);
-        r
-    }
-    const NOW: Timestamp = Timestamp::from_secs(1);
-
-    #[test]
-    fn rfc_2018_section_4_case_2_reports_the_newest_block_first() {
-        let mut r = receiver();
-        for start in [1001u64, 3001, 5001] {
-            r.on_data(NOW, start, start + 500, false);
-        }
-        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
-        assert_eq!(blocks, [(5001, 5501), (3001, 3501), (1001, 1501)]);
-        r.on_data(NOW, 3501, 4001, false);
-        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
-        assert_eq!(blocks, [(3001, 4001), (5001, 5501), (1001, 1501)]);
-        r.on_data(NOW, 1, 1001, false);
-        assert_eq!(r.nxt, 1501);
-        let blocks: Vec<_> = r.sack_blocks(3).iter(r.nxt).collect();
-        assert_eq!(blocks, [(3001, 4001), (5001, 5501)]);
-    }
-
-    #[test]
-    fn rfc_2883_duplicates_below_and_above() {
-        let mut r = receiver();
-        r.on_data(NOW, 1, 1001, false);
-        assert_eq!(r.on_data(NOW, 501, 1001, false).duplicate, 500);
-        assert_eq!(r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(), [(501, 1001)]);
-        assert!(!r.has_sack(), "told once");
-        r.on_data(NOW, 2001, 3001, false);
-        r.on_data(NOW, 4001, 5001, false);
-        assert_eq!(r.on_data(NOW, 2001, 2501, false).duplicate, 500);
-        assert_eq!(
-            r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(),
-            [(2001, 2501), (2001, 3001), (4001, 5001)]
-        );
-    }
-
-    #[test]
-    fn every_second_full_segment_is_acknowledged_and_the_first_after_the_delay() {
-        let mut r = receiver();
-        r.on_in_order(NOW, 1000, false);
-        assert!(!r.ack_now);
-        assert_eq!(r.delayed_until, NOW + TimeDelta::from_millis(40));
-        r.on_in_order(NOW, 1000, false);
-        assert!(r.ack_now);
-        r.acknowledge(false);
-        assert!(!r.delayed_until.is_set());
-    }
-
-    #[test]
-    fn the_window_never_shrinks_and_opens_in_steps() {
-        let mut r = receiver();
-        r.set_auto_read(false);
-        let mut edge = r.edge;
-        for _ in 0..110 {
-            let (start, end) = (r.nxt, (r.nxt + 1000).min(r.edge + 1000));
-            r.on_data(NOW, start, end, false);
-            r.acknowledge(false);
-            assert!(r.edge >= edge && r.edge - r.nxt <= 100_000);
-            edge = r.edge;
-        }
-        assert_eq!(r.acknowledge(false), 0);
-        assert_eq!(r.take(10), 10);
-        assert!(!r.ack_now, "ten bytes are a silly window");
-        r.take(50_000);
-        assert!(r.ack_now);
-        assert!(r.acknowledge(false) >= 50_000);
-    }
-
-    #[test]
-    fn a_fin_fits_behind_a_closed_window() {
-        let mut r = receiver();
-        r.set_auto_read(false);
-        r.on_data(NOW, 1, 100_001, false);
-        assert_eq!(r.acknowledge(false), 0);
-        r.on_data(NOW, 100_001, 100_002, true);
-        assert!(r.fin_received());
-        assert_eq!(r.acknowledge(false), 0);
-        assert_eq!(r.take(u64::MAX), 100_000);
-    }
-
-    #[test]
-    fn a_fin_is_taken_after_all_before_it() {
-        let mut r = receiver();
-        r.on_data(NOW, 1001, 2002, true);
-        assert!(!r.fin_received());
-        r.on_data(NOW, 1, 1001, false);
-        assert!(r.fin_received());
-        assert_eq!(r.delivered(), 2000);
-    }
+/// Window scale to offer for this buffer (RFC 7323 section 2.2).
+pub(super) fn wanted_scale(config: &TcpConfig) -> u8 {
+    (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
 }
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod tests;

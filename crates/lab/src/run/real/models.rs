@@ -110,7 +110,11 @@ impl Models {
                 service,
                 port: wire.port,
                 stack: Stack {
-                    tcp: if wire.service.is_some() { spec.config.1.clone() } else { spec.config.0.clone() },
+                    tcp: if wire.service.is_some() {
+                        (*spec.config.1).clone()
+                    } else {
+                        (*spec.config.0).clone()
+                    },
                     controller: spec.controller.clone(),
                     recording: spec.record_tcp,
                     latency_log: spec.record_latency,

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use warpline_core::Timestamp;
 
+use super::super::rate::SendState;
 use super::*;
-use crate::tcp::rate::SendState;
 
 const MSS: u64 = 1000;
 

@@ -1,64 +1,24 @@
-//! Segments out: new data, retransmissions, probes, acknowledgements, resets.
+//! Segments out: new data, retransmissions and probes.
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::connection::{Connection, pending};
+use super::episode::Episode;
 use super::pacing::burst_interval;
 use super::scoreboard::Sent;
-use super::state::State;
-use super::timers::Alarm;
-use crate::cc::{CongestionControl, Phase};
+use super::timers::{Alarm, Auxiliary};
+use super::{Log, Probe, Receiver, Sender};
+use crate::cc::CongestionControl;
 
-impl<C: CongestionControl> Connection<C> {
-    /// Timestamps option of a segment sent now.
-    #[inline]
-    pub(super) fn timestamp_option(&self, now: Timestamp) -> Option<(u32, u32)> {
-        self.timestamps.then(|| (now.as_millis() as u32, self.rcv.ts_recent))
-    }
-
-    /// A segment without payload that acknowledges all there is. The acknowledgement counts as sent.
-    #[inline]
-    fn header(&mut self, now: Timestamp) -> Segment {
-        let mut flags = Flags::ACK;
-        if self.ecn.echo {
-            flags = flags.with(Flags::ECE);
-        }
-        Segment {
-            seq: self.nxt,
-            window: self.rcv.acknowledge(false),
-            ack: self.rcv.nxt,
-            timestamps: self.timestamp_option(now),
-            flags,
-            ..Segment::default()
-        }
-    }
-
-    #[inline]
-    pub(super) fn count_sent(&mut self, segment: &Segment) {
-        self.stats.segments_sent += 1;
-        self.stats.bytes_sent += u64::from(segment.wire_size());
-    }
-
-    /// A pure acknowledgement, with SACK blocks if there are any.
-    #[inline]
-    pub(super) fn make_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
-        let mut segment = self.header(now);
-        if self.rcv.has_sack() {
-            // 40 bytes of options hold four blocks, or three beside timestamps (RFC 2018 section 3).
-            let room = if self.timestamps { 3 } else { 4 };
-            let blocks = self.rcv.sack_blocks(room);
-            if self.sack_offered {
-                segment.sack = blocks;
-            }
-        }
-        self.count_sent(&segment);
-        (segment, Ecn::NotEct)
-    }
-
+impl<C: CongestionControl> Sender<C> {
     /// New data, if the windows, Nagle's rule and the pacing gate allow.
     #[inline]
-    pub(super) fn poll_data(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+    pub(in crate::tcp) fn poll_data(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> Option<(Segment, Ecn)> {
         let available = self.app_end.saturating_sub(self.nxt);
         let room = self.window_end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
@@ -76,13 +36,13 @@ impl<C: CongestionControl> Connection<C> {
             self.pace_at = self.pacer.next;
             return None;
         }
-        Some(self.emit(now, len as u32, fin))
+        Some(self.emit(now, rx, log, len as u32, fin))
     }
 
     /// Without limited transmit (RFC 3042), duplicate acknowledgements let nothing new out before recovery.
     #[inline]
     fn no_limited_transmit(&self, len: u64) -> bool {
-        self.phase == Phase::Disorder
+        matches!(self.episode, Episode::Disorder(_))
             && !self.config.limited_transmit
             && self.nxt - self.una + len > self.window
     }
@@ -90,7 +50,12 @@ impl<C: CongestionControl> Connection<C> {
     /// RFC 6675 `NextSeg` rules 3 and 4, where the window has room and no new data can go: a segment below the highest
     /// sacked one that is not yet known to be lost, or, once per recovery, the last one (rescue).
     #[cold]
-    pub(super) fn poll_speculative(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+    pub(in crate::tcp) fn poll_speculative(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> Option<(Segment, Ecn)> {
         if self.board.has_waiting() || self.in_flight() + self.mss > self.window {
             return None;
         }
@@ -101,15 +66,15 @@ impl<C: CongestionControl> Connection<C> {
             return None;
         }
         if let Some(position) = self.board.next_unsacked_below_top() {
-            return self.retransmit(now, position, false);
+            return self.retransmit(now, rx, log, position, false);
         }
-        if self.rescued {
-            return None;
+        match &mut self.episode {
+            Episode::Recovery(recovery) if !recovery.rescued => recovery.rescued = true,
+            _ => return None,
         }
-        self.rescued = true;
         let position = self.board.last_position()?;
         let unknown = self.board.at(position)?.flags & (Sent::SACKED | Sent::RETRANS) == 0;
-        if unknown { self.retransmit(now, position, false) } else { None }
+        if unknown { self.retransmit(now, rx, log, position, false) } else { None }
     }
 
     /// Segments that are not full: Nagle's rule, and the sender's side of silly window avoidance (RFC 1122 section
@@ -122,14 +87,14 @@ impl<C: CongestionControl> Connection<C> {
             return fin || !self.config.nagle || self.small_end <= self.una;
         }
         if room == 0 {
-            if idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+            if idle && !self.alarm.is_set_for(Alarm::Persist) {
                 self.arm_persist(now);
             }
             return false;
         }
         // The window cuts the segment.
         let enough = room * 2 >= self.max_offered;
-        if !enough && idle && !(self.alarm == Alarm::Persist && self.alarm_at.is_set()) {
+        if !enough && idle && !self.alarm.is_set_for(Alarm::Persist) {
             self.arm_persist(now);
         }
         enough
@@ -137,26 +102,32 @@ impl<C: CongestionControl> Connection<C> {
 
     /// Sends `len` bytes of new data, with the FIN after them if `fin`.
     #[inline]
-    fn emit(&mut self, now: Timestamp, len: u32, fin: bool) -> (Segment, Ecn) {
+    fn emit(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+        len: u32,
+        fin: bool,
+    ) -> (Segment, Ecn) {
         let idle = self.una == self.nxt;
         if idle {
             self.on_first_in_flight(now);
         }
-        let mut segment = self.header(now);
+        let mut segment = rx.header(now, self.nxt);
         segment.len = len;
         let mut marks = 0;
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
             marks = Sent::FIN;
-            self.on_fin_sent();
         }
         if self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if self.ecn.enabled && len > 0 {
-            if self.ecn.cwr_pending {
+        let ecn = if self.ecn && len > 0 {
+            if self.cwr_pending {
                 segment.flags = segment.flags.with(Flags::CWR);
-                self.ecn.cwr_pending = false;
+                self.cwr_pending = false;
             }
             Ecn::Ect0
         } else {
@@ -178,16 +149,16 @@ impl<C: CongestionControl> Connection<C> {
         if u64::from(len) < self.mss {
             self.small_end = self.nxt;
         }
-        self.stats.data_segments_sent += 1;
-        self.after_sending(now, &segment);
-        if idle || self.alarm != Alarm::Retransmit || !self.alarm_at.is_set() {
+        log.stats.data_segments_sent += 1;
+        self.after_sending(now, log, &segment);
+        if idle || !self.alarm.is_set_for(Alarm::Retransmit) {
             self.rearm(now);
-        } else if self.auxiliary_at.is_set() || self.board.len() == 2 {
+        } else if self.auxiliary.is_set() || self.board.len() == 2 {
             self.rearm_tail(now);
         }
-        if self.recording {
+        if log.is_recording() {
             let event = TcpEvent::Sent { seq: segment.seq, len, retransmit: false, probe: false };
-            self.record(now, event);
+            log.record(now, event);
         }
         (segment, ecn)
     }
@@ -195,14 +166,14 @@ impl<C: CongestionControl> Connection<C> {
     /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
     #[inline]
     fn rearm_tail(&mut self, now: Timestamp) {
-        if self.auxiliary == super::timers::Auxiliary::TailProbe {
+        if self.auxiliary.purpose() == Auxiliary::TailProbe {
             self.rearm_probe(now);
         }
     }
 
     /// Sending begins anew with nothing in flight.
     fn on_first_in_flight(&mut self, now: Timestamp) {
-        self.persist_count = 0;
+        self.persist.asked = 0;
         if self.config.idle_restart && self.last_sent_at > Timestamp::ZERO {
             // The wait of a window below one segment is the congestion control's own, not the application's.
             let idle_since = self.last_sent_at.max(self.pacer.next);
@@ -216,17 +187,17 @@ impl<C: CongestionControl> Connection<C> {
 
     /// What follows the sending of any segment that takes window: congestion control, pacing, counts.
     #[inline]
-    fn after_sending(&mut self, now: Timestamp, segment: &Segment) {
+    fn after_sending(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
         let bytes = u64::from(segment.len);
         self.last_sent_at = now;
         self.cc.on_sent(now, bytes, self.in_flight());
-        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.prr.on_sent(bytes);
+        if let Some(prr) = self.episode.prr() {
+            prr.on_sent(bytes);
         }
         if self.paced || self.small_window {
             self.pace(now, segment);
         }
-        self.count_sent(segment);
+        log.count_sent(segment);
     }
 
     #[inline(never)]
@@ -234,7 +205,7 @@ impl<C: CongestionControl> Connection<C> {
         let srtt = self.rtt.srtt();
         if self.small_window && !srtt.is_zero() {
             let cwnd = self.cc.cwnd().min(self.clamp).min(self.ramp);
-            let burst = self.config.small_window_burst;
+            let burst = self.small_window_burst();
             self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
         }
         let wire = u64::from(segment.wire_size());
@@ -258,46 +229,35 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    /// What is out of the ordinary course: resets, SYNs, retransmissions, probes.
-    #[inline(never)]
-    pub(super) fn poll_special(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if self.pending & pending::RST != 0 {
-            self.pending = 0;
-            let (seq, ack) = self.reset;
-            let segment = Segment {
-                seq,
-                ack,
-                flags: Flags::RST.with(Flags::ACK),
-                timestamps: self.timestamp_option(now),
-                ..Segment::default()
-            };
-            self.count_sent(&segment);
-            return Some((segment, Ecn::NotEct));
-        }
-        if self.pending & pending::SYN != 0 {
-            self.pending &= !pending::SYN;
-            return Some(self.make_syn(now));
-        }
-        if !self.state.is_synchronised() {
-            return None;
-        }
+    /// What is out of the ordinary course: retransmissions and probes.
+    pub(in crate::tcp) fn poll_special(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> Option<(Segment, Ecn)> {
         if let Some(position) = self.board.next_waiting() {
-            return self.poll_retransmission(now, position);
+            return self.poll_retransmission(now, rx, log, position);
         }
-        if self.pending & pending::TAIL_PROBE != 0 {
-            self.pending &= !pending::TAIL_PROBE;
-            return self.make_tail_probe(now);
+        if self.probe.is_due() {
+            self.probe = Probe::None;
+            return self.make_tail_probe(now, rx, log);
         }
-        if self.pending & pending::WINDOW_PROBE != 0 {
-            self.pending &= !pending::WINDOW_PROBE;
-            return self.make_window_probe(now);
+        if std::mem::take(&mut self.persist.due) {
+            return self.make_window_probe(now, rx, log);
         }
         None
     }
 
-    fn poll_retransmission(&mut self, now: Timestamp, position: u64) -> Option<(Segment, Ecn)> {
+    fn poll_retransmission(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+        position: u64,
+    ) -> Option<(Segment, Ecn)> {
         let len = u64::from(self.board.at(position)?.len);
-        if !self.force_retransmit {
+        if !self.episode.take_force() {
             if self.in_flight() + len > self.window {
                 self.limited_until = self.nxt;
                 return None;
@@ -307,15 +267,20 @@ impl<C: CongestionControl> Connection<C> {
                 return None;
             }
         }
-        self.force_retransmit = false;
-        self.retransmit(now, position, false)
+        self.retransmit(now, rx, log, position, false)
     }
 
-    fn retransmit(&mut self, now: Timestamp, position: u64, probe: bool) -> Option<(Segment, Ecn)> {
+    fn retransmit(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+        position: u64,
+        probe: bool,
+    ) -> Option<(Segment, Ecn)> {
         let state = self.rate.on_send(now, self.in_flight() == 0);
         let sent = self.board.retransmit(position, now, state, self.rack_used)?;
-        let mut segment = self.header(now);
-        segment.seq = sent.seq;
+        let mut segment = rx.header(now, sent.seq);
         segment.len = sent.payload();
         if sent.flags & Sent::FIN != 0 {
             segment.flags = segment.flags.with(Flags::FIN);
@@ -323,76 +288,67 @@ impl<C: CongestionControl> Connection<C> {
         if sent.end() >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        self.undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
-        self.stats.retransmitted_segments += 1;
-        self.stats.retransmitted_bytes += u64::from(segment.len);
-        self.stats.data_segments_sent += 1;
-        self.after_sending(now, &segment);
-        let patient = !(self.phase == Phase::Recovery && self.partial);
-        if sent.seq == self.una && patient || !self.alarm_at.is_set() {
-            self.alarm = Alarm::Retransmit;
-            self.alarm_at = self.rtt.deadline(now);
+        if let Some(undo) = &mut self.undo {
+            undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+        }
+        log.stats.retransmitted_segments += 1;
+        log.stats.retransmitted_bytes += u64::from(segment.len);
+        log.stats.data_segments_sent += 1;
+        self.after_sending(now, log, &segment);
+        if sent.seq == self.una && !self.episode.is_impatient() || !self.alarm.is_set() {
+            self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
-        self.record(now, event);
+        log.record(now, event);
         // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
         Some((segment, Ecn::NotEct))
     }
 
     /// RFC 8985 section 7.3: new data if there is any that the other side takes, else the last segment once more.
-    fn make_tail_probe(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if self.una == self.nxt || self.probe_end != 0 || self.phase != Phase::Open {
+    fn make_tail_probe(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> Option<(Segment, Ecn)> {
+        if self.una == self.nxt || !self.episode.is_open() {
             return None;
         }
-        self.stats.tail_probes += 1;
+        log.stats.tail_probes += 1;
         let available = self.app_end.saturating_sub(self.nxt);
         let room = self.window_end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
-        let out = if self.nxt < self.send_end && (len > 0 || fin) {
-            self.probe_is_retransmission = false;
-            self.emit(now, len as u32, fin)
+        let again = !(self.nxt < self.send_end && (len > 0 || fin));
+        let out = if again {
+            self.retransmit(now, rx, log, self.board.last_position()?, true)?
         } else {
-            let position = self.board.last_position()?;
-            self.probe_is_retransmission = true;
-            self.retransmit(now, position, true)?
+            self.emit(now, rx, log, len as u32, fin)
         };
-        self.probe_end = self.nxt;
-        self.auxiliary_at = Timestamp::NEVER;
-        self.alarm = Alarm::Retransmit;
-        self.alarm_at = self.rtt.deadline(now);
+        self.probe = Probe::Out { end: self.nxt, again };
+        self.auxiliary.stop();
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         Some(out)
     }
 
     /// Asks how large the window is: with what fits, or with an old sequence number, as Linux does, when nothing fits.
-    fn make_window_probe(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+    fn make_window_probe(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> Option<(Segment, Ecn)> {
         if self.una < self.nxt || self.nxt >= self.send_end {
             return None;
         }
         let available = self.app_end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(self.window_end.saturating_sub(self.nxt));
         if len > 0 {
-            return Some(self.emit(now, len as u32, self.fin_requested && len == available));
+            return Some(self.emit(now, rx, log, len as u32, self.fin_requested && len == available));
         }
-        self.stats.window_probes += 1;
-        let mut segment = self.header(now);
-        segment.seq = self.una - 1;
-        self.count_sent(&segment);
+        log.stats.window_probes += 1;
+        let segment = rx.header(now, self.una - 1);
+        log.count_sent(&segment);
         Some((segment, Ecn::NotEct))
-    }
-
-    /// The FIN leaves (RFC 9293 section 3.6).
-    fn on_fin_sent(&mut self) {
-        self.state = match self.state {
-            State::CloseWait => State::LastAck,
-            _ => State::FinWait1,
-        };
-    }
-
-    /// Recomputes how far may be sent.
-    pub(super) fn update_send_end(&mut self) {
-        if self.state.is_synchronised() {
-            self.send_end = self.app_end + u64::from(self.fin_requested);
-        }
     }
 }

@@ -1,12 +1,12 @@
-//! Acknowledgements: what they deliver, the samples they give, and the report to congestion control. The common case (in
+//! Acknowledgements that come in: what they deliver, the samples they give, and the report to congestion control. The common case (in
 //! order, nothing lost, nothing selectively acknowledged) is straight-line code; all else is in one function apart.
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
 
-use super::connection::Connection;
 use super::pacing::burst_interval;
 use super::scoreboard::Sent;
+use super::{Log, Sender};
 use crate::cc::{AckSample, CongestionControl, Phase};
 
 /// What one acknowledgement did.
@@ -56,7 +56,7 @@ impl Work {
 
 /// What an acknowledgement says besides its SACK blocks: few enough words to stay in registers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said {
+pub(in crate::tcp) struct Said {
     ack: u64,
     /// Right edge of the window.
     edge: u64,
@@ -67,7 +67,7 @@ pub(super) struct Said {
 
 impl Said {
     #[inline]
-    pub(super) fn by(segment: &Segment) -> Said {
+    pub(in crate::tcp) fn by(segment: &Segment) -> Said {
         Said {
             ack: segment.ack,
             edge: segment.ack + u64::from(segment.window),
@@ -81,10 +81,10 @@ impl Said {
     }
 }
 
-impl<C: CongestionControl> Connection<C> {
-    /// The acknowledgement field of any segment.
+impl<C: CongestionControl> Sender<C> {
+    /// The acknowledgement field of any segment. Returns false if it acknowledges what was never sent.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
+    pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
         let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
         self.max_offered = self.max_offered.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
@@ -94,39 +94,40 @@ impl<C: CongestionControl> Connection<C> {
         } else if plain
             && segment.ack > self.una
             && segment.ack <= self.nxt
-            && self.phase == Phase::Open
+            && self.episode.is_open()
             && self.board.is_clean()
-            && self.probe_end == 0
+            && !self.probe.is_out()
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
-            self.on_plain_ack(now, Said::by(segment));
+            self.on_plain_ack(now, log, Said::by(segment));
         } else {
             let segment = *segment;
-            self.on_eventful_ack(now, &segment);
+            return self.on_eventful_ack(now, log, &segment);
         }
+        true
     }
 
     #[inline]
     fn persist_answered(&mut self) {
-        if self.persist_count > 0 {
+        if self.persist.asked > 0 {
             self.retries = 0;
             if self.window_end > self.nxt {
-                self.persist_count = 0;
+                self.persist.asked = 0;
             }
         }
     }
 
     /// New data is acknowledged, one whole segment at least, and nothing is wrong.
     #[inline(never)]
-    fn on_plain_ack(&mut self, now: Timestamp, said: Said) {
+    fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, said: Said) {
         let prior_in_flight = self.nxt - self.una;
         let acked = said.ack - self.una;
         self.window_end = self.window_end.max(said.edge);
         let Some(first) = self.board.pop_clean(said.ack) else { return };
-        self.note_latency(now, &first);
+        log.note_latency(now, first.first_sent_at);
         let mut newest = first;
         while let Some(sent) = self.board.pop_clean(said.ack) {
-            self.note_latency(now, &sent);
+            log.note_latency(now, sent.first_sent_at);
             newest = sent;
         }
         if newest.end() != said.ack {
@@ -134,7 +135,6 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.una = said.ack;
         self.retries = 0;
-        self.dupacks = 0;
         let sample = if first.was_retransmitted() || newest.was_retransmitted() {
             self.echo_rtt(now, said)
         } else {
@@ -144,15 +144,15 @@ impl<C: CongestionControl> Connection<C> {
             Some(rtt)
         };
         if let Some(rtt) = sample {
-            self.stats.note_rtt(rtt);
+            log.stats.note_rtt(rtt);
         }
         if self.rack_used {
             self.rack.on_delivered(now, &newest, said.echo(), self.rtt.min());
         }
         self.report(now, said, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
-        if self.recording {
-            self.record_ack(now, said, acked, sample);
+        if log.is_recording() {
+            self.record_ack(now, log, said, acked, sample);
         }
     }
 
@@ -170,17 +170,6 @@ impl<C: CongestionControl> Connection<C> {
         let rtt = TimeDelta::from_millis(u64::from(millis.max(1)));
         self.rtt.sample(rtt, self.una, self.nxt);
         Some(rtt)
-    }
-
-    #[inline]
-    pub(super) fn note_latency(&mut self, now: Timestamp, sent: &Sent) {
-        let latency = now.saturating_since(sent.first_sent_at);
-        self.stats.latency_count += 1;
-        self.stats.latency_sum_ns += latency.as_nanos();
-        self.stats.latency_max_ns = self.stats.latency_max_ns.max(latency.as_nanos());
-        if self.log_latencies {
-            self.latencies.push(latency);
-        }
     }
 
     /// Tells congestion control, and takes its window.
@@ -207,8 +196,9 @@ impl<C: CongestionControl> Connection<C> {
         let cwnd = self.cc.cwnd();
         let slow_start = cwnd < self.cc.ssthresh();
         // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
-        let limited =
-            !self.validate || said.ack <= self.limited_until || (slow_start && cwnd < prior_in_flight * 2);
+        let limited = !self.config.cwnd_validation
+            || said.ack <= self.limited_until
+            || (slow_start && cwnd < prior_in_flight * 2);
         let sample = AckSample {
             now,
             acked,
@@ -229,10 +219,10 @@ impl<C: CongestionControl> Connection<C> {
             in_flight: self.in_flight(),
             next_seq: self.nxt,
             ack: self.una,
-            ce: if said.ece && self.ecn.enabled { acked } else { 0 },
+            ce: if said.ece && self.ecn { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
-            phase: self.phase,
+            phase: self.episode.phase(),
         };
         self.cc.on_ack(&sample);
         if self.ramp != u64::MAX {
@@ -251,44 +241,42 @@ impl<C: CongestionControl> Connection<C> {
         let cwnd = self.cc.cwnd().min(clamp);
         self.small_window = cwnd < self.burst_bytes;
         if self.small_window && self.pacer.next > Timestamp::ZERO {
-            let burst = self.config.small_window_burst;
+            let burst = self.small_window_burst();
             self.pacer.rewait(burst_interval(burst, self.mss, cwnd, self.rtt.srtt()));
         }
         self.window = if self.small_window {
             self.burst_bytes
-        } else if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.prr.cwnd.min(clamp)
+        } else if let Some(prr) = self.episode.prr() {
+            prr.cwnd.min(clamp)
         } else {
             cwnd
         };
     }
 
     #[cold]
-    fn record_ack(&mut self, now: Timestamp, said: Said, acked: u64, rtt: Option<TimeDelta>) {
+    fn record_ack(&mut self, now: Timestamp, log: &mut Log, said: Said, acked: u64, rtt: Option<TimeDelta>) {
         let event = TcpEvent::Acked {
             ack: said.ack,
             window_end: self.window_end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
             rtt,
         };
-        self.record(now, event);
-        self.record_metrics(now);
+        log.record(now, event);
+        self.record_metrics(now, log);
     }
 
     /// Everything that is not plain: duplicates, SACK, ECN echoes, and every acknowledgement while something is wrong.
     #[inline(never)]
-    fn on_eventful_ack(&mut self, now: Timestamp, segment: &Segment) {
+    fn on_eventful_ack(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) -> bool {
         if segment.ack > self.nxt {
-            // RFC 9293 section 3.10.7.4: it acknowledges what was never sent.
-            self.rcv.ack_now = true;
-            return;
+            return false;
         }
         let said = Said::by(segment);
         let window_grew = said.edge > self.window_end;
         self.window_end = self.window_end.max(said.edge);
         self.persist_answered();
         if segment.ack < self.una {
-            return;
+            return true;
         }
         let prior_in_flight = self.in_flight();
         let prior_una = self.una;
@@ -297,14 +285,14 @@ impl<C: CongestionControl> Connection<C> {
         let emulated = if self.sack_used { 0 } else { self.board.sacked };
         let mut work = Work::NONE;
         if advanced {
-            self.acknowledge_cumulatively(now, segment.ack, forward, emulated, &mut work);
+            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut work);
         }
         let dsack =
-            self.sack_used && !segment.sack.is_empty() && self.on_sack(now, segment, forward, &mut work);
+            self.sack_used && !segment.sack.is_empty() && self.on_sack(now, log, segment, forward, &mut work);
         if !self.sack_used && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
             self.on_duplicate_ack(&mut work);
         }
-        let sample = self.sample_rtt(now, segment, &work, advanced);
+        let sample = self.sample_rtt(now, log, segment, &work, advanced);
         if work.reordered {
             self.rack.note_reordering();
         }
@@ -314,11 +302,11 @@ impl<C: CongestionControl> Connection<C> {
             let echo = if advanced { said.echo() } else { None };
             self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
-        self.on_probe_ack(now, segment, advanced, dsack);
-        let newly_lost = self.on_signs(now, segment, advanced, prior_una, &work);
-        if self.prr_used && matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            let in_flight = self.in_flight();
-            self.prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
+        self.on_probe_ack(now, log, segment, advanced, dsack);
+        let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &work);
+        let in_flight = self.in_flight();
+        if let Some(prr) = self.episode.prr() {
+            prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if work.bytes > 0 {
             self.report(now, said, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
@@ -329,14 +317,16 @@ impl<C: CongestionControl> Connection<C> {
             self.rearm_unless_impatient(now);
         }
         self.rearm_reordering();
-        if self.recording {
-            self.record_ack(now, said, work.bytes, sample);
+        if log.is_recording() {
+            self.record_ack(now, log, said, work.bytes, sample);
         }
+        true
     }
 
     fn acknowledge_cumulatively(
         &mut self,
         now: Timestamp,
+        log: &mut Log,
         ack: u64,
         forward: u64,
         emulated: u64,
@@ -347,19 +337,21 @@ impl<C: CongestionControl> Connection<C> {
         self.board.sacked -= emulated;
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {
-                self.note_latency(now, &sent);
+                log.note_latency(now, sent.first_sent_at);
                 work.note(&sent, forward);
                 work.ambiguous |= sent.was_retransmitted();
             }
         }
         work.bytes += self.board.trim(ack);
         self.una = ack;
-        self.dupacks = 0;
+        if let Some(signs) = self.episode.signs() {
+            signs.dupacks = 0;
+        }
         if emulated > 0 {
             // One of the segments acknowledged is the one that was missing (Linux tcp_remove_reno_sacks).
             let explained = acked.saturating_sub(self.mss).min(emulated);
             work.bytes = work.bytes.saturating_sub(explained);
-            if self.phase == Phase::Recovery {
+            if self.episode.is_recovery() {
                 let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
                 let room = (self.nxt - self.una).saturating_sub(first);
                 self.board.sacked = (emulated - explained).min(room);
@@ -368,7 +360,14 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// SACK blocks. Returns whether one of them told of a duplicate.
-    fn on_sack(&mut self, now: Timestamp, segment: &Segment, forward: u64, work: &mut Work) -> bool {
+    fn on_sack(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        forward: u64,
+        work: &mut Work,
+    ) -> bool {
         let mut blocks = [(0, 0); 4];
         let mut count = 0;
         let mut dsack = false;
@@ -381,8 +380,10 @@ impl<C: CongestionControl> Connection<C> {
             let within_second = matches!(first_two.1, Some((s, e)) if s <= start && end <= e);
             if i == 0 && (start < segment.ack || within_second) {
                 dsack = true;
-                self.stats.dsacks_received += 1;
-                self.undo.on_dsack(end);
+                log.stats.dsacks_received += 1;
+                if let Some(undo) = &mut self.undo {
+                    undo.on_dsack(end);
+                }
                 if self.rack_used {
                     self.rack.on_dsack(self.una, self.nxt);
                 }
@@ -393,19 +394,9 @@ impl<C: CongestionControl> Connection<C> {
                 count += 1;
             }
         }
-        let (stats, latencies) = (&mut self.stats, &mut self.latencies);
-        let (records, recording, log) = (&mut self.records, self.recording, self.log_latencies);
         self.board.sack(&blocks[..count], |sent| {
-            let latency = now.saturating_since(sent.first_sent_at);
-            stats.latency_count += 1;
-            stats.latency_sum_ns += latency.as_nanos();
-            stats.latency_max_ns = stats.latency_max_ns.max(latency.as_nanos());
-            if log {
-                latencies.push(latency);
-            }
-            if recording {
-                records.push((now, TcpEvent::Sacked { start: sent.seq, end: sent.end() }));
-            }
+            log.note_latency(now, sent.first_sent_at);
+            log.record(now, TcpEvent::Sacked { start: sent.seq, end: sent.end() });
             work.note(sent, forward);
         });
         dsack
@@ -413,17 +404,21 @@ impl<C: CongestionControl> Connection<C> {
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.
     fn on_duplicate_ack(&mut self, work: &mut Work) {
-        self.dupacks += 1;
-        if self.dupacks == 1 && self.phase == Phase::Open {
-            self.flight_before = self.nxt - self.una;
-        }
-        // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
-        // else every new segment would cause a duplicate that lets out the next.
-        let barred = self.phase != Phase::Recovery
-            && self.una <= self.recover
-            && self.dupacks >= self.config.dupack_threshold;
-        if self.phase == Phase::Loss || barred {
-            return;
+        let (phase, outstanding) = (self.episode.phase(), self.nxt - self.una);
+        match self.episode.signs() {
+            Some(signs) => {
+                signs.dupacks += 1;
+                if signs.dupacks == 1 && phase == Phase::Open {
+                    signs.flight = outstanding;
+                }
+                // Where recovery is barred (RFC 6582 section 3.2 step 2), limited transmit ends after two all the same (RFC 3042);
+                // else every new segment would cause a duplicate that lets out the next.
+                if self.una <= self.recover && signs.dupacks >= self.config.dupack_threshold {
+                    return;
+                }
+            }
+            None if phase == Phase::Loss => return,
+            None => {}
         }
         let missing = self.board.front().map_or(0, |sent| u64::from(sent.len)).max(self.board.lost);
         let room = (self.nxt - self.una).saturating_sub(missing + self.board.sacked);
@@ -435,6 +430,7 @@ impl<C: CongestionControl> Connection<C> {
     fn sample_rtt(
         &mut self,
         now: Timestamp,
+        log: &mut Log,
         segment: &Segment,
         work: &Work,
         advanced: bool,
@@ -450,7 +446,7 @@ impl<C: CongestionControl> Connection<C> {
             None
         };
         if let Some(rtt) = sample {
-            self.stats.note_rtt(rtt);
+            log.stats.note_rtt(rtt);
         }
         sample
     }

@@ -2,7 +2,7 @@
 //! a reduction is under way.
 
 /// State of one reduction. Bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
     /// The window to arrive at.
     target: u64,

@@ -1,0 +1,107 @@
+//! The episodes of a sender, and what belongs to each: an episode begins by being made, and what the one before held goes with it.
+
+use super::prr::Prr;
+use crate::cc::Phase;
+
+/// What speaks for a loss before one is declared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signs {
+    /// Duplicate acknowledgements in a row. With SACK they are not counted.
+    pub dupacks: u32,
+    /// Bytes outstanding when the first sign came: RFC 5681's FlightSize, without limited transmit. Zero if not known.
+    pub flight: u64,
+}
+
+/// What the sender is going through.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Episode {
+    /// Nothing is wrong. The signs are those of the acknowledgement that is being processed.
+    Open(Signs),
+    /// Something is missing or was reordered.
+    Disorder(Signs),
+    /// The window was reduced for an ECN echo.
+    Cwr {
+        /// It lasts until more than this is acknowledged: only then has the CWR flag reached the receiver.
+        end: u64,
+        signs: Signs,
+        prr: Option<Prr>,
+    },
+    /// Fast recovery, until `Sender::recover` is acknowledged.
+    Recovery(Recovery),
+    /// Everything goes out again in slow start, until `Sender::recover` is acknowledged.
+    Loss {
+        /// The next retransmission goes out whatever the window says.
+        force: bool,
+    },
+}
+
+/// A fast recovery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// How the window is approached, if not at once.
+    pub prr: Option<Prr>,
+    /// The next retransmission goes out whatever the window says (fast retransmit, partial acknowledgement).
+    pub force: bool,
+    /// The rescue retransmission was sent (RFC 6675): one per recovery.
+    pub rescued: bool,
+    /// Without SACK: the first partial acknowledgement has restarted the retransmission timer, and no other does (RFC 6582 section 3.2
+    /// step 3).
+    pub impatient: bool,
+}
+
+impl Episode {
+    /// Nothing is wrong, and nothing speaks for a loss.
+    pub(super) const OPEN: Episode = Episode::Open(Signs { dupacks: 0, flight: 0 });
+
+    /// A recovery begins.
+    pub(super) fn recovery(prr: Option<Prr>) -> Episode {
+        Episode::Recovery(Recovery { prr, force: true, rescued: false, impatient: false })
+    }
+
+    /// Its name for congestion control.
+    #[inline]
+    pub(super) fn phase(&self) -> Phase {
+        match self {
+            Episode::Open(_) => Phase::Open,
+            Episode::Disorder(_) => Phase::Disorder,
+            Episode::Cwr { .. } => Phase::Cwr,
+            Episode::Recovery(_) => Phase::Recovery,
+            Episode::Loss { .. } => Phase::Loss,
+        }
+    }
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Episode::Open(_))
+    }
+    #[inline]
+    pub(super) fn is_recovery(&self) -> bool {
+        matches!(self, Episode::Recovery(_))
+    }
+
+    /// Signs of a loss that is not declared yet.
+    pub(super) fn signs(&mut self) -> Option<&mut Signs> {
+        match self {
+            Episode::Open(signs) | Episode::Disorder(signs) | Episode::Cwr { signs, .. } => Some(signs),
+            Episode::Recovery(_) | Episode::Loss { .. } => None,
+        }
+    }
+    /// The reduction under way, where it is proportional.
+    #[inline]
+    pub(super) fn prr(&mut self) -> Option<&mut Prr> {
+        match self {
+            Episode::Cwr { prr, .. } | Episode::Recovery(Recovery { prr, .. }) => prr.as_mut(),
+            _ => None,
+        }
+    }
+    /// Whether the retransmission that is to be sent now goes out whatever the window says. One does.
+    pub(super) fn take_force(&mut self) -> bool {
+        match self {
+            Episode::Recovery(Recovery { force, .. }) | Episode::Loss { force } => std::mem::take(force),
+            _ => false,
+        }
+    }
+    /// Whether a recovery without SACK has restarted its timer for the last time.
+    pub(super) fn is_impatient(&self) -> bool {
+        matches!(self, Episode::Recovery(Recovery { impatient: true, .. }))
+    }
+}

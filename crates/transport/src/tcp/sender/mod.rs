@@ -1,0 +1,430 @@
+//! The sending side: what is to be sent, what is in flight, the windows that bound it, and the episode that it goes through.
+//!
+//! Its parts are in files of their own: segments out in `transmit`, acknowledgements in `ack`, losses and episodes in `recovery` and `undo`.
+
+mod ack;
+mod episode;
+mod pacing;
+mod prr;
+mod rack;
+mod rate;
+mod recovery;
+mod scoreboard;
+mod timers;
+mod transmit;
+mod undo;
+
+use std::sync::Arc;
+
+use warpline_core::record::TcpEvent;
+use warpline_core::{Segment, Timestamp};
+
+use super::config::{LossRecovery, TcpConfig};
+use super::handshake::Agreed;
+use super::log::Log;
+use super::receiver::Receiver;
+use super::rtt::Rtt;
+use crate::cc::{CongestionControl, Phase};
+use ack::Said;
+use episode::Episode;
+use pacing::Pacer;
+use rack::Rack;
+use rate::DeliveryRate;
+use scoreboard::{Scoreboard, Sent};
+pub(super) use timers::Expired;
+use timers::{Alarm, Auxiliary, Timer};
+use undo::Undo;
+
+/// Where the data of an unlimited source ends: further than any run sends.
+const UNLIMITED: u64 = 1 << 62;
+
+/// The tail loss probe (RFC 8985 section 7).
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    None,
+    /// It is to be sent.
+    Due,
+    /// It was sent.
+    Out {
+        /// It is out until this is acknowledged.
+        end: u64,
+        /// It was a retransmission.
+        again: bool,
+    },
+}
+
+impl Probe {
+    #[inline]
+    fn is_due(&self) -> bool {
+        matches!(self, Probe::Due)
+    }
+    #[inline]
+    fn is_out(&self) -> bool {
+        matches!(self, Probe::Out { .. })
+    }
+}
+
+/// Questions to the other side whether its window has opened (RFC 9293 section 3.8.6.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Persist {
+    /// Asked in a row.
+    asked: u32,
+    /// The next is to be sent.
+    due: bool,
+}
+
+/// The sending side of one connection.
+// Laid out by hand: what every segment touches comes first and together, so that thousands of connections cost few cache
+// lines each.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Sender<C> {
+    /// The window is below `small_window_burst` segments: bursts of so many, timed.
+    small_window: bool,
+    timestamps: bool,
+    /// Selective acknowledgements from the other side are used.
+    sack_used: bool,
+    rack_used: bool,
+    tlp_used: bool,
+    paced: bool,
+    fin_requested: bool,
+    /// The handshake is complete, and the connection has not ended.
+    established: bool,
+    /// Both sides agreed on ECN.
+    ecn: bool,
+    /// The window was reduced for an ECN echo: the next new data carries CWR (RFC 3168 section 6.1.2).
+    cwr_pending: bool,
+    persist: Persist,
+    probe: Probe,
+    alarm: Timer<Alarm>,
+    auxiliary: Timer<Auxiliary>,
+    /// Oldest byte not acknowledged.
+    una: u64,
+    /// Next byte to send.
+    nxt: u64,
+    /// Right edge of the other side's window. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6),
+    /// and old acknowledgements that the network reordered do no harm this way.
+    window_end: u64,
+    /// One past what may be sent now, FIN included; zero until established.
+    send_end: u64,
+    /// Bytes that may be in flight now.
+    window: u64,
+    /// Payload of a full segment.
+    mss: u64,
+    /// Bound of the congestion window.
+    clamp: u64,
+    /// A window below one segment, or a pair, is sent in bursts.
+    burst_bytes: u64,
+    /// A window below the algorithm's, after the loss of a SYN (RFC 5681 section 3.1): it grows as in slow start until it
+    /// reaches the algorithm's. `u64::MAX` when there is none.
+    ramp: u64,
+    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
+    limited_until: u64,
+    /// One past the data that the application wrote.
+    app_end: u64,
+    /// Largest window the other side offered.
+    max_offered: u64,
+    last_sent_at: Timestamp,
+    /// When RACK's reordering window ends for the next segment that waits in it.
+    rack_wake: Timestamp,
+    /// When the pacing gate opens for a segment that waits at it.
+    pace_at: Timestamp,
+    board: Scoreboard,
+    rtt: Rtt,
+    rate: DeliveryRate,
+    rack: Rack,
+    cc: C,
+    config: Arc<TcpConfig>,
+    episode: Episode,
+    /// End of the last segment sent that was not full (for Nagle's rule).
+    small_end: u64,
+    /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
+    /// what was sent before mean nothing.
+    recover: u64,
+    pacer: Pacer,
+    /// What may show that the last reduction was spurious.
+    undo: Option<Undo>,
+    /// Time-outs without progress.
+    retries: u32,
+}
+
+impl<C: CongestionControl> Sender<C> {
+    pub(super) fn new(config: Arc<TcpConfig>, cc: C) -> Self {
+        let mut sender = Sender {
+            small_window: false,
+            timestamps: config.timestamps,
+            sack_used: false,
+            rack_used: false,
+            tlp_used: false,
+            paced: config.pacing || config.max_rate.is_some() || cc.pacing_rate().is_some(),
+            fin_requested: false,
+            established: false,
+            ecn: false,
+            cwr_pending: false,
+            persist: Persist::default(),
+            probe: Probe::None,
+            alarm: Timer::stopped(Alarm::Retransmit),
+            auxiliary: Timer::stopped(Auxiliary::TailProbe),
+            una: 0,
+            nxt: 0,
+            window_end: 1,
+            send_end: 0,
+            window: 0,
+            mss: config.payload(),
+            clamp: config.max_window_clamp.unwrap_or(u64::MAX),
+            burst_bytes: u64::from(config.small_window_burst.max(cc.min_burst())) * config.payload(),
+            ramp: u64::MAX,
+            limited_until: 0,
+            app_end: 1,
+            max_offered: 0,
+            last_sent_at: Timestamp::ZERO,
+            rack_wake: Timestamp::NEVER,
+            pace_at: Timestamp::NEVER,
+            board: Scoreboard::default(),
+            rtt: Rtt::new(&config),
+            rate: DeliveryRate::default(),
+            rack: Rack::new(),
+            cc,
+            config,
+            episode: Episode::OPEN,
+            small_end: 0,
+            recover: 0,
+            pacer: Pacer::default(),
+            undo: None,
+            retries: 0,
+        };
+        sender.refresh_window();
+        sender
+    }
+
+    // ---- The application ----
+
+    /// Takes `bytes` of data to send; returns how many.
+    pub(super) fn write(&mut self, bytes: u64) -> u64 {
+        if self.fin_requested || self.app_end >= UNLIMITED {
+            return 0;
+        }
+        let room = match self.config.send_buffer {
+            Some(buffer) => buffer.saturating_sub(self.app_end - self.una.max(1).min(self.app_end)),
+            None => UNLIMITED - self.app_end,
+        };
+        let accepted = bytes.min(room);
+        self.app_end += accepted;
+        self.update_send_end();
+        accepted
+    }
+
+    pub(super) fn set_unlimited(&mut self, on: bool) {
+        if self.fin_requested {
+            return;
+        }
+        if on {
+            self.app_end = UNLIMITED;
+        } else if self.app_end >= UNLIMITED {
+            self.app_end = self.nxt.max(1);
+        }
+        self.update_send_end();
+    }
+
+    /// A FIN follows all data.
+    pub(super) fn close(&mut self) {
+        self.fin_requested = true;
+        self.update_send_end();
+    }
+
+    /// Recomputes how far may be sent.
+    fn update_send_end(&mut self) {
+        if self.established {
+            self.send_end = self.app_end + u64::from(self.fin_requested);
+        }
+    }
+
+    // ---- The beginning and the end ----
+
+    /// A SYN or SYN/ACK is to be sent: sequence number zero.
+    pub(super) fn push_syn(&mut self, now: Timestamp) {
+        self.board.push(Sent {
+            len: 1,
+            flags: Sent::SYN,
+            sent_at: now,
+            first_sent_at: now,
+            ..Sent::default()
+        });
+        self.nxt = 1;
+        self.rearm(now);
+    }
+
+    /// The SYN was sent once more.
+    pub(super) fn on_syn_again(&mut self, now: Timestamp) {
+        let state = self.rate.on_send(now, true);
+        let position = self.board.last_position().unwrap_or(0);
+        self.board.retransmit(position, now, state, false);
+    }
+
+    /// The handshake has settled the options.
+    pub(super) fn agree(&mut self, agreed: &Agreed) {
+        self.timestamps = agreed.timestamps;
+        self.ecn = agreed.ecn;
+        self.sack_used = agreed.sack && self.config.recovery == LossRecovery::Sack;
+        self.rack_used = self.sack_used && self.config.rack;
+        self.tlp_used = self.sack_used && self.config.tlp;
+        self.set_payload(agreed.payload);
+    }
+
+    fn set_payload(&mut self, payload: u64) {
+        self.mss = payload;
+        self.burst_bytes = u64::from(self.small_window_burst()) * payload;
+    }
+
+    /// Segments that are sent together while the window is smaller: an algorithm may ask for more than the options do.
+    fn small_window_burst(&self) -> u32 {
+        self.config.small_window_burst.max(self.cc.min_burst())
+    }
+
+    /// The window that a SYN or the end of the handshake offers.
+    pub(super) fn on_peer_window(&mut self, window: u32) {
+        self.window_end = self.window_end.max(1 + u64::from(window));
+        self.max_offered = self.max_offered.max(u64::from(window));
+    }
+
+    /// Our SYN is acknowledged, and `segment` completes the handshake.
+    pub(super) fn establish(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) {
+        while let Some(sent) = self.board.pop(1) {
+            if sent.was_retransmitted() {
+                // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
+                self.ramp = self.mss;
+                match self.echo_rtt(now, Said::by(segment)) {
+                    Some(rtt) => log.stats.note_rtt(rtt),
+                    None => self.rtt.restart_after_syn_loss(),
+                }
+            } else {
+                let rtt = now.saturating_since(sent.sent_at);
+                self.rtt.sample(rtt, 1, 1);
+                self.rtt.note_min(rtt);
+                log.stats.note_rtt(rtt);
+            }
+        }
+        self.una = 1;
+        self.retries = 0;
+        self.established = true;
+        self.on_peer_window(segment.window);
+        self.update_send_end();
+        self.rearm(now);
+        self.refresh_window();
+    }
+
+    /// The connection has ended: nothing is sent any more, and nothing is in flight.
+    pub(super) fn stop(&mut self) {
+        self.established = false;
+        self.send_end = 0;
+        self.episode = Episode::OPEN;
+        self.cancel_probes();
+        self.alarm.stop();
+        self.auxiliary.stop();
+        self.pace_at = Timestamp::NEVER;
+        self.board = Scoreboard::default();
+        self.nxt = self.una;
+    }
+
+    /// Whatever probe is due is not sent.
+    pub(super) fn cancel_probes(&mut self) {
+        self.persist.due = false;
+        if self.probe.is_due() {
+            self.probe = Probe::None;
+        }
+    }
+
+    /// No segment may carry more than `payload` bytes from now on. What is in flight and larger is sent again in pieces at once; the
+    /// congestion window stays, since nothing was lost to congestion (RFC 1191 section 6.5; Linux `tcp_simple_retransmit`). Returns
+    /// whether segments were larger until now.
+    pub(super) fn reduce_payload(&mut self, now: Timestamp, payload: u64, log: &mut Log) -> bool {
+        if payload >= self.mss {
+            return false;
+        }
+        self.set_payload(payload);
+        if self.board.split(payload as u32) {
+            self.undo = None;
+            self.recover = self.nxt;
+            self.probe = Probe::None;
+            self.enter(now, log, Episode::Loss { force: true });
+            self.rearm(now);
+        }
+        self.refresh_window();
+        true
+    }
+
+    // ---- What is known from outside ----
+
+    /// Whether something is to be sent out of the ordinary course.
+    #[inline]
+    pub(super) fn has_special(&self) -> bool {
+        self.board.has_waiting() || self.probe.is_due() || self.persist.due
+    }
+    /// Whether there is new data, or a FIN.
+    #[inline]
+    pub(super) fn has_data(&self) -> bool {
+        self.nxt < self.send_end
+    }
+    /// Whether RFC 6675 may let segments out that are not known to be lost.
+    #[inline]
+    pub(super) fn may_speculate(&self) -> bool {
+        self.episode.is_recovery() && self.sack_used && !self.rack_used
+    }
+    /// Next byte to send.
+    #[inline]
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    /// Whether the application has closed and all its data is acknowledged.
+    pub(super) fn is_drained(&self) -> bool {
+        self.una >= self.app_end && self.fin_requested
+    }
+    /// Whether our FIN was sent, and acknowledged.
+    pub(super) fn is_fin_acknowledged(&self) -> bool {
+        self.fin_requested && self.una == self.nxt && self.nxt == self.send_end
+    }
+    pub(super) fn cc(&self) -> &C {
+        &self.cc
+    }
+    pub(super) fn phase(&self) -> Phase {
+        self.episode.phase()
+    }
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+    /// Bytes in flight: sent, and neither acknowledged nor lost as far as is known.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u64 {
+        self.board.in_flight(self.nxt - self.una)
+    }
+    pub(super) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+    pub(super) fn bytes_acked(&self) -> u64 {
+        self.una.min(self.app_end).saturating_sub(1)
+    }
+    pub(super) fn bytes_unacked(&self) -> u64 {
+        self.app_end - self.una.clamp(1, self.app_end)
+    }
+    pub(super) fn send_window(&self) -> u64 {
+        self.window_end.saturating_sub(self.nxt)
+    }
+    pub(super) fn payload(&self) -> u64 {
+        self.mss
+    }
+
+    #[inline]
+    pub(super) fn record_metrics(&self, now: Timestamp, log: &mut Log) {
+        if log.is_recording() {
+            let event = TcpEvent::Metrics {
+                cwnd: self.window,
+                ssthresh: self.cc.ssthresh(),
+                in_flight: self.in_flight(),
+                srtt: self.rtt.srtt(),
+                min_rtt: self.rtt.min(),
+                rto: self.rtt.rto(),
+            };
+            log.record(now, event);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Loss: how it is found (duplicate acknowledgements, RFC 6675, RFC 8985, time-outs), the episodes it opens, and their end.
+
+use warpline_core::record::{LossTrigger, TcpEvent};
+use warpline_core::{Flags, Segment, Timestamp};
+
+use super::super::config::LossRecovery;
+use super::ack::Work;
+use super::episode::{Episode, Signs};
+use super::prr::Prr;
+use super::scoreboard::Sent;
+use super::timers::Auxiliary;
+use super::undo::Undo;
+use super::{Log, Probe, Sender};
+use crate::cc::{CongestionControl, CongestionEvent, Phase};
+
+impl<C: CongestionControl> Sender<C> {
+    /// An episode begins, and the one before is over with all that it held.
+    pub(super) fn enter(&mut self, now: Timestamp, log: &mut Log, episode: Episode) {
+        let (before, phase) = (self.episode.phase(), episode.phase());
+        self.episode = episode;
+        if before != phase {
+            let state = match phase {
+                Phase::Open => "open",
+                Phase::Disorder => "disorder",
+                Phase::Cwr => "cwr",
+                Phase::Recovery => "recovery",
+                Phase::Loss => "loss",
+            };
+            log.record(now, TcpEvent::State { state });
+        }
+    }
+
+    fn congestion_event(&mut self, now: Timestamp, trigger: LossTrigger) -> CongestionEvent {
+        // RFC 5681 section 3.2: segments sent by limited transmit are not counted in FlightSize.
+        let outstanding = self.nxt - self.una;
+        let flight = self.episode.signs().map_or(0, |signs| signs.flight);
+        let in_flight = if flight > 0 { flight.min(outstanding) } else { outstanding };
+        CongestionEvent {
+            now,
+            trigger,
+            in_flight,
+            mss: self.mss,
+            min_rtt: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+        }
+    }
+
+    /// What an acknowledgement says about loss and congestion: ends, continues or begins episodes. Returns whether more was
+    /// lost.
+    pub(super) fn on_signs(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+        prior_una: u64,
+        work: &Work,
+    ) -> bool {
+        if let Episode::Open(signs) = &mut self.episode
+            && self.board.sacked > 0
+            && signs.flight == 0
+        {
+            signs.flight = self.nxt - prior_una;
+        }
+        self.try_undo(now, log, segment, advanced);
+        let over = match self.episode {
+            Episode::Open(_) | Episode::Disorder(_) => false,
+            Episode::Cwr { end, .. } => self.una > end,
+            Episode::Recovery(_) if self.config.recovery == LossRecovery::Reno => advanced,
+            Episode::Recovery(_) | Episode::Loss { .. } => self.una >= self.recover,
+        };
+        if over {
+            self.leave_episode(now, log);
+        }
+        let newly_lost = self.find_losses(now, log, advanced);
+        match self.episode {
+            Episode::Recovery(_) | Episode::Loss { .. } => {}
+            _ if self.board.has_waiting() => {
+                let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
+                if self.config.recovery == LossRecovery::Tahoe {
+                    log.stats.recoveries += 1;
+                    self.enter_loss(now, log, LossTrigger::DupAcks);
+                } else {
+                    self.enter_recovery(now, log, trigger, work.bytes);
+                }
+            }
+            Episode::Cwr { .. } => {}
+            Episode::Open(signs) | Episode::Disorder(signs) => {
+                if self.ecn
+                    && segment.flags.contains(Flags::ECE)
+                    && !segment.flags.contains(Flags::SYN)
+                    && self.una < self.nxt
+                {
+                    self.enter_cwr(now, log, signs);
+                } else if self.board.sacked > 0 || signs.dupacks > 0 {
+                    self.enter(now, log, Episode::Disorder(signs));
+                } else {
+                    self.enter(now, log, Episode::OPEN);
+                }
+            }
+        }
+        newly_lost
+    }
+
+    /// Marks what is lost by the rule in use. Returns whether that was news.
+    fn find_losses(&mut self, now: Timestamp, log: &mut Log, advanced: bool) -> bool {
+        let threshold = self.config.dupack_threshold;
+        let mss = self.mss;
+        let before = log.stats.lost_segments;
+        if self.rack_used {
+            let immediate =
+                self.episode.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
+            self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
+            let wake =
+                self.board.mark_by_time(&self.rack, now, |sent| note_lost(log, now, sent, LossTrigger::Rack));
+            self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
+        } else if self.sack_used {
+            if self.episode.phase() != Phase::Loss {
+                self.board
+                    .mark_by_sack(threshold, mss, |sent| note_lost(log, now, sent, LossTrigger::DupAcks));
+            }
+        } else {
+            let first_is_lost = match &self.episode {
+                // RFC 6582 section 3.2 step 2: not for duplicates of what was sent before the last episode.
+                Episode::Open(signs) | Episode::Disorder(signs) | Episode::Cwr { signs, .. } => {
+                    signs.dupacks >= threshold && self.una > self.recover
+                }
+                // Step 3, partial acknowledgement.
+                Episode::Recovery(_) => advanced && self.una < self.recover,
+                Episode::Loss { .. } => false,
+            };
+            if first_is_lost && let Some(sent) = self.board.mark_first_lost() {
+                note_lost(log, now, &sent, LossTrigger::DupAcks);
+                if let Episode::Recovery(recovery) = &mut self.episode {
+                    recovery.force = true;
+                }
+                let limit = (self.nxt - self.una).saturating_sub(self.board.lost);
+                self.board.sacked = self.board.sacked.min(limit);
+            }
+        }
+        log.stats.lost_segments > before
+    }
+
+    /// After an acknowledgement has been dealt with: the reordering deadline goes before a tail probe, which has no place
+    /// outside the open state.
+    pub(super) fn rearm_reordering(&mut self) {
+        if self.rack_wake.is_set() && self.una < self.nxt {
+            self.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
+        } else if self.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
+            self.auxiliary.stop();
+        }
+    }
+
+    /// RFC 8985 section 6.3: the reordering window is over.
+    pub(super) fn on_reordering_timeout(&mut self, now: Timestamp, log: &mut Log) {
+        if self.una == self.nxt {
+            return;
+        }
+        let newly_lost = self.find_losses(now, log, false);
+        self.rearm_reordering();
+        if newly_lost && self.episode.phase() < Phase::Recovery {
+            self.enter_recovery(now, log, LossTrigger::Rack, 0);
+        } else if newly_lost {
+            let in_flight = self.in_flight();
+            if let Some(prr) = self.episode.prr() {
+                prr.on_ack(0, false, in_flight, self.mss);
+            }
+        }
+        self.refresh_window();
+    }
+
+    fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
+        log.stats.recoveries += 1;
+        let prr = if let Episode::Cwr { prr, .. } = self.episode {
+            prr
+        } else {
+            let event = self.congestion_event(now, trigger);
+            self.undo = self.config.undo.then(|| Undo::new(self.una));
+            self.cc.on_congestion_event(&event);
+            self.begin_reduction(delivered)
+        };
+        self.recover = self.nxt;
+        self.enter(now, log, Episode::recovery(prr));
+        self.probe = Probe::None;
+        if self.auxiliary.purpose() == Auxiliary::TailProbe {
+            self.auxiliary.stop();
+        }
+        self.refresh_window();
+        self.record_metrics(now, log);
+    }
+
+    /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
+    fn begin_reduction(&self, delivered: u64) -> Option<Prr> {
+        let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
+        let proportional = self.config.prr && self.config.recovery != LossRecovery::Tahoe;
+        proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
+    }
+
+    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs) {
+        log.stats.ecn_reductions += 1;
+        let event = self.congestion_event(now, LossTrigger::Ecn);
+        self.undo = None;
+        self.cc.on_congestion_event(&event);
+        self.cwr_pending = true;
+        let prr = self.begin_reduction(0);
+        self.enter(now, log, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
+        self.refresh_window();
+        self.record_metrics(now, log);
+    }
+
+    /// A time-out (RFC 6298 section 5, RFC 5681 section 3.1), or Tahoe's fast retransmit: everything goes out again in slow
+    /// start.
+    pub(super) fn enter_loss(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger) {
+        // Repeated time-outs without progress are no new congestion.
+        if self.episode.phase() != Phase::Loss || self.retries <= 1 {
+            let event = self.congestion_event(now, trigger);
+            self.cc.on_rto(&event);
+            // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
+            let genuine = self.episode.is_impatient();
+            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
+        }
+        let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
+        if !self.sack_used {
+            self.board.sacked = 0;
+        } else if reneged {
+            self.board.clear_sacked();
+        }
+        self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
+        self.recover = self.nxt;
+        self.probe = Probe::None;
+        self.auxiliary.stop();
+        self.rack_wake = Timestamp::NEVER;
+        self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
+        self.pacer.reset();
+        self.refresh_window();
+    }
+
+    /// Data was acknowledged: the deadlines start anew, but for all partial acknowledgements of a recovery without SACK
+    /// after its first. A window with many holes, of which such a recovery fills one per round trip, so ends in a time-out
+    /// (RFC 6582 sections 3.2 and 4, the "impatient" variant).
+    pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
+        if !self.episode.is_impatient() {
+            self.rearm(now);
+        }
+        if let Episode::Recovery(recovery) = &mut self.episode {
+            recovery.impatient = !self.sack_used;
+        }
+    }
+
+    fn leave_episode(&mut self, now: Timestamp, log: &mut Log) {
+        if self.episode.phase() != Phase::Loss {
+            self.cc.on_recovery_exit(now);
+        }
+        if self.episode.phase() != Phase::Cwr {
+            self.rack.on_recovery_exit();
+        }
+        if !self.sack_used {
+            self.board.sacked = 0;
+        }
+        self.enter(now, log, Episode::OPEN);
+    }
+
+    /// RFC 8985 section 7.4: was the tail loss probe needed?
+    pub(super) fn on_probe_ack(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+        dsack: bool,
+    ) {
+        let Probe::Out { end, again } = self.probe else { return };
+        if segment.ack < end {
+            return;
+        }
+        if !again || dsack {
+            // New data was sent, or the probe came twice: nothing was lost.
+            self.probe = Probe::None;
+        } else if segment.ack > end {
+            // The probe repaired a loss, which is congestion all the same.
+            self.probe = Probe::None;
+            if self.episode.phase() <= Phase::Disorder {
+                let event = self.congestion_event(now, LossTrigger::Rack);
+                self.undo = None;
+                log.stats.recoveries += 1;
+                log.stats.lost_segments += 1;
+                self.cc.on_congestion_event(&event);
+                self.cc.on_recovery_exit(now);
+                if let Some(signs) = self.episode.signs() {
+                    signs.flight = 0;
+                }
+                self.refresh_window();
+            }
+        } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
+            // A duplicate acknowledgement without SACK: the probe was one segment too many.
+            self.probe = Probe::None;
+        }
+    }
+}
+
+fn note_lost(log: &mut Log, now: Timestamp, sent: &Sent, trigger: LossTrigger) {
+    log.stats.lost_segments += 1;
+    log.record(now, TcpEvent::Lost { seq: sent.seq, len: sent.payload(), trigger });
+}

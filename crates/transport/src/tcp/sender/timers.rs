@@ -1,0 +1,177 @@
+//! The sender's timers: one alarm that is always about progress, one auxiliary, and the pacing gate.
+
+use warpline_core::record::LossTrigger;
+use warpline_core::{TimeDelta, Timestamp};
+
+use super::{Log, Probe, Sender};
+use crate::cc::CongestionControl;
+
+/// A deadline and what it is for. A timer that has stopped still knows what it was set for last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timer<P> {
+    purpose: P,
+    at: Timestamp,
+}
+
+impl<P: Copy + PartialEq> Timer<P> {
+    pub(super) const fn stopped(purpose: P) -> Self {
+        Timer { purpose, at: Timestamp::NEVER }
+    }
+    /// When it goes off; [`Timestamp::NEVER`] while it is stopped.
+    #[inline]
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.at.is_set()
+    }
+    /// What it is set for, or was last.
+    #[inline]
+    pub(super) fn purpose(&self) -> P {
+        self.purpose
+    }
+    /// Whether it is set for `purpose`.
+    #[inline]
+    pub(super) fn is_set_for(&self, purpose: P) -> bool {
+        self.purpose == purpose && self.at.is_set()
+    }
+    #[inline]
+    pub(super) fn set(&mut self, purpose: P, at: Timestamp) {
+        *self = Timer { purpose, at };
+    }
+    #[inline]
+    pub(super) fn stop(&mut self) {
+        self.at = Timestamp::NEVER;
+    }
+}
+
+/// What the alarm is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Alarm {
+    /// Retransmission time-out (RFC 6298).
+    Retransmit,
+    /// Zero-window probe (RFC 9293 section 3.8.6.1).
+    Persist,
+}
+
+/// What the auxiliary deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Auxiliary {
+    /// Tail loss probe (RFC 8985 section 7).
+    TailProbe,
+    /// RACK's reordering window (RFC 8985 section 6.3).
+    Reordering,
+}
+
+/// What the connection is to do after a time-out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tcp) enum Expired {
+    Nothing,
+    /// Send the SYN again.
+    Syn,
+    /// End: it was tried often enough.
+    Patience,
+}
+
+/// Worst delay of an acknowledgement that a probe allows for when one segment is out (RFC 8985 section 7.2, WCDelAckT).
+const WORST_ACK_DELAY: TimeDelta = TimeDelta::from_millis(200);
+
+impl<C: CongestionControl> Sender<C> {
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    #[inline]
+    pub(in crate::tcp) fn poll_timeout(&self) -> Timestamp {
+        self.alarm.at().min(self.auxiliary.at()).min(self.pace_at)
+    }
+
+    /// Does what is due by `now`. `opening` while the handshake is not complete.
+    #[inline]
+    pub(in crate::tcp) fn handle_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
+        if now >= self.pace_at {
+            self.pace_at = Timestamp::NEVER;
+        }
+        if now >= self.auxiliary.at() {
+            self.on_auxiliary(now, log);
+        }
+        if now >= self.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
+    }
+
+    #[inline(never)]
+    fn on_auxiliary(&mut self, now: Timestamp, log: &mut Log) {
+        self.auxiliary.stop();
+        match self.auxiliary.purpose() {
+            Auxiliary::Reordering => self.on_reordering_timeout(now, log),
+            Auxiliary::TailProbe if self.una < self.nxt => {
+                self.probe = Probe::Due;
+                self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+            }
+            Auxiliary::TailProbe => {}
+        }
+    }
+
+    #[inline(never)]
+    fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
+        self.alarm.stop();
+        match self.alarm.purpose() {
+            Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
+            Alarm::Persist => {
+                self.retries += 1;
+                self.persist.asked += 1;
+                self.persist.due = true;
+                self.arm_persist(now);
+            }
+            Alarm::Retransmit if self.una == self.nxt => {}
+            Alarm::Retransmit => return self.on_retransmission_timeout(now, log, opening),
+        }
+        Expired::Nothing
+    }
+
+    fn on_retransmission_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
+        let limit = if opening { self.config.syn_retries } else { self.config.data_retries };
+        if self.retries >= limit {
+            return Expired::Patience;
+        }
+        self.retries += 1;
+        log.stats.rtos += 1;
+        if !opening {
+            self.enter_loss(now, log, LossTrigger::Rto);
+        }
+        self.rtt.back_off();
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.record_metrics(now, log);
+        if opening { Expired::Syn } else { Expired::Nothing }
+    }
+
+    /// Data was acknowledged, or sent with nothing else out: the deadlines start anew (RFC 6298 section 5, RFC 8985 section
+    /// 7.2).
+    #[inline]
+    pub(super) fn rearm(&mut self, now: Timestamp) {
+        if self.una == self.nxt {
+            self.alarm.stop();
+            self.auxiliary.stop();
+            return;
+        }
+        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.rearm_probe(now);
+    }
+
+    #[inline]
+    pub(super) fn rearm_probe(&mut self, now: Timestamp) {
+        if self.tlp_used && self.episode.is_open() && !self.probe.is_out() && self.board.sacked == 0 {
+            let srtt = self.rtt.srtt();
+            let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
+            if self.board.len() == 1 {
+                wait += WORST_ACK_DELAY;
+            }
+            self.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.alarm.at()));
+        } else {
+            self.auxiliary.stop();
+        }
+    }
+
+    /// The other side's window is closed and nothing is in flight that would tell when it opens.
+    pub(super) fn arm_persist(&mut self, now: Timestamp) {
+        let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.persist.asked.min(20));
+        self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
+    }
+}

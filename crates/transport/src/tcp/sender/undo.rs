@@ -1,0 +1,77 @@
+//! Undo of reductions that proved spurious: Eifel detection by timestamps (RFC 3522) with the response of RFC 4015, and
+//! detection by D-SACK (RFC 3708).
+
+use warpline_core::record::TcpEvent;
+use warpline_core::{Segment, Timestamp};
+
+use super::episode::Episode;
+use super::{Log, Sender};
+use crate::cc::{CongestionControl, Phase};
+
+/// What is needed to find out whether the last reduction was spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    /// Retransmissions since it, and how many of them D-SACKs have not yet shown to be needless.
+    sent: u32,
+    unexplained: u32,
+    /// Timestamp of the first retransmission.
+    first: Option<u32>,
+    /// Where the reduction began: D-SACKs below are about older retransmissions.
+    from: u64,
+}
+
+impl Undo {
+    /// A reduction begins with `una` as the oldest byte outstanding.
+    pub(super) fn new(una: u64) -> Undo {
+        Undo { sent: 0, unexplained: 0, first: None, from: una }
+    }
+
+    /// A retransmission was sent with timestamp `value`.
+    pub(super) fn on_retransmit(&mut self, value: Option<u32>) {
+        self.sent += 1;
+        self.unexplained += 1;
+        self.first = self.first.or(value);
+    }
+
+    /// A D-SACK for a block that ends at `end` came.
+    pub(super) fn on_dsack(&mut self, end: u64) {
+        if end > self.from {
+            self.unexplained = self.unexplained.saturating_sub(1);
+        }
+    }
+
+    /// RFC 3522 section 3.2: the acknowledgement that advances was triggered by a segment sent before the first
+    /// retransmission.
+    fn echo_is_older(&self, segment: &Segment) -> bool {
+        matches!((self.first, segment.timestamps), (Some(first), Some((_, echo))) if (echo.wrapping_sub(first) as i32) < 0)
+    }
+
+    /// Whether every retransmission has proved needless.
+    fn is_explained(&self) -> bool {
+        self.sent > 0 && self.unexplained == 0
+    }
+}
+
+impl<C: CongestionControl> Sender<C> {
+    /// Undoes the last reduction if the acknowledgement shows that it was spurious.
+    pub(super) fn try_undo(&mut self, now: Timestamp, log: &mut Log, segment: &Segment, advanced: bool) {
+        let Some(undo) = &self.undo else { return };
+        let repairing = self.episode.phase() >= Phase::Recovery;
+        let by_echo = advanced && repairing && undo.echo_is_older(segment);
+        if !(by_echo || undo.is_explained()) {
+            return;
+        }
+        self.undo = None;
+        self.cc.undo(now);
+        self.board.clear_lost();
+        self.rtt.reset_backoff();
+        log.stats.undos += 1;
+        log.record(now, TcpEvent::Undo);
+        if !self.sack_used {
+            self.board.sacked = 0;
+        }
+        // What speaks for a loss still does.
+        let signs = self.episode.signs().copied().unwrap_or_default();
+        self.enter(now, log, Episode::Open(signs));
+    }
+}
