@@ -356,7 +356,11 @@ os.wait()
         let before = name();
         assert!(!before.starts_with("reno"), "the test gives it what it has");
         // Who called, where python3 is a script that starts another.
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(call.pid as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(call.pid as i32),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
         while waits().is_ok() {
             thread::yield_now();
         }
