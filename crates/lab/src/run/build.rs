@@ -302,8 +302,8 @@ fn flow_spec(
     let tcp = flow.transport == Transport::Tcp;
     let phase = |options: &TcpOptions| heartbeat(options, &flow.name, streams);
     let configs = (
-        TcpConfig { heartbeat: phase(&flow.tcp_from), ..tcp_config(&flow.tcp_from, &cc) },
-        TcpConfig { heartbeat: phase(&flow.tcp_to), ..tcp_config(&flow.tcp_to, &cc) },
+        TcpConfig { heartbeat: phase(&flow.tcp_from), ..tcp_config(&flow.tcp_from) },
+        TcpConfig { heartbeat: phase(&flow.tcp_to), ..tcp_config(&flow.tcp_to) },
     );
     if tcp {
         for config in [&configs.0, &configs.1] {
@@ -514,7 +514,7 @@ fn application(app: &Application, flow: &ExpandedFlow, scenario: &Scenario) -> R
                     flow.name
                 )));
             }
-            let mut options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
+            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm::algorithm(&cc));
             // Cap draws the phase itself.
             options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options
