@@ -148,6 +148,12 @@ mod tests {
     }
 
     #[test]
+    fn units_have_a_space_before_them_with_and_without_a_prefix() {
+        let shown = [12e6, 500.0, 0.0].map(|bps| with_unit(bps, "bit/s"));
+        assert_eq!(shown, ["12.0 Mbit/s", "500 bit/s", "0.00 bit/s"]);
+    }
+
+    #[test]
     fn long_times_are_said_in_minutes_and_hours() {
         let said: Vec<String> = [0.841, 45.26, 192.0, 7325.0].into_iter().map(spoken_seconds).collect();
         assert_eq!(said, ["0.84 s", "45.3 s", "3 min 12 s", "2 h 2 min"]);

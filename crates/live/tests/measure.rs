@@ -325,7 +325,11 @@ fn no_error_of_one_peer_ends_a_server() {
         assert!(peer.recv(&mut [0; 100]).is_err(), "{cut}: nothing can be sent there");
         let run = measure(&config(server.address, gentle(Direction::Reverse)));
         assert_eq!(run.outcome, Outcome::Complete, "after {cut}");
-        assert_eq!(run.peer.unwrap().host.send_drops, 0, "what another peer was refused is no loss of this test");
+        assert_eq!(
+            run.peer.unwrap().host.send_drops,
+            0,
+            "what another peer was refused is no loss of this test"
+        );
     }
 }
 

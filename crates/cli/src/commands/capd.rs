@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_core::Rate;
 use warpline_lab::scenario::Time;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-use warpline_core::Rate;
 use warpline_transport::btc::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 
 use crate::failure::{Code, Failure};
@@ -24,7 +24,10 @@ pub(crate) fn stranger_bounds() -> String {
         ("--max-rate".to_owned(), format!("{rate}, unless the server's --max-rate says otherwise")),
         (
             "--clients-per-address".to_owned(),
-            format!("{} tests at the same time; an IPv6 address counts as its /56", limits.clients_per_address),
+            format!(
+                "{} tests at the same time; an IPv6 address counts as its /56",
+                limits.clients_per_address
+            ),
         ),
     ];
     let bounds = Bound::ALL.map(|bound| {
@@ -36,7 +39,10 @@ pub(crate) fn stranger_bounds() -> String {
 }
 
 fn help() -> String {
-    format!("{EXAMPLES}\n\nWithout --key-file clients are strangers. A stranger may ask for:\n{}", stranger_bounds())
+    format!(
+        "{EXAMPLES}\n\nWithout --key-file clients are strangers. A stranger may ask for:\n{}",
+        stranger_bounds()
+    )
 }
 
 const EXAMPLES: &str = "\
