@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
 /// What strangers may have, a line for each bound.
-pub(crate) fn stranger_bounds() -> String {
+fn stranger_bounds() -> String {
     let limits = StrangerLimits::default();
     let rate = limits.rate.map_or_else(|| "any".to_owned(), |rate| format!("at most {rate:#}"));
     let own = [
@@ -30,18 +30,16 @@ pub(crate) fn stranger_bounds() -> String {
             ),
         ),
     ];
-    let bounds = Bound::ALL.map(|bound| {
-        let when = if bound.both_ways() { "" } else { " (with --reverse)" };
-        (bound.option().to_owned(), format!("{}{when}", bound.allowed(&limits)))
-    });
+    let bounds = Bound::ALL.map(|bound| (bound.option().to_owned(), bound.allowed(&limits)));
     let line = |(option, allowed): (String, String)| format!("  {option:<22} {allowed}\n");
     own.into_iter().chain(bounds).map(line).collect()
 }
 
 fn help() -> String {
+    let bounds = stranger_bounds();
     format!(
-        "{EXAMPLES}\n\nWithout --key-file clients are strangers. A stranger may ask for:\n{}",
-        stranger_bounds()
+        "{EXAMPLES}\n\nWithout --key-file every client is a stranger, and where the server sends to it may have:\n{}",
+        bounds.trim_end()
     )
 }
 
