@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn units_have_a_space_before_them() {
-        let shown = [0.0, 512.0, 31_416_000.0].map(|value| with_unit(value, "B"));
-        assert_eq!(shown, ["0.00 B", "512 B", "31.4 MB"]);
+    fn units_have_a_space_before_them_with_and_without_a_prefix() {
+        let shown = [12e6, 500.0, 0.0].map(|bps| with_unit(bps, "bit/s"));
+        assert_eq!(shown, ["12.0 Mbit/s", "500 bit/s", "0.00 bit/s"]);
     }
 
     #[test]

@@ -290,7 +290,10 @@ mod tests {
     #[test]
     fn the_alternate_form_has_a_space_before_the_unit_and_reads_back() {
         let span = TimeDelta::from_millis(200);
-        assert_eq!(format!("{span:#} {:#} {:#}", TimeDelta::ZERO, TimeDelta::from_nanos(5)), "200 ms 0 s 5 ns");
+        assert_eq!(
+            format!("{span:#} {:#} {:#}", TimeDelta::ZERO, TimeDelta::from_nanos(5)),
+            "200 ms 0 s 5 ns"
+        );
         assert_eq!(format!("{:#} {:#}", Rate::from_bps(1_500_000), Bytes(64_000)), "1.5 Mbit/s 64 kB");
         assert_eq!(format!("{:#}", Rate::from_bps(1_234_567)), "1234567 bit/s");
         assert_eq!("1.5 Mbit/s".parse(), Ok(Rate::from_bps(1_500_000)));

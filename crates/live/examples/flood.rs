@@ -36,9 +36,7 @@ mod flood {
     use warpline_live::clock::RealClock;
     use warpline_live::measure::cap::{CapConfig, run};
     use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-    use warpline_transport::btc::{
-        CapClient, CapOptions, HELLO, Identity, Outcome, ServerLimits, VERSION,
-    };
+    use warpline_transport::btc::{CapClient, CapOptions, HELLO, Identity, Outcome, ServerLimits, VERSION};
 
     pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -69,7 +67,11 @@ mod flood {
                 let mut command = Command::new("unshare");
                 command.args(["-rn", "--"]).arg(std::env::current_exe()?).arg("inside").args(&words);
                 let status = command.status()?;
-                if status.success() { Ok(()) } else { Err(format!("the experiment ended with {status}").into()) }
+                if status.success() {
+                    Ok(())
+                } else {
+                    Err(format!("the experiment ended with {status}").into())
+                }
             }
         }
     }
@@ -175,7 +177,12 @@ mod flood {
                 let alone = measure(&server.0, address, plan, None)?;
                 let mut command = Command::new(&exe);
                 let numbers = [plan.pps, plan.seconds + 2, u64::from(plan.addresses)].map(|n| n.to_string());
-                command.arg("attack").arg(shape).arg(address.to_string()).args(numbers).stdout(Stdio::piped());
+                command
+                    .arg("attack")
+                    .arg(shape)
+                    .arg(address.to_string())
+                    .args(numbers)
+                    .stdout(Stdio::piped());
                 let mut attacker = Process(command.spawn()?);
                 let told = attacker.0.stdout.take().ok_or("the attacker has no output")?;
                 let mut told = BufReader::new(told);
@@ -313,16 +320,16 @@ mod flood {
     }
 
     fn attack(words: &[String]) -> Result<(), Error> {
-        let [shape, server, pps, seconds, addresses] = words else { return Err("five words are needed".into()) };
+        let [shape, server, pps, seconds, addresses] = words else {
+            return Err("five words are needed".into());
+        };
         let server: SocketAddrV4 = server.parse()?;
         let (pps, seconds, addresses): (u64, u64, u32) = (pps.parse()?, seconds.parse()?, addresses.parse()?);
         let opening = opening(server.into())?;
         let socket = UdpSocket::bind("0.0.0.0:0")?;
         let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
-        let mut headers = MultiHeaders::<SockaddrIn>::preallocate(
-            BATCH,
-            Some(nix::cmsg_space!(libc::in_pktinfo)),
-        );
+        let mut headers =
+            MultiHeaders::<SockaddrIn>::preallocate(BATCH, Some(nix::cmsg_space!(libc::in_pktinfo)));
         let to = vec![Some(SockaddrIn::from(server)); BATCH];
         let mut datagrams = vec![Vec::new(); BATCH];
         let (most, mut sent, mut from) = (pps * seconds, 0, 0);
@@ -353,9 +360,11 @@ mod flood {
                     ipi_spec_dst: libc::in_addr { s_addr: u32::from(source).to_be() },
                     ipi_addr: libc::in_addr { s_addr: 0 },
                 };
-                let slices: Vec<[IoSlice<'_>; 1]> = datagrams.iter().map(|bytes| [IoSlice::new(bytes)]).collect();
+                let slices: Vec<[IoSlice<'_>; 1]> =
+                    datagrams.iter().map(|bytes| [IoSlice::new(bytes)]).collect();
                 let control = [ControlMessage::Ipv4PacketInfo(&info)];
-                let gone = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, &to, control, MsgFlags::empty());
+                let gone =
+                    sendmmsg(socket.as_raw_fd(), &mut headers, &slices, &to, control, MsgFlags::empty());
                 now += gone.map_or(1, |gone| gone.count() as u64);
             }
             sent += now;

@@ -303,13 +303,15 @@ fn no_error_of_one_peer_ends_a_server() {
         assert!(Command::new("sh").args(["-c", line]).status().unwrap().success(), "{line}");
     };
     shell("ip link set lo up");
+    // Rules that come before the table of local addresses.
+    shell("ip rule add pref 10 lookup local && ip rule del pref 0");
     let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
-    // EPERM of a firewall, EACCES, EHOSTUNREACH and EINVAL of routes: each of one peer that has just asked for something.
+    // EPERM of a firewall, EACCES, ENETUNREACH and EINVAL of routing: each of one peer that has just asked for something.
     let cuts = [
         "nft 'add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o ip daddr 127.9.0.1 drop'",
-        "ip route add prohibit 127.9.0.2 table local",
-        "ip route add unreachable 127.9.0.3 table local",
-        "ip route add blackhole 127.9.0.4 table local",
+        "ip rule add pref 1 to 127.9.0.2 prohibit",
+        "ip rule add pref 1 to 127.9.0.3 unreachable",
+        "ip rule add pref 1 to 127.9.0.4 blackhole",
     ];
     for (host, cut) in (1..).zip(cuts) {
         let peer = UdpSocket::bind((Ipv4Addr::new(127, 9, 0, host), 0)).unwrap();
@@ -323,7 +325,11 @@ fn no_error_of_one_peer_ends_a_server() {
         assert!(peer.recv(&mut [0; 100]).is_err(), "{cut}: nothing can be sent there");
         let run = measure(&config(server.address, gentle(Direction::Reverse)));
         assert_eq!(run.outcome, Outcome::Complete, "after {cut}");
-        assert_eq!(run.peer.unwrap().host.send_drops, 0, "what another peer was refused is no loss of this test");
+        assert_eq!(
+            run.peer.unwrap().host.send_drops,
+            0,
+            "what another peer was refused is no loss of this test"
+        );
     }
 }
 

@@ -226,7 +226,7 @@ mod tests {
             arrival: at(arrival),
             start: at(start),
             departure: at(departure),
-            size: if lost { 100 | LOST } else { 100 },
+            load: Load::new(100, lost),
         }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.

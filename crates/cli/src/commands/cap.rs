@@ -11,9 +11,7 @@ use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
-use warpline_transport::btc::{
-    Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable,
-};
+use warpline_transport::btc::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::LossRecovery;
 

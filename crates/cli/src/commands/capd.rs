@@ -7,36 +7,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_core::Rate;
 use warpline_lab::scenario::Time;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-use warpline_core::Rate;
 use warpline_transport::btc::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
 /// What strangers may have, a line for each bound.
-pub(crate) fn stranger_bounds() -> String {
+fn stranger_bounds() -> String {
     let limits = StrangerLimits::default();
     let rate = limits.rate.map_or_else(|| "any".to_owned(), |rate| format!("at most {rate:#}"));
     let own = [
         ("--max-rate".to_owned(), format!("{rate}, unless the server's --max-rate says otherwise")),
         (
             "--clients-per-address".to_owned(),
-            format!("{} tests at the same time; an IPv6 address counts as its /56", limits.clients_per_address),
+            format!(
+                "{} tests at the same time; an IPv6 address counts as its /56",
+                limits.clients_per_address
+            ),
         ),
     ];
-    let bounds = Bound::ALL.map(|bound| {
-        let when = if bound.both_ways() { "" } else { " (with --reverse)" };
-        (bound.option().to_owned(), format!("{}{when}", bound.allowed(&limits)))
-    });
+    let bounds = Bound::ALL.map(|bound| (bound.option().to_owned(), bound.allowed(&limits)));
     let line = |(option, allowed): (String, String)| format!("  {option:<22} {allowed}\n");
     own.into_iter().chain(bounds).map(line).collect()
 }
 
 fn help() -> String {
-    format!("{EXAMPLES}\n\nWithout --key-file clients are strangers. A stranger may ask for:\n{}", stranger_bounds())
+    let bounds = stranger_bounds();
+    format!(
+        "{EXAMPLES}\n\nWithout --key-file every client is a stranger, and where the server sends to it may have:\n{}",
+        bounds.trim_end()
+    )
 }
 
 const EXAMPLES: &str = "\

@@ -77,11 +77,24 @@ fn cap_measures_both_ways_and_reports_under_the_names_of_the_rfc() {
         }
     }
     let answer = desk.warpline(&gentle(&server, &["--anyway"])).fine();
+    let report = answer.stdout.split("\n\n").skip(1).collect::<Vec<_>>().join("\n\n");
+    assert!(report.contains("BTC") && report.lines().count() <= 30, "a screen: {report}");
+    let answer = desk.warpline(&gentle(&server, &["--anyway", "--verbose"])).fine();
     for name in
         ["BTC", "heroic clock preservation", "lost transmission opportunities", "cwnd equal to ssthresh"]
     {
         assert!(answer.stdout.contains(name), "{name}: {}", answer.stdout);
     }
+}
+
+#[test]
+fn a_stranger_who_asks_for_too_much_is_told_what_is_allowed() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let answer = desk.warpline(&gentle(&server, &["--reverse", "--cc", "fixed:segments=3000"]));
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    assert!(answer.stderr.contains("any but fixed is allowed"), "{answer:?}");
+    assert!(answer.stderr.contains("--key-file"), "{answer:?}");
 }
 
 #[test]

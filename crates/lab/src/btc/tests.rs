@@ -2,8 +2,8 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_transport::btc::{
-    Bound, CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, StrangerLimits, TrenoOptions,
-    TrenoOutcome, TrenoResults,
+    Bound, CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, StrangerLimits,
+    TrenoOptions, TrenoOutcome, TrenoResults,
 };
 
 use super::*;
@@ -103,7 +103,13 @@ fn counts_that_a_hostile_server_makes_up_do_not_overflow() {
     // The largest that is believed: see `results.rs` of the protocol.
     let most = (1_u64 << 60) - 1;
     let fill = |value: serde_json::Value| -> serde_json::Value {
-        value.as_object().unwrap().keys().map(|name| (name.clone(), most.into())).collect::<serde_json::Map<_, _>>().into()
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|name| (name.clone(), most.into()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     };
     let sender: SenderResults = serde_json::from_value(fill(serde_json::json!(sender()))).unwrap();
     let receiver: ReceiverResults = serde_json::from_value(fill(serde_json::json!(receiver()))).unwrap();
@@ -128,7 +134,8 @@ fn counts_that_a_hostile_server_makes_up_do_not_overflow() {
 #[test]
 fn a_bounded_rate_is_a_note_where_the_result_comes_near_it() {
     let noted = |bps| {
-        let options = CapOptions { max_rate: Some(warpline_core::Rate::from_bps(bps)), ..CapOptions::default() };
+        let options =
+            CapOptions { max_rate: Some(warpline_core::Rate::from_bps(bps)), ..CapOptions::default() };
         let judgement = host_limits(&options, Some(&sender()), None, None, None);
         judgement.notes.iter().any(|note| note.contains("bounded to"))
     };

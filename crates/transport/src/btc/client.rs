@@ -230,7 +230,8 @@ impl CapClient {
                 && link.sends()
             {
                 // Waiting for somebody who is gone is no part of the measurement.
-                let gone = matches!(outcome, Outcome::Silent | Outcome::Unreachable(_)) || self.hint.is_some();
+                let gone =
+                    matches!(outcome, Outcome::Silent | Outcome::Unreachable(_)) || self.hint.is_some();
                 link.finish(if gone { self.heard } else { now });
             }
             self.outcome = Some(outcome);
@@ -345,7 +346,11 @@ impl CapClient {
                 let sealed = key.is_some_and(|key| signed(bytes, true, key));
                 // A session that the server has forgotten after it had all: the report was lost with it.
                 let late = matches!(self.state, State::Finishing { .. }) && reason == Refusal::Unknown;
-                self.told(now, if late { Outcome::NoReport } else { Outcome::Refused(reason, value) }, sealed);
+                self.told(
+                    now,
+                    if late { Outcome::NoReport } else { Outcome::Refused(reason, value) },
+                    sealed,
+                );
             }
             (State::Running | State::Finishing { .. }, Message::Report { token, report }) => {
                 let Some(link) = &mut self.link else { return };

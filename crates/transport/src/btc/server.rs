@@ -11,9 +11,7 @@ use super::limits::ServerLimits;
 use super::link::{Datagram, Link, LinkParts};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, ReceiverResults, Report};
-use super::wire::{
-    Message, OPEN, Refusal, SEGMENT, VERSION, addressed, read_opening, read_segment, signed,
-};
+use super::wire::{Message, OPEN, Refusal, SEGMENT, VERSION, addressed, read_opening, read_segment, signed};
 use crate::cc::Algorithm;
 
 /// How often, and how long, a report is sent again that nobody confirmed.
@@ -533,7 +531,9 @@ impl CapServer {
     fn handle_session_timeout(&mut self, now: Timestamp, token: u64) {
         let patience = self.limits.patience;
         let host = self.host;
-        let Some(silent_at) = self.sessions.get(&token).map(|session| self.silent_at(session)) else { return };
+        let Some(silent_at) = self.sessions.get(&token).map(|session| self.silent_at(session)) else {
+            return;
+        };
         let Some(session) = self.sessions.get_mut(&token) else { return };
         if let Some((_, again, until)) = &mut session.reporting {
             if now >= *until {
