@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use warpline_core::packet::{EndpointId, FlowId, LinkId, NodeId};
 use warpline_core::record::{LinkRecord, TcpRecord};
-use warpline_disk::{Directory, Open, OsDirectory};
+use warpline_disk::{Directory, OsDirectory};
 
 use crate::results::address::AddressBook;
 use crate::results::column::Row;
@@ -18,7 +18,7 @@ use crate::results::pcapng::{CaptureOptions, CaptureWriter};
 use crate::results::qlog::QlogWriter;
 use crate::results::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::results::summary::{SUMMARY_FILE, Summary};
-use crate::results::tables::{FILE_MODE, Table, TableSink, Tables, finish_file, write_table};
+use crate::results::tables::{Table, TableSink, Tables, finish_file, write_table};
 use crate::results::wire::{Frames, NoFrames, WireFormat};
 
 /// Takes what a run records, as it goes.
