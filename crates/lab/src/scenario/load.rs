@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
-use super::{Scenario, check, semantics, set};
+use super::{Scenario, cc, check, semantics, set};
 
 impl Scenario {
     /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
@@ -152,6 +152,7 @@ fn finish(
     set::apply(&mut node, sources.sets, &mut errors);
     name_after_file(&mut node, sources.name);
     check::check(&json_schema(), &node, &mut errors);
+    cc::check_names(&node, &mut errors);
     let wrong = errors.paths();
     let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
     match read {
