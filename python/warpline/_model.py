@@ -137,7 +137,8 @@ class Cubic(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomCc(Part):
-    """An algorithm that the program which runs the scenario has registered under this name (a Python class).
+    """An algorithm that the program which runs the scenario has registered under this name (a Python class); from a
+    guest, one of Linux.
 
     Attributes:
         name: Its name.
@@ -315,6 +316,8 @@ class Flow(Part):
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
         port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
+        wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
+            the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
         size: transfer: bytes of each transfer; request: bytes of an answer; source: bytes of each connection, default
             as many as the program takes; http: bytes of every path but `/bytes/N`, default none.
@@ -350,6 +353,7 @@ class Flow(Part):
     app: App | None = None
     transport: Transport | None = None
     port: int | None = None
+    wait: Time | None = None
     ipv6: bool | None = None
     size: Size | None = None
     transfers: int | None = None
@@ -800,14 +804,21 @@ class Priority(Part):
 class Program(Part):
     """A real program on a live host or a guest, written `[[host.program]]` below its host. It runs on the host, in the
     directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints
-    goes into the run directory: `programs/HOST.N.stdout` and `.stderr`, N being its number on the host. `{NAME}` in its
-    command stands for the IPv4 address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too:
-    `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`,
-    `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
+    goes into the run directory: `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name, or else its number
+    on the host, from 0. `{NAME}` in its command stands for the IPv4 address of the node NAME, `{NAME:6}` for the IPv6
+    one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and `WARPLINE_ADDR6_NAME` of
+    every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
 
     Attributes:
+        name: Its name, for messages, for files, and for `after` and `until`; one of its own on the host. Default: its
+            number on the host, from 0.
         command: The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
-        start: When it is started. Default 0s.
+        start: When it is started, unless it waits for others then (`after`). Default 0s.
+        ready: What says that it is ready for others, which wait for it: a port that listens (`ready = 8080`), a text
+            that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that ends
+            with exit code 0 (`ready = "command curl -s http://localhost/"`).
+        after: Programs that it waits for until they are `ready`, by name ("server") or by host and name ("b.server").
+            Default: all that have `ready` and start no later, where it has no `ready` itself.
         environment: Environment variables in addition to those of `warpline` itself.
         expect: How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it
             is stopped at the end of the run, as a server is). Anything else makes the run fail. Default 0.
@@ -818,7 +829,10 @@ class Program(Part):
 
     KIND: ClassVar[str | None] = None
     command: ProgramCommand
+    name: str | None = None
     start: Time | None = None
+    ready: Readiness | None = None
+    after: Sequence[str] | None = None
     environment: Mapping[str, str] | None = None
     expect: Expect | None = None
     stop: StopSignal | None = None
@@ -837,6 +851,28 @@ class RateStep(Part):
     KIND: ClassVar[str | None] = None
     at: Time
     rate: Rate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready(Part):
+    """What says that a program is ready: one of `port`, `prints`, `file` and `command`.
+
+    Attributes:
+        port: A port of the host at which TCP listens or a UDP socket is open.
+        prints: A text that the program prints, to its standard output or error.
+        file: A file that is there; one that was there before the program was started has to change.
+        command: A command that ends with exit code 0, as `command` of a program is written. It is tried every 100 ms on
+            the program's host, in the program's directory.
+        within: How long it may take from the program's start, in the run's time; the run ends with an error when it
+            takes longer. Default 30s.
+    """
+
+    KIND: ClassVar[str | None] = None
+    port: int | None = None
+    prints: str | None = None
+    file: str | None = None
+    command: ProgramCommand | None = None
+    within: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1097,6 +1133,7 @@ class Westwood(Part):
 
 
 Time: TypeAlias = str | timedelta
+Until: TypeAlias = str | Sequence[str]
 Size: TypeAlias = str
 ClockMode: TypeAlias = Literal["virtual", "real", "dilated"]
 Tdf: TypeAlias = str | int | float
@@ -1123,6 +1160,7 @@ Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
 Ipv4Address: TypeAlias = str
 Ipv6Address: TypeAlias = str
 ProgramCommand: TypeAlias = str | Sequence[str]
+Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 App: TypeAlias = (
@@ -1155,7 +1193,7 @@ CcKind: TypeAlias = (
     | CustomCc
     | Mapping[str, Any]
 )
-Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"] | CcKind
+Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"] | str | CcKind
 StartTime: TypeAlias = str | timedelta
 FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
@@ -1164,6 +1202,7 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "name",
     "description",
     "duration",
+    "until",
     "warmup",
     "seed",
     "sample_interval",
@@ -1236,6 +1275,8 @@ __all__ = [
     "QueueLimit",
     "Rate",
     "RateStep",
+    "Readiness",
+    "Ready",
     "Recovery",
     "Red",
     "Reno",
@@ -1254,6 +1295,7 @@ __all__ = [
     "Transport",
     "UniformDistribution",
     "UniformJitter",
+    "Until",
     "Vegas",
     "VegasEstimate",
     "Web",

@@ -103,12 +103,6 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A quantity as texts have it, with a space before its unit: "31.4 Mbit/s", "512 B".
-pub(crate) fn with_unit(value: f64, unit: &str) -> String {
-    let number = short(value);
-    if number.contains(' ') { format!("{number}{unit}") } else { format!("{number} {unit}") }
-}
-
 /// A number with the prefix that keeps it short: "31.4 M".
 pub(crate) fn short(value: f64) -> String {
     with_unit(value, "").trim_end().to_owned()

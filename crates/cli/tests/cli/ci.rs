@@ -146,7 +146,8 @@ fn a_server_that_is_never_ready_is_told_of_by_name_condition_and_limit() {
 #[test]
 fn a_run_with_guests_stops_when_it_is_asked_to() {
     let Some(desk) = python() else { return };
-    desk.write("under-test/client", "#!/bin/sh\necho begun; while :; do sleep 0.01; done\n");
+    // One that goes on talking.
+    desk.write("under-test/client", "#!/bin/sh\nexec ping -q -i 0.01 $1\n");
     for (clock, out) in [("virtual", "virtual"), ("real", "real"), ("dilated", "dilated")] {
         let tdf = if clock == "dilated" { &["--tdf", "10"][..] } else { &[] };
         let words = ["run", "ci.toml", "--set", "duration=100000s", "--out", out, "--clock", clock];

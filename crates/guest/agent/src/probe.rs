@@ -52,8 +52,14 @@ impl Sockets {
         Ok(Sockets([Some(tcp?), tcp6.ok(), udp.ok(), udp6.ok()]))
     }
 
-    fn any(&mut self, matches: impl Fn(usize, &str, u16, &str) -> bool) -> io::Result<bool> {
-        for (table, file) in self.0.iter_mut().enumerate() {
+    /// Whether a socket in one of these tables matches. For each table the kernel goes through all of its connections: only those that
+    /// are needed.
+    fn any(
+        &mut self,
+        tables: std::ops::Range<usize>,
+        matches: impl Fn(usize, &str, u16, &str) -> bool,
+    ) -> io::Result<bool> {
+        for (table, file) in self.0.iter_mut().enumerate().filter(|(table, _)| tables.contains(table)) {
             let Some(file) = file else { continue };
             let mut text = String::new();
             file.seek(SeekFrom::Start(0))?;
@@ -190,12 +196,13 @@ impl Probe {
     /// If it cannot be looked at.
     pub fn holds(&mut self) -> io::Result<bool> {
         match self {
-            Probe::Port(sockets, port) => sockets.any(|table, _, own, state| {
+            Probe::Port(sockets, port) => sockets.any(0..4, |table, _, own, state| {
                 own == *port && state == if table < 2 { LISTEN } else { UNCONNECTED }
             }),
-            Probe::Listens(sockets, port, ipv6) => sockets.any(|table, address, own, state| {
-                own == *port && state == LISTEN && takes(table, address, *ipv6)
-            }),
+            Probe::Listens(sockets, port, ipv6) => sockets
+                .any(usize::from(*ipv6)..2, |table, address, own, state| {
+                    own == *port && state == LISTEN && takes(table, address, *ipv6)
+                }),
             Probe::Prints(text, files) => {
                 for Output(search) in files {
                     if search.finds(text)? {

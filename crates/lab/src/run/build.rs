@@ -341,7 +341,7 @@ fn flow_spec(
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
     let tcp = flow.transport == Transport::Tcp;
-    let configs = endpoints(flow, &cc, streams).map_err(|fault| fault.of_flow(&flow.name))?;
+    let configs = endpoints(flow, streams).map_err(|fault| fault.of_flow(&flow.name))?;
     Ok(FlowSpec {
         name: flow.name.clone(),
         group: flow.group.clone(),
@@ -416,12 +416,11 @@ pub(super) fn algorithm_faults(cc: &Cc) -> Vec<Fault> {
 /// The TCP options of a flow's two ends.
 pub(super) fn endpoints(
     flow: &ExpandedFlow,
-    cc: &Cc,
     streams: &Streams,
 ) -> Result<(TcpConfig, TcpConfig), Fault> {
     let end = |options: &TcpOptions| {
         let config =
-            TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options, cc) };
+            TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options) };
         if flow.transport == Transport::Tcp {
             config.validate().map_err(|error| Fault::new(&["tcp", error.key], error))?;
         }
@@ -565,7 +564,7 @@ pub(super) fn tool(flow: &ExpandedFlow) -> Result<Option<Tool>, Fault> {
                 );
                 return Err(fail(scenario::App::Cap, error));
             }
-            let mut options = cap_options(&tcp_config(&flow.tcp_from, &cc), algorithm::algorithm(&cc));
+            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm::algorithm(&cc));
             // Cap draws the phase itself.
             options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options.validate().map_err(|error| fail(scenario::App::Cap, error.to_string()))?;

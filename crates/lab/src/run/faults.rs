@@ -55,7 +55,7 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         let unchecked =
             matches!(cc.0, CcKind::Custom { .. }) || scenario.is_guest(&expanded.nodes[flow.from]);
         let mut faults = if unchecked { Vec::new() } else { algorithm_faults(&cc) };
-        faults.extend(endpoints(flow, &cc, &streams).err());
+        faults.extend(endpoints(flow, &streams).err());
         if faults.is_empty() {
             faults.extend(tool(flow).err());
         }

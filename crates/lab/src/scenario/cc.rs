@@ -6,6 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
+use super::diagnostics::{Collector, spelling_help};
+use super::document::Node;
+use super::expand::entry;
 use super::quantity::Time;
 
 /// A congestion control and its parameters. Written as a name, `cc = "vegas"`, or as a table,
@@ -284,6 +287,35 @@ impl Cc {
             CcKind::Nice { .. } => "nice",
             CcKind::Custom { name } => name,
         }
+    }
+}
+
+/// Checks the congestion controls that flows of a document name: all but guests, which have Linux's, have those of ours.
+pub(super) fn check_names(root: &Node, errors: &mut Collector) {
+    let value = root.to_json();
+    let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let hosts = list("host");
+    let is_guest = |from: &str| {
+        let guests = hosts.iter().filter(|host| host["endpoint"] == "guest");
+        let names = guests.filter_map(|host| host["name"].as_str());
+        // The node, or one of a group of the topology.
+        names
+            .into_iter()
+            .any(|name| name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    };
+    for (i, flow) in list("flow").iter().enumerate() {
+        let Some(name) = flow["cc"].as_str().filter(|name| !CC_NAMES.contains(name)) else { continue };
+        let from = flow["from"].as_str().unwrap_or_default();
+        if is_guest(from) {
+            continue;
+        }
+        let mut help = spelling_help(name, &CC_NAMES);
+        help.push("or a table".to_owned());
+        help.push(
+            "what Linux has beside these, a guest can name: a [[host]] for `from` with endpoint = \"guest\""
+                .to_owned(),
+        );
+        errors.about(root, &entry("flow", i, &["cc"]), format!("`cc` cannot be {name:?}"), help);
     }
 }
 

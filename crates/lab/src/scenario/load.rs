@@ -8,7 +8,7 @@ use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
 use super::source::Source;
-use super::{Scenario, check, files, semantics, set, short};
+use super::{Scenario, cc, check, files, semantics, set, short};
 
 impl Scenario {
     /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
@@ -159,6 +159,7 @@ fn finish(
     set::apply(&mut node, sources.sets, &mut errors, &|node| short::write_out(&schema, node));
     name_after_file(&mut node, stem);
     check::check(&schema, &node, &mut errors);
+    cc::check_names(&node, &mut errors);
     let wrong = errors.paths();
     let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
     match read {

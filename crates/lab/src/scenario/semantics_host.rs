@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::cc::{CC_NAMES, Cc, CcKind};
 use super::diagnostics::spelling_help;
-use super::document::{Data, Step};
+use super::document::Step;
 use super::expand::{Expanded, entry, key};
 use super::flow::{App, Flow, Transport};
 use super::host::{Host, Program, ProgramCommand};
@@ -236,20 +235,6 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
         let guests = (scenario.is_guest(from), scenario.is_guest(to));
-        if let (false, Some(name)) = (guests.0, unknown_control(check, spec.entry, flow))
-            && told.insert(spec.entry)
-        {
-            let mut help = spelling_help(&name, &CC_NAMES);
-            help.push(format!(
-                "or a table; what Linux has beside these, a guest can name: a [[host]] `{from}` with endpoint = \"guest\""
-            ));
-            check.errors.about(
-                check.root,
-                &entry("flow", spec.entry, &["cc"]),
-                format!("`cc` cannot be {name:?}"),
-                help,
-            );
-        }
         if flow.app == App::Request && guests != (true, true) {
             if told.insert(spec.entry) {
                 let node = if guests.0 { to } else { from };
@@ -321,15 +306,6 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         {
             check.error(&entry("flow", spec.entry, &[name]), message, help);
         }
-    }
-}
-
-/// A congestion control that a flow names, not in a table, and that is none of ours.
-fn unknown_control(check: &Check<'_>, number: usize, flow: &Flow) -> Option<String> {
-    let node = check.root.at(&entry("flow", number, &["cc"]))?;
-    match (&node.data, &flow.cc) {
-        (Data::Text(_), Some(Cc(CcKind::Custom { name }))) => Some(name.clone()),
-        _ => None,
     }
 }
 

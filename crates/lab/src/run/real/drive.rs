@@ -27,8 +27,9 @@ use crate::scenario::{Expanded, Scenario};
 
 /// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
 const LOOK: u64 = 100_000_000;
-/// How often it is looked whether programs are ready, while somebody waits for them, in the same.
-const READY: u64 = 10_000_000;
+/// How often it is looked whether programs are ready, while somebody waits for them, in the same. Not more often: for each look the kernel
+/// goes through its whole table of connections, which may take milliseconds.
+const READY: u64 = 50_000_000;
 /// How often progress is told, and records of simulated hosts are taken, at the least, in the same.
 const TELL: u64 = 20_000_000;
 
@@ -190,9 +191,8 @@ pub(in crate::run) fn run(
         if let Some(error) = failure {
             return Err(error.into());
         }
-        if changed {
-            programs.look(network.now(), &mut readiness);
-        }
+        // Where the emulator lags it does not come to tell of changes.
+        programs.look(network.now(), &mut readiness);
         let paused = matches!(ran, Ok(Ended::Stopped));
         // A guest whose kernel has ended can say why.
         let dead = fleet.as_mut().and_then(Fleet::look);
