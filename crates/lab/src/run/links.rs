@@ -227,7 +227,7 @@ mod tests {
         for (message, part) in told {
             assert!(message.contains(part), "{message}");
             // The line of a scenario that nobody wrote is not shown.
-            assert!(!message.contains("the link") && !message.contains("errors"), "{message}");
+            assert!(!message.contains("the link:") && !message.contains("errors"), "{message}");
         }
     }
 
