@@ -194,7 +194,7 @@ mod tests {
             "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n  flow.new.cc: (not there) -> vegas\n",
             "mean difference from seed to the same seed",
             "Changed beyond the noise of the seeds (1 of ",
-            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms     +10.2 ms",
+            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms    +10.2 ms",
             "Within the noise: ",
             "about one in twenty",
         ]
