@@ -236,12 +236,22 @@ def test_controls_of_a_notebook_are_refused_clearly_without_cloudpickle() -> Non
     assert "BrokenProcessPool" not in ran.stderr
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+def run_script(tmp_path: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     script = tmp_path / "script.py"
-    script.write_text(NOTEBOOK)
-    ran = subprocess.run([sys.executable, script], text=True, capture_output=True, timeout=300, env=child_environment())
+    script.write_text(before + NOTEBOOK)
+    return subprocess.run([sys.executable, script], text=True, capture_output=True, timeout=300, env=child_environment())
+
+
+def test_a_script_with_a_control_of_its_own_needs_no_guard(tmp_path: Path) -> None:
+    ran = run_script(tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "['reno', 'reno', 'gentle', 'gentle'] [None, None, None, None] True\n"
+
+
+def test_a_script_without_a_guard_is_told_so_without_cloudpickle(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, "import sys\nsys.modules['cloudpickle'] = None\n")
     assert ran.returncode == 1
-    assert 'a script needs `if __name__ == "__main__":`' in ran.stderr
+    assert 'script needs `if __name__ == "__main__":`' in ran.stderr
 
 
 @pytest.mark.parametrize(

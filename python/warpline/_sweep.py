@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import importlib
 import itertools
 import json
@@ -11,7 +12,7 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
@@ -82,9 +83,9 @@ def sweep(
         parameters: Values by path, as of `Scenario.set`.
         seeds: Seeds to run each combination with; the scenario's own if left out.
         jobs: How many to run at once, each in a process of its own; as many as there are CPUs if left out, 1 runs them in this
-            process. Processes import the main module: a script needs `if __name__ == "__main__":`. Congestion controls and
-            metrics that are defined in a notebook or at the prompt need the package cloudpickle to reach them
-            (`pip install 'warpline[sweep]'`); without it, `executor=ThreadPoolExecutor()` will do.
+            process. With the package cloudpickle (`pip install 'warpline[sweep]'`) congestion controls and metrics may be
+            defined anywhere, also in a notebook. Without it processes import the main module: a script needs
+            `if __name__ == "__main__":`, and a notebook `executor=ThreadPoolExecutor()`.
         executor: What runs the points in place of processes; it is not shut down.
         by: What a row is: a run, a group of flows, a flow or a link direction.
         metrics: Further columns, or with `by="run"` figures of your own: a function of a `Run`.
@@ -154,20 +155,22 @@ def _execute(
         return gathered([executor.submit(_run_point, point).result for point in points])
     if jobs <= 1:
         return gathered(partial(_run_point, point) for point in points)
-    packed = _packed(points)
+    packed, whole = _packed(points)
     # Not "fork": the parent may have threads (polars, a notebook), and a fork of those can hang.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
         try:
-            return gathered([pool.submit(_run_packed, data).result for data in packed])
+            with _main_hidden(whole):
+                results = [pool.submit(_run_packed, data).result for data in packed]
+            return gathered(results)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
 _DIED = (
-    "BrokenProcessPool: a worker process ended before its work was done. Workers import the main module: a script needs "
-    '`if __name__ == "__main__":` around what it runs. If it has that, look for what ends the process (memory, a crash); '
+    "BrokenProcessPool: a worker process ended before its work was done. Without cloudpickle workers import the main module, and a "
+    'script needs `if __name__ == "__main__":` around what it runs. Else look for what ends the process (memory, a crash); '
     "executor=ThreadPoolExecutor() runs the points in this process"
 )
 
@@ -175,22 +178,24 @@ _DIED = (
 def _main_only(point: _Point) -> list[str]:
     """What the point needs of a main module that other processes cannot import: a notebook, a prompt, `python -c`."""
     main = sys.modules.get("__main__")
-    if getattr(main, "__file__", None) is not None or getattr(main, "__spec__", None) is not None:
+    # What comes from standard input says that its file is "<stdin>".
+    if os.path.exists(getattr(main, "__file__", None) or "") or getattr(main, "__spec__", None) is not None:
         return []
     needed: list[Any] = [*(point.cc or {}).values(), *([] if point.metrics is None else [point.metrics])]
     owners = [item if hasattr(item, "__qualname__") else type(item) for item in needed]
     return [owner.__qualname__ for owner in owners if owner.__module__ == "__main__"]
 
 
-def _packed(points: Sequence[_Point]) -> list[bytes]:
-    """The points as bytes for other processes.
+def _packed(points: Sequence[_Point]) -> tuple[list[bytes], bool]:
+    """The points as bytes for other processes, and whether they have all that they need of the main module in them.
 
-    By cloudpickle where it is installed: it takes along what is defined in a notebook, and functions without a name.
+    By cloudpickle where it is installed: it takes along what is defined in a script or notebook, and functions without a name.
     """
+    whole = True
     try:
         dumps: Callable[[Any], bytes] = importlib.import_module("cloudpickle").dumps
     except ImportError:
-        dumps = pickle.dumps
+        dumps, whole = pickle.dumps, False
         missing = _main_only(points[0]) if points else []
         if missing:
             raise SweepError(
@@ -198,12 +203,30 @@ def _packed(points: Sequence[_Point]) -> list[bytes]:
                 "pip install 'warpline[sweep]' (cloudpickle), or move it to a module, or pass executor=ThreadPoolExecutor() or jobs=1"
             ) from None
     try:
-        return [dumps(point) for point in points]
+        return [dumps(point) for point in points], whole
     except Exception as error:
         raise SweepError(
             f"a point cannot be sent to another process ({type(error).__name__}: {error}): use functions and classes of a "
             "module, or install cloudpickle, or pass executor=ThreadPoolExecutor() or jobs=1"
         ) from error
+
+
+@contextlib.contextmanager
+def _main_hidden(hidden: bool) -> Iterator[None]:
+    """While workers start: they do not import the main module where they need nothing of it.
+
+    So a script needs no guard, and a program from standard input, which has no file, has workers too.
+    """
+    main = sys.modules["__main__"]
+    names = ("__file__", "__spec__") if hidden else ()
+    before = {name: getattr(main, name) for name in names if hasattr(main, name)}
+    try:
+        for name in before:
+            setattr(main, name, None)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(main, name, value)
 
 
 def _run_packed(data: bytes) -> Outcome:

@@ -54,7 +54,7 @@ impl Quantity {
         Quantity::Load,
     ];
 
-    const fn nature(self) -> Nature {
+    fn nature(self) -> Nature {
         let flow = |name, label, column, kind, sum| Nature { name, label, column, kind, link: false, sum };
         let link = |name, label, column, kind| Nature { name, label, column, kind, link: true, sum: true };
         match self {

@@ -111,7 +111,11 @@ struct Entrant<'a> {
     summaries: Vec<&'a Summary>,
 }
 
-impl Entrant<'_> {
+impl<'a> Entrant<'a> {
+    fn new((name, summaries): (&str, Vec<&'a Summary>)) -> Entrant<'a> {
+        Entrant { name: name.to_owned(), summaries }
+    }
+
     fn seeds(&self) -> Vec<u64> {
         self.summaries.iter().map(|summary| summary.info.seed).collect()
     }
@@ -140,8 +144,7 @@ impl Comparison {
 
     /// Compares the summaries of two sides, each with the name that it goes by.
     pub fn of(a: (&str, Vec<&Summary>), b: (&str, Vec<&Summary>), flows: bool) -> Comparison {
-        let entrant = |(name, summaries): (&str, Vec<&Summary>)| Entrant { name: name.to_owned(), summaries };
-        let (mut a, mut b) = (entrant(a), entrant(b));
+        let (mut a, mut b) = (Entrant::new(a), Entrant::new(b));
         let mut notes = notes(&a, &b);
         let method = pair(&mut a, &mut b, &mut notes);
         let changes = changes(&a, &b, method, flows);
@@ -193,7 +196,7 @@ fn notes(a: &Entrant<'_>, b: &Entrant<'_>) -> Vec<String> {
 }
 
 /// Decides how two sides are compared, and leaves the seeds that take part.
-fn pair(a: &mut Entrant<'_>, b: &mut Entrant<'_>, notes: &mut Vec<String>) -> Method {
+fn pair<'a>(a: &mut Entrant<'a>, b: &mut Entrant<'a>, notes: &mut Vec<String>) -> Method {
     if a.summaries.len() == 1 && b.summaries.len() == 1 {
         if a.seeds() != b.seeds() {
             notes.push(format!("the seeds differ: {} and {}", a.seeds()[0], b.seeds()[0]));

@@ -144,7 +144,6 @@ pub fn subjects(summary: &Summary, flows: bool) -> Vec<(Subject, Vec<Figure>)> {
                 ("transfers_completed", Count, Some(group.transfers_completed as f64)),
                 ("completion_mean_s", Second, group.completion_mean_s),
                 // What only flows have, where this is one.
-                ("latency_p95_ms", Millisecond, only.and_then(|flow| flow.latency_p95_ms)),
                 ("ce_marks", Count, only.map(|flow| flow.ce_marks as f64)),
             ],
         );
