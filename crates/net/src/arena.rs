@@ -9,25 +9,55 @@ use warpline_core::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
 };
 
+use crate::hops::HopId;
+
+/// A slot, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotId(pub(crate) u32);
+
+impl SlotId {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A packet on a wire: what it takes to move it on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnWire {
     /// When it arrives at the far end.
     pub(crate) arrival: Timestamp,
     /// Where the packet is.
-    pub(crate) slot: u32,
-    /// Where its route goes on: an index into the table of hops.
-    pub(crate) hop: u32,
+    pub(crate) slot: SlotId,
+    /// Where its route goes on.
+    pub(crate) hop: HopId,
     /// Its bytes on the wire, without framing.
     pub(crate) size: u32,
 }
 
-/// What a slot's packet is and has; flags in [`Slot::kind`].
-const UDP: u8 = 1;
-const TIMESTAMPS: u8 = 2;
-const RARE: u8 = 4;
-/// Beside `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
-const FRAME: u8 = 8;
+/// What a slot's packet is and has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind(u8);
+
+impl Kind {
+    /// A segment without options, which has no bit.
+    const TCP: Kind = Kind(0);
+    const UDP: Kind = Kind(1);
+    const TIMESTAMPS: Kind = Kind(2);
+    const RARE: Kind = Kind(4);
+    /// Beside `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
+    const FRAME: Kind = Kind(8);
+
+    #[inline]
+    const fn with(self, other: Kind) -> Kind {
+        Kind(self.0 | other.0)
+    }
+    /// Whether it has one of `others`.
+    #[inline]
+    const fn has(self, others: Kind) -> bool {
+        self.0 & others.0 != 0
+    }
+}
 
 /// A packet in its place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,9 +74,9 @@ struct Slot {
     window: u32,
     timestamps: (u32, u32),
     /// Where its route goes on, while it waits in a queueing discipline; whoever moves it knows otherwise.
-    hop: u32,
+    hop: HopId,
     flags: Flags,
-    kind: u8,
+    kind: Kind,
     ecn: Ecn,
     class: u8,
 }
@@ -80,7 +110,7 @@ pub(crate) struct Arena {
     slots: Vec<Slot>,
     /// In parallel with `slots`, as far as it was ever needed.
     rare: Vec<Rare>,
-    free: Vec<u32>,
+    free: Vec<SlotId>,
     /// Handles of frames that were dropped.
     released: Vec<u32>,
 }
@@ -89,7 +119,7 @@ impl Arena {
     /// Puts a packet into a free slot.
     // Always: the caller's packet then never exists in memory but in its slot.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, packet: &Packet) -> u32 {
+    pub(crate) fn insert(&mut self, packet: &Packet) -> SlotId {
         let mut slot = Slot {
             seq: 0,
             ack_or_created: 0,
@@ -100,9 +130,9 @@ impl Arena {
             len: 0,
             window: 0,
             timestamps: (0, 0),
-            hop: 0,
+            hop: HopId::default(),
             flags: Flags::default(),
-            kind: 0,
+            kind: Kind::TCP,
             ecn: packet.ecn,
             class: packet.class,
         };
@@ -116,10 +146,10 @@ impl Arena {
                 slot.flags = segment.flags;
                 if let Some(timestamps) = segment.timestamps {
                     slot.timestamps = timestamps;
-                    slot.kind |= TIMESTAMPS;
+                    slot.kind = slot.kind.with(Kind::TIMESTAMPS);
                 }
                 if !segment.sack.is_empty() || segment.flags.contains(Flags::SYN) {
-                    slot.kind |= RARE;
+                    slot.kind = slot.kind.with(Kind::RARE);
                     rare = Some(Rare { sack: segment.sack, syn: segment.syn });
                 }
             }
@@ -127,15 +157,15 @@ impl Arena {
                 slot.seq = datagram.seq;
                 slot.ack_or_created = datagram.created.as_nanos();
                 slot.len = datagram.len;
-                slot.kind |= UDP;
+                slot.kind = Kind::UDP;
             }
             Body::Frame(frame) => {
                 slot.seq = u64::from(frame.handle);
-                slot.kind |= UDP | FRAME;
+                slot.kind = Kind::UDP.with(Kind::FRAME);
             }
         }
         let index = self.free.pop().unwrap_or_else(|| self.grow());
-        self.slots[index as usize] = slot;
+        self.slots[index.index()] = slot;
         if let Some(rare) = rare {
             self.keep_rare(index, rare);
         }
@@ -144,14 +174,14 @@ impl Arena {
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) -> u32 {
+    fn grow(&mut self) -> SlotId {
         self.slots.push(Slot::default());
-        self.slots.len() as u32 - 1
+        SlotId(self.slots.len() as u32 - 1)
     }
 
     #[inline(never)]
-    fn keep_rare(&mut self, index: u32, rare: Rare) {
-        let index = index as usize;
+    fn keep_rare(&mut self, index: SlotId, rare: Rare) {
+        let index = index.index();
         if index >= self.rare.len() {
             self.rare.resize(index + 1, Rare::default());
         }
@@ -161,9 +191,9 @@ impl Arena {
     /// The packet in a slot if it is a segment with nothing kept apart, as nearly all are: the short way to it.
     // Always: the segment then never exists in memory but in its slot.
     #[inline(always)]
-    pub(crate) fn plain(&self, index: u32) -> Option<Packet> {
-        let slot = &self.slots[index as usize];
-        if slot.kind & (UDP | RARE) != 0 {
+    pub(crate) fn plain(&self, index: SlotId) -> Option<Packet> {
+        let slot = &self.slots[index.index()];
+        if slot.kind.has(Kind::UDP.with(Kind::RARE)) {
             return None;
         }
         let body = Body::Tcp(Segment {
@@ -171,7 +201,7 @@ impl Arena {
             ack: slot.ack_or_created,
             len: slot.len,
             window: slot.window,
-            timestamps: (slot.kind & TIMESTAMPS != 0).then_some(slot.timestamps),
+            timestamps: (slot.kind.has(Kind::TIMESTAMPS)).then_some(slot.timestamps),
             sack: SackBlocks::NONE,
             syn: SynOptions::default(),
             flags: slot.flags,
@@ -180,21 +210,21 @@ impl Arena {
     }
 
     /// The packet in a slot.
-    pub(crate) fn packet(&self, index: u32) -> Packet {
-        let slot = &self.slots[index as usize];
-        let body = if slot.kind & UDP == 0 {
-            let rare = if slot.kind & RARE == 0 { Rare::default() } else { self.rare[index as usize] };
+    pub(crate) fn packet(&self, index: SlotId) -> Packet {
+        let slot = &self.slots[index.index()];
+        let body = if !slot.kind.has(Kind::UDP) {
+            let rare = if !slot.kind.has(Kind::RARE) { Rare::default() } else { self.rare[index.index()] };
             Body::Tcp(Segment {
                 seq: slot.seq,
                 ack: slot.ack_or_created,
                 len: slot.len,
                 window: slot.window,
-                timestamps: (slot.kind & TIMESTAMPS != 0).then_some(slot.timestamps),
+                timestamps: (slot.kind.has(Kind::TIMESTAMPS)).then_some(slot.timestamps),
                 sack: rare.sack,
                 syn: rare.syn,
                 flags: slot.flags,
             })
-        } else if slot.kind & FRAME != 0 {
+        } else if slot.kind.has(Kind::FRAME) {
             Body::Frame(Frame { handle: slot.seq as u32 })
         } else {
             let created = Timestamp::from_nanos(slot.ack_or_created);
@@ -205,15 +235,15 @@ impl Arena {
 
     /// Gives the slot back.
     #[inline]
-    pub(crate) fn free(&mut self, index: u32) {
+    pub(crate) fn free(&mut self, index: SlotId) {
         self.free.push(index);
     }
 
     /// Gives the slot of a packet back that is lost; where it is a frame, its bytes are no longer needed.
     #[inline]
-    pub(crate) fn drop_packet(&mut self, index: u32) {
-        let slot = &self.slots[index as usize];
-        if slot.kind & FRAME != 0 {
+    pub(crate) fn drop_packet(&mut self, index: SlotId) {
+        let slot = &self.slots[index.index()];
+        if slot.kind.has(Kind::FRAME) {
             self.released.push(slot.seq as u32);
         }
         self.free(index);
@@ -230,18 +260,18 @@ impl Arena {
     }
 
     /// Where the route of a waiting packet goes on.
-    pub(crate) fn hop(&self, index: u32) -> u32 {
-        self.slots[index as usize].hop
+    pub(crate) fn hop(&self, index: SlotId) -> HopId {
+        self.slots[index.index()].hop
     }
 
     /// Keeps where the route of a packet that is to wait goes on.
-    pub(crate) fn set_hop(&mut self, index: u32, hop: u32) {
-        self.slots[index as usize].hop = hop;
+    pub(crate) fn set_hop(&mut self, index: SlotId, hop: HopId) {
+        self.slots[index.index()].hop = hop;
     }
 
     /// Marks a packet congestion-experienced. Returns false if it was already.
-    pub(crate) fn mark(&mut self, index: u32) -> bool {
-        let ecn = &mut self.slots[index as usize].ecn;
+    pub(crate) fn mark(&mut self, index: SlotId) -> bool {
+        let ecn = &mut self.slots[index.index()].ecn;
         std::mem::replace(ecn, Ecn::Ce) != Ecn::Ce
     }
 }
@@ -288,7 +318,7 @@ mod tests {
         packets.push(packet(Body::Frame(Frame { handle: u32::MAX })));
         // Twice, so that slots are used again, each by another kind.
         for packets in [packets.clone(), packets.into_iter().rev().collect()] {
-            let slots: Vec<u32> = packets.iter().map(|packet| arena.insert(packet)).collect();
+            let slots: Vec<SlotId> = packets.iter().map(|packet| arena.insert(packet)).collect();
             for (slot, packet) in slots.iter().zip(&packets) {
                 assert_eq!(arena.packet(*slot), *packet);
                 assert!(arena.plain(*slot).is_none_or(|plain| plain == *packet));

@@ -1,20 +1,46 @@
-//! The general way through a link: a queueing discipline, a transmitter with any schedule, a wire that may reorder.
+//! The general link: a queueing discipline, a transmitter with any schedule, a wire that may reorder.
 //!
 //! Every departure is an event, so the discipline sees each packet leave, and records are made in order of time.
 
 use std::collections::BTreeMap;
 
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
-use warpline_core::{Ecn, LinkId, TimeDelta, Timestamp};
+use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
-use crate::arena::{Arena, OnWire};
+use crate::arena::{Arena, OnWire, SlotId};
 use crate::jitter::JitterModel;
-use crate::link::{Link, LinkStats};
+use crate::link::{LinkStats, Wire};
+use crate::loss::LossModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 
-/// The parts of a link that most links do without.
+/// What a link is made from.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) qdisc: AnyQdisc,
+    /// None stands for no limit.
+    pub(crate) serialiser: Option<Serialiser>,
+    pub(crate) delay: TimeDelta,
+    pub(crate) jitter: Option<JitterModel>,
+    pub(crate) detour: Option<Steps<TimeDelta>>,
+    pub(crate) framing: u32,
+    pub(crate) loss: Option<LossModel>,
+    pub(crate) outages: Vec<(Timestamp, Timestamp)>,
+    pub(crate) record: bool,
+}
+
+/// A packet in transmission.
+#[derive(Clone, Copy, Debug)]
+struct InService {
+    slot: SlotId,
+    /// Bytes, framing included.
+    size: u32,
+    /// How much later than it was due it will go onto the wire.
+    late: TimeDelta,
+}
+
+/// A link of any kind.
 #[derive(Debug)]
 pub(crate) struct General {
     qdisc: AnyQdisc,
@@ -23,14 +49,17 @@ pub(crate) struct General {
     jitter: Option<JitterModel>,
     /// What is added to the link's delay as time goes on.
     detour: Option<Steps<TimeDelta>>,
-    /// In transmission: its slot and bytes.
-    in_service: Option<(u32, u32)>,
+    in_service: Option<InService>,
     /// When the last transmission ended: the transmitter could have begun another one then.
     idle_since: Timestamp,
-    /// When the packet that is being offered was due, if it comes late; otherwise never.
-    due: Timestamp,
-    /// How much later than it was due the packet in transmission will go onto the wire.
-    late: TimeDelta,
+    /// Propagation delay.
+    delay: TimeDelta,
+    framing: u32,
+    loss: Option<LossModel>,
+    /// Whether what is put onto its wire is noted.
+    watched: bool,
+    /// Packets on a wire that keeps their order.
+    wire: Wire,
     /// Packets on a wire that reorders, by (arrival, order of departure).
     reordered: BTreeMap<(Timestamp, u64), OnWire>,
     departures: u64,
@@ -82,14 +111,8 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 }
 
 impl General {
-    pub(crate) fn new(
-        qdisc: AnyQdisc,
-        serialiser: Option<Serialiser>,
-        jitter: Option<JitterModel>,
-        detour: Option<Steps<TimeDelta>>,
-        outages: Vec<(Timestamp, Timestamp)>,
-        record: bool,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { qdisc, serialiser, delay, jitter, detour, framing, loss, outages, record } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
@@ -99,8 +122,11 @@ impl General {
             detour,
             in_service: None,
             idle_since: Timestamp::ZERO,
-            due: Timestamp::NEVER,
-            late: TimeDelta::ZERO,
+            delay,
+            framing,
+            loss,
+            watched: false,
+            wire: Wire::default(),
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
@@ -112,6 +138,22 @@ impl General {
             dropped: Dropped::default(),
             stats: LinkStats::default(),
         }
+    }
+
+    /// Its rate, if that is constant.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        match &self.serialiser {
+            Some(Serialiser::Constant(constant)) => Some(constant.rate()),
+            _ => None,
+        }
+    }
+    /// Propagation delay, without jitter.
+    pub(crate) fn delay(&self) -> TimeDelta {
+        self.delay
+    }
+    /// From now on, what is put onto its wire is noted.
+    pub(crate) fn watch(&mut self) {
+        self.watched = true;
     }
 
     /// When the link goes down or comes up next, if ever.
@@ -163,7 +205,7 @@ impl General {
         &self,
         id: LinkId,
         now: Timestamp,
-        slot: u32,
+        slot: SlotId,
         event: LinkEvent,
         arena: &Arena,
         records: &mut Vec<LinkRecord>,
@@ -175,7 +217,7 @@ impl General {
         }
     }
 
-    fn lose(&mut self, step: &mut Step<'_>, slot: u32, reason: DropReason) {
+    fn lose(&mut self, step: &mut Step<'_>, slot: SlotId, reason: DropReason) {
         self.count_drop(reason);
         self.note(step.id, step.now, slot, LinkEvent::Drop(reason), step.arena, step.records);
         step.arena.drop_packet(slot);
@@ -188,21 +230,22 @@ impl General {
         }
         let mut dropped = std::mem::take(&mut self.dropped.0);
         for (packet, reason) in dropped.drain(..) {
-            self.lose(step, packet.slot, reason);
+            self.lose(step, SlotId(packet.slot), reason);
         }
         self.dropped.0 = dropped; // keeps its memory
     }
 
     /// A packet leaves the qdisc marked; if it did not come so, this link has marked it.
-    fn mark(&mut self, step: &mut Step<'_>, slot: u32) {
+    fn mark(&mut self, step: &mut Step<'_>, slot: SlotId) {
         if step.arena.mark(slot) {
             self.stats.marks += 1;
             self.note(step.id, step.now, slot, LinkEvent::Mark, step.arena, step.records);
         }
     }
 
-    /// Starts the next transmission if the transmitter is free and something waits. Returns when it will be done.
-    fn start(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+    /// Starts the next transmission if the transmitter is free and something waits. One that was due at `due`, in the past, begins when
+    /// it could have then. Returns when it will be done.
+    fn start(&mut self, step: &mut Step<'_>, due: Timestamp) -> Option<Timestamp> {
         if self.in_service.is_some() || self.down {
             return None;
         }
@@ -210,80 +253,63 @@ impl General {
         let next = self.qdisc.dequeue(step.now, &mut self.dropped);
         self.lose_dropped(step);
         let packet = next?;
-        // The present, unless this packet comes late: then it begins when it could have, had it come in time.
-        let begin = self.due.max(self.idle_since).min(step.now);
+        let slot = SlotId(packet.slot);
+        let begin = due.max(self.idle_since).min(step.now);
         let departure = match &mut self.serialiser {
             Some(serialiser) => serialiser.finish_of(begin, packet.size),
             None => begin,
         };
-        self.late = step.now.saturating_since(departure);
-        self.in_service = Some((packet.slot, packet.size));
+        let late = step.now.saturating_since(departure);
+        self.in_service = Some(InService { slot, size: packet.size, late });
         let queued = step.now - packet.arrived;
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
         self.stats.queued_max = self.stats.queued_max.max(queued);
         if packet.ecn == Ecn::Ce {
-            self.mark(step, packet.slot);
+            self.mark(step, slot);
         }
-        self.note(step.id, step.now, packet.slot, LinkEvent::Transmit { queued }, step.arena, step.records);
+        self.note(step.id, step.now, slot, LinkEvent::Transmit { queued }, step.arena, step.records);
         // Under a rate that stays zero it is never done.
         departure.is_set().then_some(departure.max(step.now))
     }
-}
 
-impl Link {
-    /// Offers a packet to a link on the general way.
-    pub(crate) fn offer_general(&mut self, mut step: Step<'_>, slot: u32) -> Announce {
-        let framing = self.framing();
-        let Some(general) = &mut self.general else { return Announce::default() };
-        general.stats.arrivals += 1;
-        if general.down {
-            general.lose(&mut step, slot, DropReason::Down);
+    /// Offers a packet that was due at `due`: now, or in the past. Then a transmitter that is idle begins as it would have, as far as it
+    /// was idle, and what has passed of the departure is taken off the delay.
+    pub(crate) fn offer(&mut self, mut step: Step<'_>, due: Timestamp, slot: SlotId) -> Announce {
+        self.stats.arrivals += 1;
+        if self.down {
+            self.lose(&mut step, slot, DropReason::Down);
             return Announce::default();
         }
         let packet = step.arena.packet(slot);
         let queued = Queued {
-            slot,
-            size: packet.size.saturating_add(framing),
+            slot: slot.0,
+            size: packet.size.saturating_add(self.framing),
             flow: packet.flow.0,
             ecn: packet.ecn,
             class: packet.class,
             arrived: step.now,
         };
-        general.follow_rate(step.now);
+        self.follow_rate(step.now);
         // An idle transmitter takes the packet through the qdisc all the same: CoDel and RED keep state there.
-        let verdict = general.qdisc.enqueue(step.now, queued, &mut general.dropped);
+        let verdict = self.qdisc.enqueue(step.now, queued, &mut self.dropped);
         match verdict {
-            Verdict::Dropped(reason) => general.lose(&mut step, slot, reason),
+            Verdict::Dropped(reason) => self.lose(&mut step, slot, reason),
             taken => {
-                general.note(step.id, step.now, slot, LinkEvent::Enqueue, step.arena, step.records);
+                self.note(step.id, step.now, slot, LinkEvent::Enqueue, step.arena, step.records);
                 if taken == Verdict::Marked {
-                    general.mark(&mut step, slot);
+                    self.mark(&mut step, slot);
                 }
             }
         }
-        general.lose_dropped(&mut step);
-        self.transmit(step, None)
-    }
-
-    /// Offers a packet that was due at `due`, in the past, to a link on the general way: a transmitter that is idle begins
-    /// as it would have then, as far as it was idle, and what has passed of the departure is taken off the delay.
-    #[cold]
-    pub(crate) fn offer_general_late(&mut self, step: Step<'_>, due: Timestamp, slot: u32) -> Announce {
-        if let Some(general) = &mut self.general {
-            general.due = due;
-        }
-        let announce = self.offer_general(step, slot);
-        if let Some(general) = &mut self.general {
-            general.due = Timestamp::NEVER;
-        }
-        announce
+        self.lose_dropped(&mut step);
+        self.transmit(step, due, None)
     }
 
     /// Starts transmissions until one takes time. Those that take none are over at once and not by an event, so that what
     /// is offered next at the same instant finds the transmitter free, as on the fast way.
-    fn transmit(&mut self, mut step: Step<'_>, mut arrival: Option<Timestamp>) -> Announce {
-        while let Some(departure) = self.general.as_mut().and_then(|general| general.start(&mut step)) {
+    fn transmit(&mut self, mut step: Step<'_>, due: Timestamp, mut arrival: Option<Timestamp>) -> Announce {
+        while let Some(departure) = self.start(&mut step, due) {
             if departure > step.now {
                 return Announce { arrival, departure: Some(departure), control: None };
             }
@@ -295,59 +321,51 @@ impl Link {
 
     /// The packet in transmission has left: it goes onto the wire, and the next one starts.
     pub(crate) fn depart(&mut self, mut step: Step<'_>) -> Announce {
-        let arrival = self.finish(&mut step);
-        self.transmit(step, arrival)
+        let (now, arrival) = (step.now, self.finish(&mut step));
+        self.transmit(step, now, arrival)
     }
 
     /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that is to be
     /// announced, being earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
-        let (delay, framing, watched) = (self.delay(), self.framing(), self.is_watched());
-        let last_arrival = self.last_arrival().unwrap_or(Timestamp::ZERO);
-        let general = self.general.as_mut()?;
-        let (slot, size) = general.in_service.take()?;
-        let late = std::mem::take(&mut general.late);
-        general.idle_since = step.now.saturating_sub(late);
-        general.stats.sent_packets += 1;
-        general.stats.sent_bytes += u64::from(size);
+        let InService { slot, size, late } = self.in_service.take()?;
+        self.idle_since = step.now.saturating_sub(late);
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += u64::from(size);
         // Drawn for a packet that is lost, too: losses do not reshuffle the delays of the others.
-        let jitter = general.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
-        let extra =
-            jitter + general.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(general.idle_since));
+        let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
+        let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(self.idle_since));
         if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
-            general.lose(step, slot, DropReason::Loss);
+            self.lose(step, slot, DropReason::Loss);
             return None;
         }
-        let reorders = general.reorders();
-        let (hop, size) = (step.arena.hop(slot), size - framing);
-        let mut arrival = step.now + (delay + extra).saturating_sub(late);
+        let reorders = self.reorders();
+        let (hop, size) = (step.arena.hop(slot), size - self.framing);
+        let mut arrival = step.now + (self.delay + extra).saturating_sub(late);
         if !reorders {
-            arrival = arrival.max(last_arrival);
+            arrival = arrival.max(self.wire.last_arrival().unwrap_or(Timestamp::ZERO));
         }
         let packet = OnWire { arrival, slot, hop, size };
-        if watched {
+        if self.watched {
             step.settled.push(packet);
         }
         let announce = if reorders {
-            general.reordered.insert((arrival, general.departures), packet);
-            general.departures += 1;
-            let first = arrival < general.announced;
-            general.announced = general.announced.min(arrival);
+            self.reordered.insert((arrival, self.departures), packet);
+            self.departures += 1;
+            let first = arrival < self.announced;
+            self.announced = self.announced.min(arrival);
             first
         } else {
-            self.append(packet)
+            self.wire.append(packet)
         };
         announce.then_some(arrival)
     }
 
     /// Takes the packet that arrives now, if there is one, and says when the next one does.
-    pub(crate) fn take_general(&mut self, step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
-        let (packet, next) = match self.general.as_mut().filter(|general| general.reorders()) {
-            Some(general) => general.take_reordered(step.now),
-            None => self.pop(),
-        };
-        if let (Some(packet), Some(general)) = (packet, &self.general) {
-            general.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
+    pub(crate) fn take(&mut self, step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
+        let (packet, next) = if self.reorders() { self.take_reordered(step.now) } else { self.wire.take() };
+        if let Some(packet) = packet {
+            self.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
         }
         (packet, next)
     }
@@ -355,28 +373,25 @@ impl Link {
     /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
     /// the wire arrives.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
-        let Some(general) = &mut self.general else { return Announce::default() };
-        if !general.down {
-            general.down = true;
-            while let Some(packet) = general.qdisc.dequeue(step.now, &mut general.dropped) {
-                general.lose(&mut step, packet.slot, DropReason::Down);
+        if !self.down {
+            self.down = true;
+            while let Some(packet) = self.qdisc.dequeue(step.now, &mut self.dropped) {
+                self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
             }
             // What the qdisc would have dropped on the way out is lost to the outage all the same.
-            for (_, reason) in &mut general.dropped.0 {
+            for (_, reason) in &mut self.dropped.0 {
                 *reason = DropReason::Down;
             }
-            general.lose_dropped(&mut step);
+            self.lose_dropped(&mut step);
         } else {
             // Nothing can wait, as nothing was taken in: there is no transmission to start.
-            general.down = false;
-            general.idle_since = step.now;
-            general.outages.pop();
+            self.down = false;
+            self.idle_since = step.now;
+            self.outages.pop();
         }
-        Announce { control: general.next_switch(), ..Announce::default() }
+        Announce { control: self.next_switch(), ..Announce::default() }
     }
-}
 
-impl General {
     /// Takes the packet that arrives now from a wire that reorders. An arrival that was overtaken by an earlier
     /// announcement finds nothing to take.
     fn take_reordered(&mut self, now: Timestamp) -> (Option<OnWire>, Option<Timestamp>) {
@@ -397,7 +412,6 @@ mod tests {
 
     use super::*;
     use crate::schedule::{RateSchedule, Steps};
-    use warpline_core::Rate;
 
     /// An empty queue that tells what rates it is told.
     #[derive(Debug)]
@@ -425,8 +439,17 @@ mod tests {
             [(TimeDelta::from_millis(2), Rate::from_bps(0)), (TimeDelta::from_millis(5), Rate::from_bps(7))];
         let schedule = RateSchedule::new(Steps::new(Rate::from_bps(3), &steps, None).unwrap());
         let qdisc = AnyQdisc::Boxed(Box::new(Listener(told)));
-        let mut general =
-            General::new(qdisc, Some(Serialiser::Scheduled(schedule)), None, None, vec![], false);
+        let mut general = General::new(Parts {
+            qdisc,
+            serialiser: Some(Serialiser::Scheduled(schedule)),
+            delay: TimeDelta::ZERO,
+            jitter: None,
+            detour: None,
+            framing: 0,
+            loss: None,
+            outages: vec![],
+            record: false,
+        });
         let mut rates_at = |millis| {
             general.follow_rate(Timestamp::from_millis(millis));
             heard.try_iter().collect::<Vec<_>>()

@@ -19,23 +19,31 @@ pub(crate) struct Entry {
     pub(crate) start: Timestamp,
     /// When its transmission is complete.
     pub(crate) departure: Timestamp,
-    /// Bytes on the wire; with [`LOST`] if they will be lost there.
-    pub(crate) size: u64,
+    pub(crate) load: Load,
 }
 
-/// Marks the size of a packet that will be lost on the wire.
-pub(crate) const LOST: u64 = 1 << 63;
+/// Bytes on the wire, and whether they will be lost there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load(u64);
+
+impl Load {
+    const LOST: u64 = 1 << 63;
+
+    #[inline]
+    pub(crate) fn new(bytes: u64, lost: bool) -> Load {
+        Load(if lost { bytes | Load::LOST } else { bytes })
+    }
+    #[inline]
+    fn bytes(self) -> u64 {
+        self.0 & !Load::LOST
+    }
+    #[inline]
+    fn is_lost(self) -> bool {
+        self.0 & Load::LOST != 0
+    }
+}
 
 impl Entry {
-    /// Bytes on the wire.
-    #[inline]
-    fn bytes(&self) -> u64 {
-        self.size & !LOST
-    }
-    /// Whether it will be lost on the wire.
-    fn lost(&self) -> bool {
-        self.size & LOST != 0
-    }
     /// Nanoseconds in the queue.
     fn queued(&self) -> u64 {
         (self.start - self.arrival).as_nanos()
@@ -89,12 +97,12 @@ impl Ledger {
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
         debug_assert!(entry.start >= entry.arrival && entry.departure >= entry.start);
         debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
-        let bytes = entry.bytes();
+        let bytes = entry.load.bytes();
         self.sums.packets += 1;
         self.sums.bytes += bytes;
         // A reading takes back the waits still to come, which may be ages: only the difference need fit.
         self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
-        if entry.lost() {
+        if entry.load.is_lost() {
             self.sums.lost += 1;
         }
         if self.entries.is_full() {
@@ -148,7 +156,7 @@ impl Ledger {
         while let Some(entry) = self.entries.front()
             && entry.departure <= now
         {
-            self.held -= entry.bytes();
+            self.held -= entry.load.bytes();
             self.sums.queued_max = self.sums.queued_max.max(entry.queued_in(self.interval));
             self.entries.pop();
         }
@@ -164,7 +172,7 @@ impl Ledger {
                 break;
             }
             packets -= 1;
-            bytes -= entry.bytes();
+            bytes -= entry.load.bytes();
         }
         (packets as u32, bytes)
     }
@@ -176,8 +184,8 @@ impl Ledger {
         let (mut sums, mut backlog) = (self.sums, Backlog::default());
         for entry in self.entries.iter() {
             sums.packets -= 1;
-            sums.bytes -= entry.bytes();
-            sums.lost -= u64::from(entry.lost());
+            sums.bytes -= entry.load.bytes();
+            sums.lost -= u64::from(entry.load.is_lost());
             if entry.start <= now {
                 backlog.busy = true;
                 sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
@@ -186,7 +194,7 @@ impl Ledger {
             sums.queued_time = sums.queued_time.wrapping_sub(entry.queued());
             if entry.arrival <= now {
                 backlog.packets += 1;
-                backlog.bytes += entry.bytes();
+                backlog.bytes += entry.load.bytes();
             }
         }
         (sums, backlog)
@@ -194,7 +202,7 @@ impl Ledger {
 
     /// Packets entered that will be lost only after `now`, on the wire or for want of room.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
-        let lost = self.entries.iter().filter(|entry| entry.lost() && entry.departure > now).count();
+        let lost = self.entries.iter().filter(|entry| entry.load.is_lost() && entry.departure > now).count();
         lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()
     }
 
@@ -214,12 +222,7 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
     fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
-        Entry {
-            arrival: at(arrival),
-            start: at(start),
-            departure: at(departure),
-            size: if lost { 100 | LOST } else { 100 },
-        }
+        Entry { arrival: at(arrival), start: at(start), departure: at(departure), load: Load::new(100, lost) }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
     fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {

@@ -6,6 +6,7 @@ mod arena;
 pub mod driver;
 mod events;
 mod general;
+mod hops;
 pub mod jitter;
 mod ledger;
 pub mod link;

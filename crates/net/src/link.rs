@@ -1,15 +1,15 @@
 //! One direction of a link: a queue, a transmitter, a wire with delay.
 //!
-//! There are two ways through it, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant
-//! delay, which is most of them, knows when a packet will have left at the moment it arrives (`Link::offer`): no event
-//! for the departure, and no queue but a `Ledger`. Everything else (active queue management, priorities, rate schedules,
-//! traces, jitter, outages, or somebody recording) takes the general way in `general`, with an event per departure.
+//! There are two kinds, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant delay, which is most of
+//! them, knows when a packet will have left at the moment it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`.
+//! Everything else (active queue management, priorities, rate schedules, traces, jitter, outages, or somebody recording) is a `General`
+//! link, with an event per departure.
 
 use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
 
-use crate::arena::{Arena, OnWire};
+use crate::arena::{Arena, OnWire, SlotId};
 use crate::general::General;
-use crate::ledger::{Entry, LOST, Ledger};
+use crate::ledger::{Entry, Ledger, Load};
 use crate::loss::LossModel;
 use crate::qdisc::Limit;
 use crate::ring::Ring;
@@ -53,73 +53,26 @@ impl LinkStats {
     }
 }
 
-/// One direction of a link.
-// Laid out by hand: what every packet touches comes first and fills whole cache lines.
+/// One direction of a link: its name and ends, and what it is.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(align(64))]
 pub struct Link {
-    /// The transmitter of the fast way; not used where `limited` is false.
-    rate: ConstantRate,
-    delay: TimeDelta,
-    framing: u32,
-    /// Whether it has a constant rate.
-    limited: bool,
-    /// Whether packets take the general way.
-    is_general: bool,
-    /// Whether what is put onto its wire is noted.
-    is_watched: bool,
-    lossy: bool,
-    /// Packets that will arrive at the far end, oldest first.
-    wire: Ring<OnWire>,
-    limit: Limit,
-    ledger: Ledger,
-    pub(crate) loss: Option<Box<LossModel>>,
-    pub(crate) general: Option<Box<General>>,
+    pub(crate) kind: Kind,
     ends: (NodeId, NodeId),
     name: Box<str>,
 }
 
-/// Everything that a link is made from.
+/// The two kinds of links.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) name: String,
-    pub(crate) ends: (NodeId, NodeId),
-    pub(crate) rate: Option<Rate>,
-    pub(crate) delay: TimeDelta,
-    pub(crate) framing: u32,
-    pub(crate) limit: Limit,
-    pub(crate) loss: Option<LossModel>,
-    pub(crate) general: Option<General>,
-}
-
-/// A packet that a link on the fast way has taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    /// When its last bit arrives at the far end.
-    pub(crate) arrival: Timestamp,
-    /// Whether it will be lost on the wire.
-    pub(crate) lost: bool,
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and every packet touches it")]
+pub(crate) enum Kind {
+    Fifo(Fifo),
+    General(Box<General>),
 }
 
 impl Link {
-    pub(crate) fn new(parts: Parts) -> Self {
-        Link {
-            rate: ConstantRate::new(parts.rate.unwrap_or(Rate::from_bps(0))),
-            delay: parts.delay,
-            framing: parts.framing,
-            limited: parts.rate.is_some(),
-            is_general: parts.general.is_some(),
-            is_watched: false,
-            lossy: parts.loss.is_some(),
-            wire: Ring::default(),
-            ledger: Ledger::default(),
-            // Without serialisation nothing ever waits.
-            limit: if parts.rate.is_some() { parts.limit } else { Limit::NONE },
-            loss: parts.loss.map(Box::new),
-            general: parts.general.map(Box::new),
-            ends: parts.ends,
-            name: parts.name.into_boxed_str(),
-        }
+    pub(crate) fn new(name: String, ends: (NodeId, NodeId), kind: Kind) -> Self {
+        Link { kind, ends, name: name.into_boxed_str() }
     }
 
     /// Its name, "from>to".
@@ -136,30 +89,139 @@ impl Link {
     }
     /// Constant rate; none if it has no limit or follows a schedule.
     pub fn rate(&self) -> Option<Rate> {
-        self.limited.then(|| self.rate.rate())
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.limited.then(|| fifo.rate.rate()),
+            Kind::General(general) => general.rate(),
+        }
     }
     /// Propagation delay, without jitter.
     pub fn delay(&self) -> TimeDelta {
-        self.delay
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.delay,
+            Kind::General(general) => general.delay(),
+        }
     }
-    /// Whether packets take the general way.
-    #[inline]
+    /// Whether its departures are events.
     pub(crate) fn is_general(&self) -> bool {
-        self.is_general
+        matches!(self.kind, Kind::General(_))
+    }
+    /// From now on, what is put onto its wire is noted.
+    pub(crate) fn watch(&mut self) {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.watched = true,
+            Kind::General(general) => general.watch(),
+        }
+    }
+
+    /// The counters at `now`.
+    pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.stats(now),
+            Kind::General(general) => general.stats(),
+        }
+    }
+    /// Packets given up already that will be lost only after `now`.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.ledger.doomed(now),
+            Kind::General(_) => 0,
+        }
+    }
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.ledger.reset_queued_max(now),
+            Kind::General(general) => general.reset_queued_max(),
+        }
+    }
+}
+
+/// Packets that will arrive at the far end, in the order in which they left.
+#[derive(Debug, Default)]
+pub(crate) struct Wire(Ring<OnWire>);
+
+impl Wire {
+    /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
+    #[inline]
+    pub(crate) fn append(&mut self, packet: OnWire) -> bool {
+        let was_empty = self.0.is_empty();
+        self.0.push(packet);
+        was_empty
+    }
+    /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
+    #[inline]
+    pub(crate) fn take(&mut self) -> (Option<OnWire>, Option<Timestamp>) {
+        (self.0.pop(), self.0.front().map(|next| next.arrival))
+    }
+    /// Arrival of the last packet on the wire, if there is one.
+    pub(crate) fn last_arrival(&self) -> Option<Timestamp> {
+        self.0.back().map(|packet| packet.arrival)
+    }
+}
+
+/// A constant-rate drop-tail link with constant delay.
+// Laid out by hand: what every packet touches comes first and fills whole cache lines.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Fifo {
+    /// Not used where `limited` is false.
+    rate: ConstantRate,
+    delay: TimeDelta,
+    framing: u32,
+    /// Whether it has a rate: without, packets take no time and nothing ever waits.
+    limited: bool,
+    /// Whether what is put onto its wire is noted.
+    watched: bool,
+    lossy: bool,
+    wire: Wire,
+    limit: Limit,
+    ledger: Ledger,
+    loss: Option<Box<LossModel>>,
+}
+
+/// A packet that a link has taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// When its last bit arrives at the far end.
+    pub(crate) arrival: Timestamp,
+    /// Whether it will be lost on the wire.
+    pub(crate) lost: bool,
+}
+
+impl Fifo {
+    /// A link of `rate`, none for no limit.
+    pub(crate) fn new(
+        rate: Option<Rate>,
+        delay: TimeDelta,
+        framing: u32,
+        limit: Limit,
+        loss: Option<LossModel>,
+    ) -> Self {
+        Fifo {
+            rate: ConstantRate::new(rate.unwrap_or(Rate::from_bps(0))),
+            delay,
+            framing,
+            limited: rate.is_some(),
+            watched: false,
+            lossy: loss.is_some(),
+            wire: Wire::default(),
+            limit: if rate.is_some() { limit } else { Limit::NONE },
+            ledger: Ledger::default(),
+            loss: loss.map(Box::new),
+        }
     }
 
     /// Whether what is put onto its wire is noted.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.is_watched
+        self.watched
     }
-    /// From now on, it is.
-    pub(crate) fn watch(&mut self) {
-        self.is_watched = true;
+    #[inline]
+    pub(crate) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 
-    /// Offers a packet of `size` bytes that arrives at `at` to a link on the fast way; `now` is the present. None when the
-    /// queue is full.
+    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the present. None when the queue is full.
     ///
     /// Offers must come in the order of their arrival, which may lie ahead of the present; in the past only for a packet that
     /// is late (see `in_order`).
@@ -168,10 +230,9 @@ impl Link {
         &mut self,
         now: Timestamp,
         at: Timestamp,
-        (slot, size): (u32, u32),
+        (slot, size): (SlotId, u32),
         arena: &Arena,
     ) -> Option<Accepted> {
-        debug_assert!(!self.is_general);
         let size = u64::from(size) + u64::from(self.framing);
         let (held, held_bytes) = self.ledger.held();
         let roomy = held < self.limit.packets as usize && held_bytes + size <= self.limit.bytes;
@@ -179,10 +240,9 @@ impl Link {
             self.ledger.enter_overflow(now, at);
             return None;
         }
-        let (start, departure) = self.serialise(at, size);
+        let (start, departure) = if self.limited { self.rate.serve(at, size * 8) } else { (at, at) };
         let lost = self.lossy && self.is_lost(slot, arena);
-        let size = if lost { size | LOST } else { size };
-        self.ledger.enter(now, Entry { arrival: at, start, departure, size });
+        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, lost) });
         Some(Accepted { arrival: departure + self.delay, lost })
     }
 
@@ -191,14 +251,8 @@ impl Link {
         self.ledger.last_arrival().map_or(due, |last| due.max(last))
     }
 
-    /// When the transmission of `size` bytes begins, and when it is complete.
-    #[inline]
-    fn serialise(&mut self, at: Timestamp, size: u64) -> (Timestamp, Timestamp) {
-        if self.limited { self.rate.serve(at, size * 8) } else { (at, at) }
-    }
-
     #[inline(never)]
-    fn is_lost(&mut self, slot: u32, arena: &Arena) -> bool {
+    fn is_lost(&mut self, slot: SlotId, arena: &Arena) -> bool {
         self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)))
     }
 
@@ -207,34 +261,7 @@ impl Link {
         !self.limit.admits(self.ledger.waiting(now, at), u32::try_from(size).unwrap_or(u32::MAX))
     }
 
-    /// Puts a packet onto the wire. Returns true when the wire was empty: then its arrival must be announced.
-    #[inline]
-    pub(crate) fn append(&mut self, packet: OnWire) -> bool {
-        let was_empty = self.wire.is_empty();
-        self.wire.push(packet);
-        was_empty
-    }
-
-    /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> (Option<OnWire>, Option<Timestamp>) {
-        (self.wire.pop(), self.wire.front().map(|next| next.arrival))
-    }
-
-    pub(crate) fn framing(&self) -> u32 {
-        self.framing
-    }
-
-    /// Arrival of the last packet on the wire, if there is one.
-    pub(crate) fn last_arrival(&self) -> Option<Timestamp> {
-        self.wire.back().map(|packet| packet.arrival)
-    }
-
-    /// The counters at `now`.
-    pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
-        if let Some(general) = &self.general {
-            return general.stats();
-        }
+    fn stats(&mut self, now: Timestamp) -> LinkStats {
         let (sums, backlog) = self.ledger.read(now);
         LinkStats {
             arrivals: sums.packets + sums.overflows + u64::from(backlog.packets) + u64::from(backlog.busy),
@@ -248,19 +275,6 @@ impl Link {
             backlog_packets: backlog.packets,
             backlog_bytes: backlog.bytes,
             ..LinkStats::default()
-        }
-    }
-
-    /// Packets given up already that will be lost only after `now`.
-    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
-        self.ledger.doomed(now)
-    }
-
-    /// Starts a new interval for `queued_max`.
-    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
-        match &mut self.general {
-            Some(general) => general.reset_queued_max(),
-            None => self.ledger.reset_queued_max(now),
         }
     }
 }

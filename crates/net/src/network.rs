@@ -8,11 +8,12 @@ use std::sync::Arc;
 use warpline_core::record::LinkRecord;
 use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
 
-use crate::arena::{Arena, OnWire};
+use crate::arena::{Arena, OnWire, SlotId};
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
-use crate::general::{Announce, General, Step};
+use crate::general::{self, Announce, General, Step};
+use crate::hops::{HopId, Hops};
 use crate::jitter::JitterConfig;
-use crate::link::{Link, LinkStats, Parts};
+use crate::link::{Fifo, Kind, Link, LinkStats};
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::near::First;
@@ -31,14 +32,10 @@ pub trait Hosts {
 
 /// A sequence of links from one node to another. Made by [`Network::add_route`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteId(u32);
+pub struct RouteId(HopId);
 
 /// The last instant there is.
 const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
-/// Marks a hop onto a link that only the link before it feeds.
-const EXPRESS: u32 = 1 << 31;
-/// Marks the end of a route in the table of hops: no express hop.
-const END: u32 = EXPRESS - 1;
 
 /// How fast a link sends.
 #[derive(Clone, Debug)]
@@ -121,8 +118,7 @@ struct Core {
     arena: Arena,
     events: EventQueue,
     links: Vec<Link>,
-    /// All routes, each a run of link numbers that [`END`] closes.
-    hops: Vec<u32>,
+    hops: Hops,
     /// Earliest pending timer event of each endpoint.
     timers: Vec<Timestamp>,
     records: Vec<LinkRecord>,
@@ -147,8 +143,6 @@ pub struct Network {
     core: Core,
     now: Timestamp,
     handled: u64,
-    /// How many hops the marking of express hops has seen.
-    express_marked: usize,
 }
 
 /// Why [`Network::run_until`] returned.
@@ -215,39 +209,32 @@ impl Core {
         packet.id = self.next_packet;
         self.next_packet += 1;
         let slot = self.arena.insert(&packet);
-        let (hop, size) = (route.0 as usize + 1, packet.size);
-        let index = self.hops[hop - 1] & !EXPRESS;
-        let link = &mut self.links[index as usize];
-        if link.is_general() {
-            self.arena.set_hop(slot, hop as u32);
-            let step = Step {
-                id: LinkId(index),
-                now,
-                arena: &mut self.arena,
-                records: &mut self.records,
-                settled: &mut self.settled,
-            };
-            let announce = link.offer_general_late(step, due, slot);
-            self.announce(announce, index);
-            return TimeDelta::ZERO;
-        }
-        let at = link.in_order(due);
-        let accepted = match link.offer(now, at, (slot, size), &self.arena) {
+        let (id, hop, size) = (self.hops.at(route.0).link(), route.0.next(), packet.size);
+        let fifo = match &mut self.links[id.index()].kind {
+            Kind::Fifo(fifo) => fifo,
+            Kind::General(_) => {
+                self.arena.set_hop(slot, hop);
+                self.offer_general(now, due, slot, id);
+                return TimeDelta::ZERO;
+            }
+        };
+        let at = fifo.in_order(due);
+        let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
             Some(accepted) if !accepted.lost => accepted,
             _ => {
                 self.arena.drop_packet(slot);
                 return TimeDelta::ZERO;
             }
         };
-        let on_wire = link.last_arrival().unwrap_or(now);
+        let on_wire = fifo.wire().last_arrival().unwrap_or(now);
         let arrival = accepted.arrival.max(now).max(on_wire);
         let left = now.saturating_since(accepted.arrival);
-        if self.hops[hop] & EXPRESS != 0 {
-            self.forward_from(now, arrival, slot, hop as u32, size);
+        if self.hops.at(hop).is_express() {
+            self.forward_from(now, arrival, slot, hop, size);
             return left;
         }
-        if link.append(OnWire { arrival, slot, hop: hop as u32, size }) {
-            self.events.push_arrival(arrival, index);
+        if fifo.wire().append(OnWire { arrival, slot, hop, size }) {
+            self.events.push_arrival(arrival, id.0);
         }
         left
     }
@@ -270,36 +257,36 @@ impl Core {
     /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
-    fn forward(&mut self, now: Timestamp, slot: u32, hop: u32, size: u32) {
+    fn forward(&mut self, now: Timestamp, slot: SlotId, hop: HopId, size: u32) {
         self.forward_from(now, now, slot, hop, size);
     }
 
     /// The same for a packet that is at the start of that link at `at`, which may be ahead of the present.
     #[inline(always)]
-    fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: u32, hop: u32, size: u32) {
-        let mut hop = hop as usize;
-        let mut this = self.hops[hop];
+    fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: SlotId, mut hop: HopId, size: u32) {
+        let mut this = self.hops.at(hop);
         loop {
-            let index = this & !EXPRESS;
-            hop += 1;
-            let link = &mut self.links[index as usize];
-            if link.is_general() {
-                self.arena.set_hop(slot, hop as u32);
-                return self.forward_general(now, slot, index);
-            }
-            let accepted = match link.offer(now, at, (slot, size), &self.arena) {
+            let id = this.link();
+            hop = hop.next();
+            let fifo = match &mut self.links[id.index()].kind {
+                Kind::Fifo(fifo) => fifo,
+                Kind::General(_) => {
+                    self.arena.set_hop(slot, hop);
+                    return self.offer_general(now, now, slot, id);
+                }
+            };
+            let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
                 Some(accepted) if !accepted.lost => accepted,
                 _ => return self.arena.drop_packet(slot),
             };
-            this = self.hops[hop];
-            if this & EXPRESS == 0 {
-                let packet = OnWire { arrival: accepted.arrival, slot, hop: hop as u32, size };
-                let watched = link.is_watched();
-                if link.append(packet) {
-                    self.events.push_arrival(accepted.arrival, index);
-                }
-                if watched {
+            this = self.hops.at(hop);
+            if !this.is_express() {
+                let packet = OnWire { arrival: accepted.arrival, slot, hop, size };
+                if fifo.is_watched() {
                     self.settled.push(packet);
+                }
+                if fifo.wire().append(packet) {
+                    self.events.push_arrival(accepted.arrival, id.0);
                 }
                 return;
             }
@@ -307,17 +294,23 @@ impl Core {
         }
     }
 
+    /// Lets the link `id` take a step, if it is a general one.
+    #[inline]
+    fn step_general<T>(
+        &mut self,
+        now: Timestamp,
+        id: LinkId,
+        take: impl FnOnce(&mut General, Step<'_>) -> T,
+    ) -> Option<T> {
+        let Kind::General(general) = &mut self.links[id.index()].kind else { return None };
+        let (arena, records, settled) = (&mut self.arena, &mut self.records, &mut self.settled);
+        Some(take(general, Step { id, now, arena, records, settled }))
+    }
+
     #[inline(never)]
-    fn forward_general(&mut self, now: Timestamp, slot: u32, index: u32) {
-        let step = Step {
-            id: LinkId(index),
-            now,
-            arena: &mut self.arena,
-            records: &mut self.records,
-            settled: &mut self.settled,
-        };
-        let announce = self.links[index as usize].offer_general(step, slot);
-        self.announce(announce, index);
+    fn offer_general(&mut self, now: Timestamp, due: Timestamp, slot: SlotId, id: LinkId) {
+        let announce = self.step_general(now, id, |general, step| general.offer(step, due, slot));
+        self.announce(announce.unwrap_or_default(), id.0);
     }
 
     fn announce(&mut self, announce: Announce, index: u32) {
@@ -336,7 +329,11 @@ impl Core {
     /// The packet at the head of a wire has arrived, on the fast way: takes it out, announcing the one behind it.
     #[inline]
     fn take_near(&mut self, first: First) -> Option<OnWire> {
-        let (packet, next) = self.links[first.index as usize].pop();
+        let (packet, next) = match &mut self.links[first.index as usize].kind {
+            Kind::Fifo(fifo) => fifo.wire().take(),
+            // Its arrivals are not among those of the near future.
+            Kind::General(_) => (None, None),
+        };
         self.events.take_near(first);
         if let Some(time) = next {
             self.events.push_arrival(time, first.index);
@@ -347,11 +344,10 @@ impl Core {
     /// The same on any way.
     fn take_arrival(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
         let index = top.index();
-        let link = &mut self.links[index as usize];
-        if link.is_general() {
+        let Kind::Fifo(fifo) = &mut self.links[index as usize].kind else {
             return self.take_arrival_general(now, top);
-        }
-        let (packet, next) = link.pop();
+        };
+        let (packet, next) = fifo.wire().take();
         self.events.take_top(top);
         if let Some(time) = next {
             self.events.push_arrival(time, index);
@@ -363,7 +359,7 @@ impl Core {
     #[inline(always)]
     fn arrive<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
         let Some(arrived) = arrived else { return };
-        if self.hops[arrived.hop as usize] != END {
+        if !self.hops.at(arrived.hop).is_end() {
             return self.forward(now, arrived.slot, arrived.hop, arrived.size);
         }
         // Copied out, as its slot is likely to be the first that the answer takes.
@@ -379,7 +375,7 @@ impl Core {
     #[inline(never)]
     fn arrive_from_afar<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
         let Some(arrived) = arrived else { return };
-        if self.hops[arrived.hop as usize] != END {
+        if !self.hops.at(arrived.hop).is_end() {
             return self.forward(now, arrived.slot, arrived.hop, arrived.size);
         }
         self.deliver(now, arrived.slot, hosts);
@@ -389,14 +385,7 @@ impl Core {
     fn take_arrival_general(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
         let index = top.index();
         self.events.take_top(top);
-        let step = Step {
-            id: LinkId(index),
-            now,
-            arena: &mut self.arena,
-            records: &mut self.records,
-            settled: &mut self.settled,
-        };
-        let (packet, next) = self.links[index as usize].take_general(step);
+        let (packet, next) = self.step_general(now, LinkId(index), General::take)?;
         if let Some(time) = next {
             self.events.push(Key::new(time, Class::Arrival, index));
         }
@@ -405,7 +394,7 @@ impl Core {
 
     /// Delivers a packet of any kind.
     #[inline(never)]
-    fn deliver<H: Hosts>(&mut self, now: Timestamp, slot: u32, hosts: &mut H) {
+    fn deliver<H: Hosts>(&mut self, now: Timestamp, slot: SlotId, hosts: &mut H) {
         let packet = self.arena.packet(slot);
         self.arena.free(slot);
         self.delivered += 1;
@@ -416,16 +405,10 @@ impl Core {
     fn general_event(&mut self, now: Timestamp, top: Key) {
         let (class, index) = (top.class(), top.index());
         self.events.take_top(top);
-        let step = Step {
-            id: LinkId(index),
-            now,
-            arena: &mut self.arena,
-            records: &mut self.records,
-            settled: &mut self.settled,
-        };
-        let link = &mut self.links[index as usize];
-        let announce = if class == Class::Departure { link.depart(step) } else { link.switch(step) };
-        self.announce(announce, index);
+        let announce = self.step_general(now, LinkId(index), |general, step| {
+            if class == Class::Departure { general.depart(step) } else { general.switch(step) }
+        });
+        self.announce(announce.unwrap_or_default(), index);
     }
 }
 
@@ -443,7 +426,7 @@ impl Network {
                 arena: Arena::default(),
                 events: EventQueue::default(),
                 links: Vec::new(),
-                hops: Vec::new(),
+                hops: Hops::default(),
                 timers: Vec::new(),
                 records: Vec::new(),
                 settled: Vec::new(),
@@ -452,7 +435,6 @@ impl Network {
             },
             now: Timestamp::ZERO,
             handled: 0,
-            express_marked: 0,
         }
     }
 
@@ -476,35 +458,34 @@ impl Network {
         };
         let simple =
             config.jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let general = (!(simple && simple_rate && limit.is_some())).then(|| {
-            let qdisc = match limit {
-                Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
-                None => config.qdisc.build(stream("qdisc")),
-            };
-            let jitter = config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter")));
-            General::new(
-                qdisc,
-                config.rate.serialiser(),
-                jitter,
-                config.detour,
-                config.outages,
-                config.record,
-            )
-        });
-        if let Some(at) = general.as_ref().and_then(General::next_switch) {
-            self.core.events.push(Key::new(at, Class::Control, id));
-        }
         let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
-        self.core.links.push(Link::new(Parts {
-            rate,
-            delay: config.delay,
-            framing: config.framing,
-            limit: limit.unwrap_or(Limit::NONE),
-            loss,
-            general,
-            name: config.name,
-            ends: (config.from, config.to),
-        }));
+        let kind = match limit {
+            Some(limit) if simple && simple_rate => {
+                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, limit, loss))
+            }
+            _ => {
+                let qdisc = match limit {
+                    Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
+                    None => config.qdisc.build(stream("qdisc")),
+                };
+                let general = General::new(general::Parts {
+                    qdisc,
+                    serialiser: config.rate.serialiser(),
+                    delay: config.delay,
+                    jitter: config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter"))),
+                    detour: config.detour,
+                    framing: config.framing,
+                    loss,
+                    outages: config.outages,
+                    record: config.record,
+                });
+                if let Some(at) = general.next_switch() {
+                    self.core.events.push(Key::new(at, Class::Control, id));
+                }
+                Kind::General(Box::new(general))
+            }
+        };
+        self.core.links.push(Link::new(config.name, (config.from, config.to), kind));
         LinkId(id)
     }
 
@@ -513,15 +494,12 @@ impl Network {
     pub fn add_route(&mut self, links: &[LinkId]) -> RouteId {
         debug_assert!(!links.is_empty());
         debug_assert!(links.windows(2).all(|w| self.link(w[0]).to() == self.link(w[1]).from()));
-        let route = RouteId(self.core.hops.len() as u32);
-        self.core.hops.extend(links.iter().map(|link| link.0));
-        self.core.hops.push(END);
-        route
+        RouteId(self.core.hops.add(links))
     }
 
     #[inline]
     fn prepare(&mut self) {
-        if self.express_marked != self.core.hops.len() {
+        if self.core.hops.are_new() {
             debug_assert!(self.core.next_packet == 0, "a route was added after the first packet");
             self.mark_express_hops();
         }
@@ -529,35 +507,12 @@ impl Network {
 
     /// Marks the hops that need no event (see `Core::forward`). Called before the first event is handled.
     fn mark_express_hops(&mut self) {
-        const NOBODY: u32 = u32::MAX;
-        const MANY: u32 = u32::MAX - 1;
-        let core = &mut self.core;
-        let mut feeder = vec![NOBODY; core.links.len()];
-        let mut before = MANY; // a host feeds the first link of a route, whenever it likes
-        for &hop in &core.hops {
-            if hop == END {
-                before = MANY;
-                continue;
-            }
-            let known = &mut feeder[(hop & !EXPRESS) as usize];
-            *known = if *known == NOBODY || *known == before { before } else { MANY };
-            before = hop & !EXPRESS;
-        }
-        for index in 0..core.hops.len() {
-            let hop = core.hops[index];
-            if hop == END {
-                continue;
-            }
-            let link = hop & !EXPRESS;
-            let fed_by = feeder[link as usize];
+        let Core { hops, links, .. } = &mut self.core;
+        hops.mark_express(links.len(), |before, link| {
+            let (before, link) = (&links[before.index()], &links[link.index()]);
             // A hop that takes no time would change the order of events of one instant.
-            let express = fed_by < MANY
-                && !core.links[link as usize].delay().is_zero()
-                && core.links[link as usize].general.is_none()
-                && core.links[fed_by as usize].general.is_none();
-            core.hops[index] = if express { link | EXPRESS } else { link };
-        }
-        self.express_marked = core.hops.len();
+            !link.delay().is_zero() && !link.is_general() && !before.is_general()
+        });
     }
 
     /// From now on, what is put onto a link's wire is noted for [`take_settled`](Self::take_settled).
@@ -571,7 +526,7 @@ impl Network {
     pub fn take_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
         let Core { settled, hops, arena, .. } = &mut self.core;
         let (now, hops, arena) = (self.now, &*hops, &*arena);
-        let ours = move |packet: &OnWire| packet.arrival > now && hops[packet.hop as usize] == END;
+        let ours = move |packet: &OnWire| packet.arrival > now && hops.at(packet.hop).is_end();
         settled
             .drain(..)
             .filter(ours)

@@ -26,9 +26,9 @@ pub(super) enum Episode {
         signs: Signs,
         prr: Option<Prr>,
     },
-    /// Fast recovery, until `Connection::recover` is acknowledged.
+    /// Fast recovery, until `Sender::recover` is acknowledged.
     Recovery(Recovery),
-    /// Everything goes out again in slow start, until `Connection::recover` is acknowledged.
+    /// Everything goes out again in slow start, until `Sender::recover` is acknowledged.
     Loss {
         /// The next retransmission goes out whatever the window says.
         force: bool,
