@@ -222,12 +222,7 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
     fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
-        Entry {
-            arrival: at(arrival),
-            start: at(start),
-            departure: at(departure),
-            load: Load::new(100, lost),
-        }
+        Entry { arrival: at(arrival), start: at(start), departure: at(departure), load: Load::new(100, lost) }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
     fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {
