@@ -316,7 +316,7 @@ fn programs_that_do_not_end_as_they_should_make_the_run_fail() {
     assert_eq!(answer.code, Some(1), "{answer:?}");
     for part in [
         "program 0 of host a (echo so far >&2; echo no further >&2; exit 3) ended with exit code 3 at ",
-        "; expected: exit code 0; its output: out/programs/a.0.stderr; capture: out/a-r1.pcapng, out/r1-r2.pcapng",
+        "; expected: exit code 0; its output: out/programs/a.0.stderr; capture: out/a-r1.pcapng, out/r1-a.pcapng",
         "    so far\n    no further",
         "program 1 of host a",
         "still ran at the end and was stopped",
