@@ -60,6 +60,7 @@ impl Admission {
     }
 
     /// Handshakes under way.
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.under_way().values().sum()
     }
