@@ -48,7 +48,14 @@ fn write(scenario: &Scenario, out: &Path) -> RunOutcome {
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
-    entries.map(|path| (name(&path), std::fs::read(&path).unwrap())).collect()
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let mut all: BTreeMap<String, Vec<u8>> =
+        files.iter().map(|path| (name(path), std::fs::read(path).unwrap())).collect();
+    for folder in folders {
+        let own = self::files(&folder).into_iter();
+        all.extend(own.map(|(file, bytes)| (format!("{}/{file}", name(&folder)), bytes)));
+    }
+    all
 }
 
 #[track_caller]

@@ -71,12 +71,20 @@ fn entries(directory: &Path) -> Vec<String> {
 /// What goes wrong with this scenario beside these files; nothing may stay behind, alone or replicated.
 fn failure(scenario: &str, files: &[(&str, &[u8])]) -> String {
     let source = tempfile::tempdir().unwrap();
-    for (name, contents) in files {
-        std::fs::write(source.path().join(name), contents).unwrap();
+    // Right when the scenario is loaded, wrong when it is run: what is wrong before is refused in loading.
+    let right = |name: &str| match name.contains("log") {
+        true => "1000.500 500 client TCP_MISS/200 5000 GET http://a/\n",
+        false => "5\n",
+    };
+    for (name, _) in files {
+        std::fs::write(source.path().join(name), right(name)).unwrap();
     }
     let file = source.path().join("scenario.toml");
     std::fs::write(&file, scenario).unwrap();
     let scenario = Scenario::load(&file, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    for (name, contents) in files {
+        std::fs::write(source.path().join(name), contents).unwrap();
+    }
     let directory = tempfile::tempdir().unwrap();
     let options =
         RunOptions { out: Some(directory.path().join("run")), report: true, ..RunOptions::default() };
