@@ -45,7 +45,7 @@ impl Comparison {
         }
         let shown = most.unwrap_or(usize::MAX).min(self.scenario.len());
         text.push_str("\nChanged in the scenario\n");
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned());
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not set)".to_owned());
         for change in &self.scenario[..shown] {
             let _ = writeln!(text, "  {}: {} -> {}", change.key, value(&change.before), value(&change.after));
         }
@@ -191,7 +191,7 @@ mod tests {
         // Who is compared, what was changed, what is beyond noise, and how much is not.
         let places = [
             "A: runs/cubic (4 seeds: 1 to 4)\nB: runs/vegas (4 seeds: 1 to 4)\n",
-            "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n  flow.new.cc: (not there) -> vegas\n",
+            "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n  flow.new.cc: (not set) -> vegas\n",
             "mean difference from seed to the same seed",
             "Changed beyond the noise of the seeds (1 of ",
             "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms    +10.2 ms",
