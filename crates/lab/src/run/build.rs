@@ -6,6 +6,7 @@ use std::sync::Arc;
 use warpline_core::{Bytes, FlowId, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{
     CodelConfig, FqCodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig,
 };

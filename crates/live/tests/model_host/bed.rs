@@ -125,7 +125,7 @@ impl Bed {
         let namespace = NetNs::create().map_err(|error| ("root", error.to_string()))?;
         let port = namespace
             .within(|| {
-                let port = TunPort::open("model0", 1500).map_err(|error| ("tun", error.to_string()))?;
+                let port = TunPort::open("model0", 1500).map_err(|error| error.to_string())?;
                 let mut netlink = Netlink::open().unwrap();
                 netlink.set_up("lo", true).unwrap();
                 netlink.set_up("model0", false).unwrap();
@@ -133,7 +133,8 @@ impl Bed {
                 netlink.add_address("model0", LINUX_V6.into(), 64).unwrap();
                 Ok::<_, String>(port)
             })
-            .map_err(|error| error.to_string())??;
+            .map_err(|error| ("root", error.to_string()))?
+            .map_err(|error| ("tun", error))?;
         let mut config = HostConfig::new(vec![IpAddr::V4(MODEL_V4), IpAddr::V6(MODEL_V6)]);
         change(&mut config);
         let streams = Streams::new(1);

@@ -72,7 +72,8 @@ pub(super) fn check(
         models::Models::build(&mut built.world, &plan, scenario.seed, mtu)?;
         #[cfg(target_arch = "x86_64")]
         if scenario.host.iter().any(crate::scenario::Host::is_guest) {
-            guests::Guests::plan(scenario, &expanded, &plan, mtu).check()?;
+            let readiness = readiness::Readiness::plan(scenario, &expanded, &plan, &mut built.world);
+            guests::Guests::plan(scenario, &expanded, &plan, &readiness, mtu).check()?;
         }
     }
     #[cfg(not(target_os = "linux"))]
