@@ -13,9 +13,9 @@ use warpline_disk::{OsDirectory, remove_all, write_whole};
 use warpline_net::Control;
 
 use crate::report::write_report;
-use crate::results::tables::FILE_MODE;
 use crate::results::set::SEED_PREFIX;
 pub use crate::results::set::seed_directory;
+use crate::results::tables::FILE_MODE;
 use crate::results::{Replications, ResultError, Run, Summary};
 use crate::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use crate::scenario::Scenario;

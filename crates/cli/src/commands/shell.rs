@@ -151,7 +151,9 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
             command,
             base_command: args.base,
             nat: !args.no_nat,
-            warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
+            warn: |why| {
+                output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
+            },
             pulse: watched.then_some(PULSE),
         },
         &mut watch,

@@ -443,7 +443,7 @@ fn a_capture_has_both_directions_and_is_whole_when_killed() {
         if std::fs::metadata(&killed).is_ok_and(|file| file.len() > 4000) {
             break;
         }
-        sleep(50);
+        pause();
     }
     child.kill().unwrap();
     child.wait().unwrap();

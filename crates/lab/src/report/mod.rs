@@ -31,9 +31,9 @@ pub use data::{
 pub use page::render;
 
 use crate::results::ResultError;
-use crate::results::tables::FILE_MODE;
 use crate::results::set::{seed_directory, seeds_in};
 use crate::results::summary::SUMMARY_FILE;
+use crate::results::tables::FILE_MODE;
 
 /// Why a report could not be made.
 #[derive(Debug, Error)]

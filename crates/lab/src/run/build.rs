@@ -415,13 +415,9 @@ pub(super) fn algorithm_faults(cc: &Cc) -> Vec<Fault> {
 }
 
 /// The TCP options of a flow's two ends.
-pub(super) fn endpoints(
-    flow: &ExpandedFlow,
-    streams: &Streams,
-) -> Result<(TcpConfig, TcpConfig), Fault> {
+pub(super) fn endpoints(flow: &ExpandedFlow, streams: &Streams) -> Result<(TcpConfig, TcpConfig), Fault> {
     let end = |options: &TcpOptions| {
-        let config =
-            TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options) };
+        let config = TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options) };
         if flow.transport == Transport::Tcp {
             config.validate().map_err(|error| Fault::new(&["tcp", error.key], error))?;
         }

@@ -130,7 +130,8 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
         .map_err(|errors| by_option(errors, [forward, reverse]))?;
     let expanded = scenario.expand();
     let config = |spec: &LinkSpec, words: &LinkWords| {
-        let (mut config, capacity) = link_config(spec, &scenario).map_err(|fault| fault.of_link(&spec.name))?;
+        let (mut config, capacity) =
+            link_config(spec, &scenario).map_err(|fault| fault.of_link(&spec.name))?;
         let unlimited = words.rate.is_none() && words.trace.is_none();
         if unlimited {
             config.rate = RateConfig::Unlimited;

@@ -175,7 +175,8 @@ impl Session {
             taken = taken.and_then(|()| self.capture.as_mut().map_or(Ok(()), Capture::write));
             if let Some(writer) = &mut self.writer {
                 let (_, mut samples) = self.meter.sample(network, &self.world, &self.links);
-                for (sample, _) in samples.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {
+                for (sample, _) in samples.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited)
+                {
                     sample.capacity_bps = None;
                 }
                 taken = taken.and_then(|()| writer.link_samples(&samples));

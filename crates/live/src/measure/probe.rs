@@ -3,6 +3,11 @@
 //! ICMP needs no privilege where `net.ipv4.ping_group_range` has the user's group (icmp(7), ping sockets); else a raw socket. UDP needs
 //! none anywhere: what routers and the target say about it comes through the socket's error queue (ip(7), `IP_RECVERR`).
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the code in a probe must be one that nobody foresees; no result depends on it"
+)]
+
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};

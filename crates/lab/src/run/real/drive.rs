@@ -58,7 +58,8 @@ pub(in crate::run) fn run(
     let mut readiness = Readiness::plan(scenario, &expanded, &plan, &mut simulated);
     let mut models =
         Models::build(&mut simulated, &plan, scenario.seed, |node| interface_mtu(&expanded, node))?;
-    let mut fleet = Fleet::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node))?;
+    let mut fleet =
+        Fleet::plan(scenario, &expanded, &plan, &readiness, |node| interface_mtu(&expanded, node))?;
     let guests: Vec<(String, u32)> = fleet.as_ref().map(|fleet| fleet.hosts().to_vec()).unwrap_or_default();
     models.claim_services(&plan);
     // The hosts behind ports, in the order of these.
