@@ -11,6 +11,11 @@ pub fn ln(x: f64) -> f64 {
     libm::log(x)
 }
 
+/// Logarithm of `x` to base 10: negative infinity for 0, NaN below.
+pub fn log10(x: f64) -> f64 {
+    libm::log10(x)
+}
+
 /// e to the power of `x`.
 pub fn exp(x: f64) -> f64 {
     libm::exp(x)

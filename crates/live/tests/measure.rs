@@ -36,9 +36,8 @@ impl Server {
         let thread = {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
-                if let Err(error) = serve(&config, &stop, &mut |event| tell.send(event).unwrap_or(())) {
-                    eprintln!("{error}");
-                }
+                // If it cannot listen, nobody hears from it: that is what the caller sees.
+                let _ = serve(&config, &stop, &mut |event| tell.send(event).unwrap_or(()));
             })
         };
         let Ok(CapdEvent::Listening(address)) = events.recv() else {
@@ -285,7 +284,7 @@ fn inside_namespace(name: &str) -> bool {
     }
     let can = Command::new("unshare").args(["-rn", "true"]).status().is_ok_and(|status| status.success());
     if !can {
-        println!("skipped: this user may not make namespaces here");
+        warpline_skip::skip("root", "this user may not make namespaces here");
         return false;
     }
     let mut command = Command::new("unshare");

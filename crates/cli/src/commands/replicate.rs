@@ -413,7 +413,7 @@ impl Bars {
                 bar.set_position(now.done);
                 bar.set_message(match now.step {
                     Step::Comparing => "comparing".to_owned(),
-                    Step::Fetching => format!("{}", with_unit(bar.per_sec(), "B/s")),
+                    Step::Fetching => with_unit(bar.per_sec(), "B/s"),
                     Step::Checking => "checking".to_owned(),
                 });
             }

@@ -222,9 +222,9 @@ impl Content {
         for page in std::mem::take(&mut self.dirty) {
             if !fails || random.chance(0.5) {
                 self.settle(page);
-            } else if !self.cache.contains_key(&page) {
-                // The hole is only in memory now.
-                self.cache.insert(page, vec![0; PAGE as usize]);
+            } else {
+                // A hole is only in memory now.
+                self.cache.entry(page).or_insert_with(|| vec![0; PAGE as usize]);
             }
         }
         self.disk_size = self.size;

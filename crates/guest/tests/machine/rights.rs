@@ -31,9 +31,9 @@ fn programs_cannot_reach_the_agent_nor_the_kernel_s_settings_but_those_of_their_
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
     let end = Timestamp::from_nanos(config.order.end);
-    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay).unwrap();
-    assert_eq!(lockstep.run(&mut bed, end, |_, _| true).unwrap(), Ended::Reached);
-    lockstep.finish(end).unwrap();
+    let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
+    assert_eq!(lockstep.run(&mut bed, end, |_, _, _| true).unwrap(), Ended::Reached);
+    lockstep.finish(end, false, &mut || true).unwrap();
     let machine = lockstep.machines().next().unwrap();
     let read = |name: &str| std::fs::read_to_string(machine.shared(name)).unwrap();
     assert_eq!(

@@ -336,14 +336,15 @@ fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
     let part = |samples: &[f64]| {
         let estimate = Estimate::of(samples)?;
         let n = samples.len() as f64;
-        Some((estimate.stddev?.powi(2) / n, n - 1.0))
+        let stddev = estimate.stddev?;
+        Some((stddev * stddev / n, n - 1.0))
     };
     let ((var_a, free_a), (var_b, free_b)) = (part(a)?, part(b)?);
     let sum = var_a + var_b;
     if sum == 0.0 {
         return Some(0.0);
     }
-    let degrees = sum.powi(2) / (var_a.powi(2) / free_a + var_b.powi(2) / free_b);
+    let degrees = sum * sum / (var_a * var_a / free_a + var_b * var_b / free_b);
     Some(student_t_975((degrees + 1e-9).floor().max(1.0) as u64) * sum.sqrt())
 }
 

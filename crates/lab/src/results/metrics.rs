@@ -80,8 +80,10 @@ impl Estimate {
     pub fn of(samples: &[f64]) -> Option<Estimate> {
         let mean = mean(samples.iter().copied())?;
         let n = samples.len() as f64;
-        let stddev = (samples.len() > 1)
-            .then(|| (samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt());
+        let stddev = (samples.len() > 1).then(|| {
+            let squares = samples.iter().map(|sample| (sample - mean) * (sample - mean));
+            (squares.sum::<f64>() / (n - 1.0)).sqrt()
+        });
         Some(Estimate {
             n: samples.len() as u64,
             mean,

@@ -170,7 +170,7 @@ fn is_numeric(text: &str) -> bool {
 /// A decimal number with its point moved by `places`: exact, as "0.1" and -2 is 0.001.
 fn shifted(number: &str, places: i32) -> Option<f64> {
     let shifted = match number.contains(['e', 'E']) {
-        true => number.parse::<f64>().ok()? * 10f64.powi(places),
+        true => number.parse::<f64>().ok()? * format!("1e{places}").parse::<f64>().ok()?,
         false => format!("{number}e{places}").parse().ok()?,
     };
     shifted.is_finite().then_some(shifted)

@@ -79,7 +79,9 @@ fn the_share_of_a_trace_is_that_of_its_opportunities() {
     let directory = tempfile::tempdir().unwrap();
     // Three a millisecond in the first second of ten, then one in ten milliseconds: the mean of the whole trace says nothing of either.
     let trace: String = (1..=10_000)
-        .map(|ms: u32| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
+        .map(|ms: u32| {
+            format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms.is_multiple_of(10)) })
+        })
         .collect();
     std::fs::write(directory.path().join("falls.down"), trace).unwrap();
     let file = directory.path().join("trace.toml");
