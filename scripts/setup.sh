@@ -29,6 +29,8 @@ run) ;;
 test)
     have python3 || fail "python3 is missing; install Python 3.10 or later"
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    # Programs of the example for CI.
+    have go || packages+=(golang-go)
     have tshark || packages+=(tshark)
     # TCP Nice for the running kernel (Linux), and what its tests send with.
     if [[ $(uname -s) == Linux ]]; then

@@ -10,20 +10,18 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ci")
 }
 
-/// Whether a program is there; with CI=true it has to be if `needed`.
-#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
-fn have(program: &str, needed: bool) -> bool {
+/// Whether a program is there.
+fn have(program: &str) -> bool {
     let is = Command::new("which").arg(program).output().is_ok_and(|output| output.status.success());
     if !is {
-        assert!(!needed || std::env::var_os("CI").is_none(), "{program} is missing");
-        eprintln!("skipped: {program} is missing");
+        warpline_skip::skip("program", format!("{program} is not installed"));
     }
     is
 }
 
 /// A desk with the example's scenario; what is tested is still to be built into `under-test`. None where there are no guests.
 fn desk() -> Option<Desk> {
-    if !have("linux.uml", true) {
+    if !have("linux.uml") {
         return None;
     }
     let desk = Desk::new();
@@ -79,7 +77,7 @@ fn the_example_in_python_passes_with_every_seed_and_ends_with_its_client() {
 
 #[test]
 fn the_example_in_go_passes() {
-    let Some(desk) = desk().filter(|_| have("go", false)) else { return };
+    let Some(desk) = desk().filter(|_| have("go")) else { return };
     let built = Command::new("go")
         .args(["build", "-C"])
         .arg(example().join("go"))
@@ -95,7 +93,7 @@ fn the_example_in_go_passes() {
 
 #[test]
 fn the_example_in_rust_passes() {
-    let Some(desk) = desk().filter(|_| have("rustc", true)) else { return };
+    let Some(desk) = desk().filter(|_| have("rustc")) else { return };
     for name in ["client", "server"] {
         let mut rustc = Command::new("rustc");
         rustc.args(["--edition", "2021", "-O", "-o"]).arg(desk.path().join("under-test").join(name));

@@ -54,7 +54,7 @@ fn mounted(desk: &Desk) -> Option<Mounts> {
         mounts.mount(&["-o", "loop", file.to_str().unwrap()], &desk.path().join("disk"))
     });
     if let Err(reason) = made {
-        eprintln!("skipped: no loop device with an ext4 can be mounted here: {reason}");
+        warpline_skip::skip("loop-devices", reason);
         return None;
     }
     Some(mounts)

@@ -24,7 +24,7 @@ impl World {
     /// None, and a word why, where this machine cannot have it.
     fn new() -> Option<Self> {
         if !privilege::is_privileged() || in_path(&["nft"]).is_none() {
-            println!("skipped: this needs root's privileges for networks, and nft");
+            warpline_skip::skip("root", "this needs root's privileges for networks, and nft");
             return None;
         }
         let base = NetNs::create().unwrap();

@@ -219,7 +219,7 @@ mod tests {
         let id = format!("{}-7", std::process::id());
         let group = match Cgroup::create(&crate::nice::group_name(&id)) {
             Ok(group) => group,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return warpline_skip::skip("tcp-nice", error),
         };
         let sleeper = |mark: &str| {
             let mut command = std::process::Command::new("sleep");

@@ -326,8 +326,7 @@ os.wait()
     #[test]
     fn a_socket_of_who_does_not_wait_any_more_is_left_alone() {
         if let Err(error) = is_possible() {
-            println!("skipped: {error}");
-            return;
+            return warpline_skip::skip("seccomp-notify", error);
         }
         // A caller that is killed while its call is stopped: its number may be anybody's by now, here this process's.
         let (told, hear) = channel();
@@ -341,8 +340,7 @@ os.wait()
         });
         let (listener, child) = hear.recv().unwrap();
         let Ok(mut child) = child else {
-            println!("skipped: python3 is not installed");
-            return;
+            return warpline_skip::skip("program", "python3 is not installed");
         };
         // SAFETY: all zeros is a value of this structure, and what the kernel wants to see.
         let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };

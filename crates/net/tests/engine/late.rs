@@ -46,7 +46,7 @@ fn run(links: &[LinkConfig], frames: &[(u64, u64)], record: bool) -> (Vec<(u64, 
         .iter()
         .map(|link| network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(1)))
         .collect();
-    let route = network.add_route(&ids).unwrap();
+    let route = network.add_route(&ids).expect("a route over links that meet");
     let mut sink = Sink::default();
     for (handle, &(due, seen)) in frames.iter().enumerate() {
         let seen = Timestamp::from_nanos(seen * US);
