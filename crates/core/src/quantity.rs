@@ -295,7 +295,7 @@ mod tests {
             "200 ms 0 s 5 ns"
         );
         assert_eq!(format!("{:#} {:#}", Rate::from_bps(1_500_000), Bytes(64_000)), "1.5 Mbit/s 64 kB");
-        assert_eq!(format!("{:#}", Rate::from_bps(1_234_567)), "1234567 bit/s");
+        assert_eq!(format!("{:#}", Rate::from_bps(1_234_567)), "1234.567 kbit/s");
         assert_eq!("1.5 Mbit/s".parse(), Ok(Rate::from_bps(1_500_000)));
         assert_eq!(format!("{span:#?} {:#?}", Bytes(1)), "200ms 1B", "what programmers see stays as it is");
     }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_fails_or_never_began_leaves_nothing() {
+    fn a_set_that_never_began_leaves_nothing_and_one_that_fails_what_went_well() {
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("set");
         let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
@@ -237,11 +237,12 @@ mod tests {
             }
             Control::Continue
         };
-        let error = replicate(&lossy(), &[1, 2, 3], 1, &options, &spoil).unwrap_err();
-        assert!(matches!(error, RunError::Results(ResultError::Occupied(_))), "{error}");
-        let names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        // What is not ours stays.
-        assert_eq!(names, ["seed-2"]);
+        let some = replicate(&lossy(), &[1, 2, 3], 1, &options, &spoil).unwrap();
+        let occupied = |error: &RunError| matches!(error, RunError::Results(ResultError::Occupied(_)));
+        assert!(matches!(&some.errors[..], [(2, error)] if occupied(error)), "{:?}", some.errors);
+        // What went well is kept and counted, and what is not ours stays.
+        assert!(!some.complete && seed_directory(&out, 1).join("summary.json").exists());
+        assert!(seed_directory(&out, 2).join("taken").exists());
         fs::remove_dir_all(&out).unwrap();
         // What a killed process left is no earlier run.
         replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();

@@ -85,7 +85,7 @@ fn parameters_and_options_reach_the_tools() {
     let outcome = simulate("app = \"treno\"\ntcp = { delayed_ack = \"40ms\" }", directory.path());
     let report: TrenoReport = serde_json::from_str(&self::report(&outcome)).unwrap();
     let (_, stated) = report.statements.iter().find(|(name, _)| name == "delayed acknowledgements").unwrap();
-    assert!(stated.contains("pairs") && stated.contains("40ms"), "{stated}");
+    assert!(stated.contains("pairs") && stated.contains("40 ms"), "{stated}");
 }
 
 #[test]
@@ -118,12 +118,12 @@ initial_window = "2p""#,
         (&stated.loss_recovery, "NewReno"),
         (&stated.segment_size, "1000 bytes of data in packets of 1040 bytes"),
         (&stated.headers, "40 bytes of IP and TCP headers are"),
-        (&stated.retransmission_timeout, "at least 1s, and at most 64s; 3s before the first sample"),
+        (&stated.retransmission_timeout, "at least 1 s, and at most 64 s; 3 s before the first sample"),
         (
             &stated.retransmission_timeout,
-            "whole ticks of 500ms: one of n ticks ends with the n-th beat of a heartbeat",
+            "whole ticks of 500 ms: one of n ticks ends with the n-th beat of a heartbeat",
         ),
-        (&stated.acknowledgements, "or after 200ms"),
+        (&stated.acknowledgements, "or after 200 ms"),
         (&stated.advertised_window, "100000 bytes"),
     ] {
         assert!(statement.contains(word), "{word}: {statement}");

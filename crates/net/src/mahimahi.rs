@@ -404,6 +404,7 @@ mod tests {
             .flatten()
             .flat_map(|folder: std::ffi::OsString| std::fs::read_dir(folder).unwrap())
             .map(|file| file.unwrap().path())
+            .filter(|file| file.extension().is_some_and(|end| end == "up" || end == "down"))
             .collect();
         files.sort();
         assert!(!files.is_empty());

@@ -77,8 +77,8 @@ fn cap_measures_both_ways_and_reports_under_the_names_of_the_rfc() {
         }
     }
     let answer = desk.warpline(&gentle(&server, &["--anyway"])).fine();
-    let report = answer.stdout.split("\n\n").skip(1).collect::<Vec<_>>().join("\n\n");
-    assert!(report.contains("BTC") && report.lines().count() <= 30, "a screen: {report}");
+    let report = &answer.stdout;
+    assert!(report.contains("BTC") && report.lines().count() <= 40, "a screen: {report}");
     let answer = desk.warpline(&gentle(&server, &["--anyway", "--verbose"])).fine();
     for name in
         ["BTC", "heroic clock preservation", "lost transmission opportunities", "cwnd equal to ssthresh"]

@@ -134,7 +134,7 @@ fn report_and_compare_take_runs() {
     let nowhere = desk.warpline(&["report", "cubic", "--out", "no/such/place.html"]);
     assert_eq!(nowhere.code, Some(3), "{nowhere:?}");
     let text = desk.warpline(&["compare", "cubic", "vegas"]).fine().stdout;
-    assert!(text.contains("oodput"), "{text}");
+    assert!(text.contains("flow.bulk.cc: cubic -> vegas") && text.contains("throughput_bps"), "{text}");
     assert!(parse(&desk.warpline(&["compare", "cubic", "vegas", "--json"]).fine().stdout).is_object());
 }
 

@@ -611,7 +611,7 @@ fn one_way(input: &CapInput<'_>, s: &SenderResults, r: &ReceiverResults) -> Opti
         return None;
     }
     let us = r.delay_min_us as i64 - (1 << 31);
-    let plausible = us >= 0 && s.rtt_count > 0 && us as u64 * 1000 <= s.rtt_min_ns;
+    let plausible = us >= 0 && s.rtt_count > 0 && (us as u64).saturating_mul(1000) <= s.rtt_min_ns;
     (input.same_clock || plausible).then(|| us as f64 / 1e3)
 }
 

@@ -90,7 +90,7 @@ pub fn host_limits(
              are no loss of the path",
             host.receive_drops, host.receive_buffer
         );
-        if host.receive_drops > 0 && share(host.receive_drops * batch, lost) > DROPS {
+        if host.receive_drops > 0 && share(host.receive_drops.saturating_mul(batch), lost) > DROPS {
             judgement.host_limited.push(told);
         } else if host.receive_drops > 0 {
             judgement.notes.push(told);

@@ -140,8 +140,14 @@ impl<D: Directory> PartialDirectory<D> {
         }
         if let Err(error) = at.sync_of(&parent.join(".")) {
             // It is not known to be on the disk, and so it is not there: all or nothing.
-            if at.rename(&self.target, &self.path).is_ok() && replaced {
+            let back = at.rename(&self.target, &self.path).is_ok();
+            if back && replaced {
                 let _ = at.rename(&aside, &self.target);
+            }
+            // Half of a run must never bear its name: nothing of it is removed before the name is known to be gone. The next run clears it
+            // away otherwise.
+            if !back || at.sync_of(&parent.join(".")).is_err() {
+                self.unlock();
             }
             return Err(ResultError::io("write", &parent, error));
         }

@@ -61,7 +61,8 @@ fn whatever_operation_fails_a_run_is_there_whole_or_not_at_all() {
                         // The earlier one may be beside: the next run brings it back.
                         Err(_) => assert!(
                             there.is_none() || there == second || (replaces && there == first),
-                            "{context}"
+                            "{context}: {:?}",
+                            there.map(|files| files.into_iter().map(|(n, b)| (n, b.len())).collect::<Vec<_>>())
                         ),
                     }
                 }

@@ -388,7 +388,7 @@ fn two_directories_are_compared() {
         writer(out, false).finish(&example::summary(1, seed), &[]).unwrap();
     }
     let comparison = crate::results::compare(&outs[0], &outs[1], true).unwrap();
-    assert_eq!(comparison.notes, ["the seeds differ: 1 and 2"]);
+    assert_eq!(comparison.notes[0], "the seeds differ: 1 and 2");
     assert_eq!(comparison.changes[0].difference, Some(1e4));
     let error = crate::results::compare(&outs[0], &scratch.path().join("c"), true).unwrap_err();
     assert!(matches!(error, ResultError::NotARun { .. }), "{error}");

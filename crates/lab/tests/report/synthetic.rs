@@ -479,6 +479,7 @@ fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     let mut text = json!({
         "warpline": "0.1.0",
+        "format": 1,
         "scenario": spec.scenario,
         "scenario_hash": "sha256:5f0c8b0f6a2d6a1fb35d9a2c7f5ac1d1b0a1e7d64b0c1b7d6f3a9e8c5d2b4a10",
         "seed": spec.seed,

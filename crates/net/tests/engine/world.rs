@@ -58,7 +58,11 @@ impl World {
             let record = manner.record.get(index).copied().unwrap_or(false);
             network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(7));
         }
-        let routes = self.routes.iter().map(|route| network.add_route(route).expect("a route over links that meet")).collect();
+        let routes = self
+            .routes
+            .iter()
+            .map(|route| network.add_route(route).expect("a route over links that meet"))
+            .collect();
         if manner.no_express {
             for link in 0..self.links.len() {
                 network.add_route(&[LinkId(link as u32)]).expect("a route of one link");

@@ -44,7 +44,9 @@ impl Font {
         let mut pen = Pen { strokes: Vec::new(), x: 0.0, scale, at: (0.0, 0.0) };
         for c in text.chars() {
             let glyph = self.glyph(c);
-            self.0.outline_glyph(glyph, &mut pen);
+            if self.0.outline_glyph(glyph, &mut pen).is_none() && !c.is_whitespace() {
+                pen.rectangle(self.advance(glyph) * f32::from(self.0.units_per_em()), f32::from(self.0.ascender()));
+            }
             pen.x += self.advance(glyph) * size;
         }
         pen.strokes
@@ -60,6 +62,16 @@ struct Pen {
 }
 
 impl Pen {
+    /// A box of this size in the font's units, in place of a letter that the font does not have.
+    fn rectangle(&mut self, width: f32, height: f32) {
+        let (left, right, top) = (0.1 * width, 0.9 * width, 0.7 * height);
+        self.move_to(left, 0.0);
+        for (x, y) in [(right, 0.0), (right, top), (left, top)] {
+            self.line_to(x, y);
+        }
+        self.close();
+    }
+
     fn point(&mut self, x: f32, y: f32) -> (f32, f32) {
         self.at = (x, y);
         self.place(x, y)
