@@ -181,8 +181,8 @@ def run_seeds(
             raise
     if failed:
         texts: dict[str, list[int]] = {}
-        for seed, error in failed:
-            texts.setdefault(str(error), []).append(seed)
+        for seed, failure in failed:
+            texts.setdefault(str(failure), []).append(seed)
         told = "\n".join(f"seed {', '.join(map(str, which))}: {text}" for text, which in texts.items())
         raise RunError(f"{len(failed)} of {len(seeds)} seeds failed:\n{told}") from failed[0][1]
     return runs

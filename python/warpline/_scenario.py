@@ -21,6 +21,7 @@ from warpline._model import (
     Tcp,
     Time,
     Topology,
+    Until,
 )
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
@@ -57,6 +58,7 @@ class Scenario:
         name: str | None = None,
         description: str | None = None,
         warmup: Time | None = None,
+        until: Until | None = None,
         seed: int | None = None,
         sample_interval: Time | None = None,
         framing: Size | None = None,
@@ -76,6 +78,7 @@ class Scenario:
             name: Short name, used for the run directory and in reports.
             description: What the experiment shows, for people.
             warmup: Time at the start that results leave out.
+            until: What ends the run before its duration: "client exits", or a list of such conditions.
             seed: Seed of all randomness.
             sample_interval: Interval of the time series.
             framing: Bytes that every link adds to every packet.
@@ -96,6 +99,7 @@ class Scenario:
             "description": description,
             "duration": duration,
             "warmup": warmup,
+            "until": until,
             "seed": seed,
             "sample_interval": sample_interval,
             "framing": framing,
