@@ -219,8 +219,8 @@ def check_interaction(browser):
 def check_words(browser):
     run = browser.run
     # Ticks have as many places as their distance.
-    assert run("W.ticks('s', [0, 0.25, 0.5], 0.25).texts.join()") == "0.00,0.25,0.50"
-    assert run("W.ticks('bps', [0, 2e6, 4e6], 2e6).texts.join()") == "0,2,4"
+    assert run("W.ticks('s', [10, 10.25, 10.5], 0.25).texts.join()") == "10.00,10.25,10.50", "ticks in seconds"
+    assert run("W.ticks('bps', [0, 2e6, 4e6], 2e6).texts.join()") == "0,2,4", "ticks of a rate"
     # The number of flows is that of the run, not of those that can be chosen.
     assert run("""(() => { const p = document.querySelector('.part[aria-label=Flows] .picker summary');
         return !p || p.textContent.endsWith(` of ${W.human('count', W.current.tables.find(t => t.id === 'flows').total_rows)} flows`); })()"""), "the number of flows is wrong"

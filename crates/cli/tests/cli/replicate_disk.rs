@@ -150,7 +150,8 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
         assert!(there == noise(number, 2_000_000), "file {number} is not what was sent");
     }
     assert!(desk.warpline(&["replicate", "verify", "disk/store"]).fine().stdout.contains("is whole"));
-    // A disk that is full, and says so at once: nothing changes, and when there is room it goes on.
+    // A disk that is full, and says so at once: nothing changes, and when there is room it goes on. What is below has room now.
+    runs(Command::new("mount").args(["-o", "remount,size=300m"]).arg(desk.path().join("small"))).unwrap();
     fs::write(desk.path().join("source/1"), noise(77, 2_000_000)).unwrap();
     let receiver = Receiver::start(&desk);
     let fill = free(&desk.path().join("disk")).saturating_sub(8 << 20).to_string();

@@ -126,6 +126,8 @@ impl<D: Directory> PartialDirectory<D> {
         let aside = parent.join(format!(".{name}.replaced-{}", std::process::id()));
         let replaced = is_run(at, &self.target);
         if replaced {
+            // What is left there of an earlier one, whose removal failed half-way.
+            remove_all(at, &aside).map_err(failed("remove", &aside))?;
             at.rename(&self.target, &aside).map_err(failed("replace", &self.target))?;
         } else if at.has(&self.target).map_err(failed("look at", &self.target))? {
             // Empty, or this fails. Not every system renames onto an empty directory.
