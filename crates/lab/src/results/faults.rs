@@ -62,7 +62,10 @@ fn whatever_operation_fails_a_run_is_there_whole_or_not_at_all() {
                         Err(_) => assert!(
                             there.is_none() || there == second || (replaces && there == first),
                             "{context}: {:?}",
-                            there.map(|files| files.into_iter().map(|(n, b)| (n, b.len())).collect::<Vec<_>>())
+                            there.map(|files| files
+                                .into_iter()
+                                .map(|(n, b)| (n, b.len()))
+                                .collect::<Vec<_>>())
                         ),
                     }
                 }

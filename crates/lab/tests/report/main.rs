@@ -81,8 +81,16 @@ fn a_run_is_read_whole() {
 
 /// Runs of these seeds in a directory as `--seeds` writes it.
 fn set(dir: &Path, seeds: std::ops::RangeInclusive<u64>, flows: u32) {
+    let text = format!(
+        "duration = \"12s\"\nsample_interval = \"100ms\"\n[topology]\nkind = \"dumbbell\"\nrtt = \"20ms\"\n\
+         bottleneck = {{ rate = \"4Mbit/s\", loss = {{ kind = \"bernoulli\", probability = 0.01 }} }}\n\
+         [[flow]]\nfrom = \"left\"\nto = \"right\"\ncount = {flows}\n"
+    );
     for seed in seeds {
-        synthetic::run(&dir.join(format!("seed-{seed}")), &Spec { seed, flows, ..short(seed) });
+        let sets = [format!("seed={seed}")];
+        let scenario = Scenario::from_toml("set", &text, &sets).unwrap_or_else(|errors| panic!("{errors}"));
+        let options = RunOptions { out: Some(dir.join(format!("seed-{seed}"))), ..RunOptions::default() };
+        run(&scenario, &options, &mut |_| Control::Continue).unwrap();
     }
 }
 

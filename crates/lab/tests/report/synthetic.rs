@@ -495,8 +495,6 @@ fn summary(dir: &Path, spec: &Spec, shares: &[f64], end: f64) {
             "jain": goodput * goodput / (shares.len() as f64 * squares) },
         "groups": [{ "group": group(spec, spec.flows - 1), "flows": spec.flows, "goodput_bps": goodput,
             "goodput_mean_bps": goodput / f64::from(spec.flows), "jain": 0.987_654_321, "retransmit_ratio": 0.001_5 }],
-        "flows": [],
-        "links": [],
     });
     if let Some((_, last)) = spec.dilation.last() {
         let step = |(time, tdf): &(f64, f64)| json!({ "time_s": time, "wall_s": time * 1.5, "tdf": tdf });

@@ -45,7 +45,10 @@ impl Font {
         for c in text.chars() {
             let glyph = self.glyph(c);
             if self.0.outline_glyph(glyph, &mut pen).is_none() && !c.is_whitespace() {
-                pen.rectangle(self.advance(glyph) * f32::from(self.0.units_per_em()), f32::from(self.0.ascender()));
+                pen.rectangle(
+                    self.advance(glyph) * f32::from(self.0.units_per_em()),
+                    f32::from(self.0.ascender()),
+                );
             }
             pen.x += self.advance(glyph) * size;
         }
