@@ -243,7 +243,7 @@ impl From<PublicKey> for Trusted {
     }
 }
 
-/// Host and port of "host:port", "[address]:port", "host", or a bare address. Names are the same in upper and lower case, and addresses in all
+/// Host and port of `host:port`, `[address]:port`, `host`, or a bare address. Names are the same in upper and lower case, and addresses in all
 /// their spellings.
 fn host_and_port(text: &str) -> (String, Option<u16>) {
     let text = text.trim();
