@@ -40,7 +40,6 @@ impl Drop for Mounts {
 }
 
 /// An ext4 of 300 MB in a file on a memory disk of 24 MB, mounted on `disk`; none, and why, where that cannot be.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 fn mounted(desk: &Desk) -> Option<Mounts> {
     let mut mounts = Mounts(Vec::new());
     let small = desk.path().join("small");
