@@ -16,6 +16,18 @@ use super::state::{Outcome, State};
 use super::stats::Stats;
 use crate::cc::{CongestionControl, Phase};
 
+/// A segment of the handshake, or a reset, that is to be sent before all else.
+#[derive(Clone, Copy, Debug)]
+enum Control {
+    None,
+    /// A SYN or SYN/ACK.
+    Syn,
+    Reset {
+        seq: u64,
+        ack: u64,
+    },
+}
+
 /// One end of a TCP connection, generic over its congestion control so that a built-in choice is dispatched statically.
 ///
 /// After every call that takes `now`, and after every call of the application, ask [`poll_transmit`](Self::poll_transmit)
@@ -28,14 +40,13 @@ use crate::cc::{CongestionControl, Phase};
 pub struct Connection<C> {
     state: State,
     outcome: Option<Outcome>,
+    control: Control,
     sender: Sender<C>,
     log: Log,
     receiver: Receiver,
     handshake: Handshake,
     /// End of FIN-WAIT-2 or TIME-WAIT.
     linger: Timestamp,
-    /// Sequence and acknowledgement of a reset to send.
-    reset: Option<(u64, u64)>,
 }
 
 impl<C: CongestionControl> Connection<C> {
@@ -54,12 +65,12 @@ impl<C: CongestionControl> Connection<C> {
         Connection {
             state,
             outcome: None,
+            control: Control::None,
             receiver: Receiver::new(&config),
             sender: Sender::new(config.clone(), cc),
             log: Log::default(),
             handshake: Handshake::new(config),
             linger: Timestamp::NEVER,
-            reset: None,
         }
     }
 
@@ -329,7 +340,7 @@ impl<C: CongestionControl> Connection<C> {
         let opening = !self.state.is_synchronised();
         match self.sender.handle_timeout(now, &mut self.log, opening) {
             Expired::Nothing => {}
-            Expired::Syn => self.handshake.request(),
+            Expired::Syn => self.request_syn(),
             Expired::Patience => self.finish(now, Outcome::TimedOut),
         }
         if now >= self.linger {
@@ -343,7 +354,7 @@ impl<C: CongestionControl> Connection<C> {
     /// The next segment to send, with its ECN field; call until `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if (self.sender.has_special() || self.handshake.is_due() || self.reset.is_some())
+        if (!matches!(self.control, Control::None) || self.sender.has_special())
             && let Some(out) = self.poll_special(now)
         {
             return Some(out);
@@ -377,16 +388,17 @@ impl<C: CongestionControl> Connection<C> {
     /// What is out of the ordinary course: resets, SYNs, retransmissions, probes.
     #[inline(never)]
     fn poll_special(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
-        if let Some((seq, ack)) = self.reset {
-            self.cancel_special();
-            let timestamps = self.receiver.timestamp_option(now);
-            let flags = Flags::RST.with(Flags::ACK);
-            let segment = Segment { seq, ack, flags, timestamps, ..Segment::default() };
-            self.log.count_sent(&segment);
-            return Some((segment, Ecn::NotEct));
-        }
-        if self.handshake.is_due() {
-            return Some(self.make_syn(now));
+        match std::mem::replace(&mut self.control, Control::None) {
+            Control::None => {}
+            Control::Syn => return Some(self.make_syn(now)),
+            Control::Reset { seq, ack } => {
+                self.sender.cancel_probes();
+                let timestamps = self.receiver.timestamp_option(now);
+                let flags = Flags::RST.with(Flags::ACK);
+                let segment = Segment { seq, ack, flags, timestamps, ..Segment::default() };
+                self.log.count_sent(&segment);
+                return Some((segment, Ecn::NotEct));
+            }
         }
         if !self.state.is_synchronised() {
             return None;
@@ -396,16 +408,16 @@ impl<C: CongestionControl> Connection<C> {
         Some(out)
     }
 
-    /// Nothing that is due out of the ordinary course is sent but by retransmission.
-    fn cancel_special(&mut self) {
-        self.reset = None;
-        self.handshake.cancel();
-        self.sender.cancel_probes();
+    /// A SYN or SYN/ACK is to be sent, unless a reset is.
+    fn request_syn(&mut self) {
+        if matches!(self.control, Control::None) {
+            self.control = Control::Syn;
+        }
     }
 
     fn send_reset(&mut self, seq: u64, ack: u64) {
-        self.cancel_special();
-        self.reset = Some((seq, ack));
+        self.sender.cancel_probes();
+        self.control = Control::Reset { seq, ack };
     }
 
     /// A FIN may have left (RFC 9293 section 3.6).

@@ -33,37 +33,21 @@ pub(super) struct Handshake {
     config: Arc<TcpConfig>,
     /// Largest segment that we send or ask for: the path may take less than was configured.
     mss: u32,
-    /// A SYN or SYN/ACK is to be sent.
-    due: bool,
     sent: bool,
     agreed: Option<Agreed>,
 }
 
 impl Handshake {
     pub(super) fn new(config: Arc<TcpConfig>) -> Self {
-        Handshake { mss: config.mss, config, due: false, sent: false, agreed: None }
+        Handshake { mss: config.mss, config, sent: false, agreed: None }
     }
 
     pub(super) fn config(&self) -> &TcpConfig {
         &self.config
     }
-    /// Whether a SYN or SYN/ACK is to be sent.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        self.due
-    }
-    /// One is.
-    pub(super) fn request(&mut self) {
-        self.due = true;
-    }
-    /// None is.
-    pub(super) fn cancel(&mut self) {
-        self.due = false;
-    }
 
     /// The SYN, or, where it answers one, the SYN/ACK. The second says whether it was sent before.
     pub(super) fn make(&mut self, now: Timestamp, answer: bool, rx: &mut Receiver) -> (Segment, bool) {
-        self.due = false;
         let offered = self.config.window_scaling.then(|| wanted_scale(&self.config));
         let (ecn, window_scale, sack_permitted) = match self.agreed.filter(|_| answer) {
             // A SYN/ACK has an option only if the SYN had it.

@@ -3,14 +3,14 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, Timestamp};
 
-use super::{Connection, Outcome, State};
+use super::{Connection, Control, Outcome, State};
 use crate::cc::CongestionControl;
 
 impl<C: CongestionControl> Connection<C> {
     /// A SYN or SYN/ACK is to be sent.
     pub(super) fn start_syn(&mut self, now: Timestamp) {
         self.sender.push_syn(now);
-        self.handshake.request();
+        self.request_syn();
     }
 
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
@@ -88,7 +88,7 @@ impl<C: CongestionControl> Connection<C> {
         } else {
             // Simultaneous open (RFC 9293 section 3.5, figure 8): our SYN goes out again, with an ACK.
             self.state = State::SynReceived;
-            self.handshake.request();
+            self.request_syn();
         }
     }
 
@@ -118,7 +118,7 @@ impl<C: CongestionControl> Connection<C> {
         if segment.flags.contains(Flags::SYN) {
             if self.state == State::SynReceived && !segment.flags.contains(Flags::ACK) {
                 // The SYN again: our answer was lost, or the SYNs crossed.
-                self.handshake.request();
+                self.request_syn();
                 return;
             }
             if self.state != State::SynReceived {
@@ -212,7 +212,9 @@ impl<C: CongestionControl> Connection<C> {
         }
         self.outcome = Some(outcome);
         self.state = State::Closed;
-        self.handshake.cancel();
+        if matches!(self.control, Control::Syn) {
+            self.control = Control::None;
+        }
         self.sender.stop();
         self.receiver.stop();
         self.linger = Timestamp::NEVER;

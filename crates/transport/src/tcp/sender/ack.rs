@@ -90,13 +90,13 @@ impl<C: CongestionControl> Sender<C> {
         if plain && segment.ack == self.una && self.una == self.nxt {
             // Nothing is out: a receiver's usual case.
             self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
-            self.persist_answered();
+            self.settle_window_probes();
         } else if plain
             && segment.ack > self.una
             && segment.ack <= self.nxt
             && self.episode.is_open()
             && self.board.is_clean()
-            && !self.probe.is_out()
+            && self.tail_probe.is_none()
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
             self.on_plain_ack(now, log, Said::by(segment));
@@ -108,11 +108,11 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    fn persist_answered(&mut self) {
-        if self.persist.asked > 0 {
+    fn settle_window_probes(&mut self) {
+        if self.window_probes > 0 {
             self.retries = 0;
             if self.window_end > self.nxt {
-                self.persist.asked = 0;
+                self.window_probes = 0;
             }
         }
     }
@@ -274,7 +274,7 @@ impl<C: CongestionControl> Sender<C> {
         let said = Said::by(segment);
         let window_grew = said.edge > self.window_end;
         self.window_end = self.window_end.max(said.edge);
-        self.persist_answered();
+        self.settle_window_probes();
         if segment.ack < self.una {
             return true;
         }

@@ -38,39 +38,23 @@ use undo::Undo;
 /// Where the data of an unlimited source ends: further than any run sends.
 const UNLIMITED: u64 = 1 << 62;
 
-/// The tail loss probe (RFC 8985 section 7).
-#[derive(Clone, Copy, Debug)]
+/// The probe that is to be sent now. There is one at most: data is in flight, or none is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Probe {
     None,
-    /// It is to be sent.
-    Due,
-    /// It was sent.
-    Out {
-        /// It is out until this is acknowledged.
-        end: u64,
-        /// It was a retransmission.
-        again: bool,
-    },
+    /// For losses at the tail of what is in flight (RFC 8985 section 7).
+    Tail,
+    /// Whether the other side's window has opened (RFC 9293 section 3.8.6.1).
+    Window,
 }
 
-impl Probe {
-    #[inline]
-    fn is_due(&self) -> bool {
-        matches!(self, Probe::Due)
-    }
-    #[inline]
-    fn is_out(&self) -> bool {
-        matches!(self, Probe::Out { .. })
-    }
-}
-
-/// Questions to the other side whether its window has opened (RFC 9293 section 3.8.6.1).
-#[derive(Clone, Copy, Debug, Default)]
-struct Persist {
-    /// Asked in a row.
-    asked: u32,
-    /// The next is to be sent.
-    due: bool,
+/// A tail loss probe that was sent.
+#[derive(Clone, Copy, Debug)]
+struct TailProbe {
+    /// It is out until this is acknowledged.
+    end: u64,
+    /// It was a retransmission.
+    again: bool,
 }
 
 /// The sending side of one connection.
@@ -94,8 +78,10 @@ pub(super) struct Sender<C> {
     ecn: bool,
     /// The window was reduced for an ECN echo: the next new data carries CWR (RFC 3168 section 6.1.2).
     cwr_pending: bool,
-    persist: Persist,
     probe: Probe,
+    /// Window probes sent in a row.
+    window_probes: u32,
+    tail_probe: Option<TailProbe>,
     alarm: Timer<Alarm>,
     auxiliary: Timer<Auxiliary>,
     /// Oldest byte not acknowledged.
@@ -161,8 +147,9 @@ impl<C: CongestionControl> Sender<C> {
             established: false,
             ecn: false,
             cwr_pending: false,
-            persist: Persist::default(),
             probe: Probe::None,
+            window_probes: 0,
+            tail_probe: None,
             alarm: Timer::stopped(Alarm::Retransmit),
             auxiliary: Timer::stopped(Auxiliary::TailProbe),
             una: 0,
@@ -326,10 +313,15 @@ impl<C: CongestionControl> Sender<C> {
         self.nxt = self.una;
     }
 
-    /// Whatever probe is due is not sent.
+    /// No probe is sent now.
     pub(super) fn cancel_probes(&mut self) {
-        self.persist.due = false;
-        if self.probe.is_due() {
+        self.probe = Probe::None;
+    }
+
+    /// The tail loss probe has lost its meaning, whether it is out or still to be sent.
+    fn forget_tail_probe(&mut self) {
+        self.tail_probe = None;
+        if self.probe == Probe::Tail {
             self.probe = Probe::None;
         }
     }
@@ -345,7 +337,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.board.split(payload as u32) {
             self.undo = None;
             self.recover = self.nxt;
-            self.probe = Probe::None;
+            self.forget_tail_probe();
             self.enter(now, log, Episode::Loss { force: true });
             self.rearm(now);
         }
@@ -358,7 +350,7 @@ impl<C: CongestionControl> Sender<C> {
     /// Whether something is to be sent out of the ordinary course.
     #[inline]
     pub(super) fn has_special(&self) -> bool {
-        self.board.has_waiting() || self.probe.is_due() || self.persist.due
+        self.board.has_waiting() || self.probe != Probe::None
     }
     /// Whether there is new data, or a FIN.
     #[inline]

@@ -10,7 +10,7 @@ use super::prr::Prr;
 use super::scoreboard::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
-use super::{Log, Probe, Sender};
+use super::{Log, Sender, TailProbe};
 use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
 impl<C: CongestionControl> Sender<C> {
@@ -181,7 +181,7 @@ impl<C: CongestionControl> Sender<C> {
         };
         self.recover = self.nxt;
         self.enter(now, log, Episode::recovery(prr));
-        self.probe = Probe::None;
+        self.forget_tail_probe();
         if self.auxiliary.purpose() == Auxiliary::TailProbe {
             self.auxiliary.stop();
         }
@@ -227,7 +227,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
         self.recover = self.nxt;
-        self.probe = Probe::None;
+        self.forget_tail_probe();
         self.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
         self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
@@ -269,16 +269,16 @@ impl<C: CongestionControl> Sender<C> {
         advanced: bool,
         dsack: bool,
     ) {
-        let Probe::Out { end, again } = self.probe else { return };
+        let Some(TailProbe { end, again }) = self.tail_probe else { return };
         if segment.ack < end {
             return;
         }
         if !again || dsack {
             // New data was sent, or the probe came twice: nothing was lost.
-            self.probe = Probe::None;
+            self.tail_probe = None;
         } else if segment.ack > end {
             // The probe repaired a loss, which is congestion all the same.
-            self.probe = Probe::None;
+            self.tail_probe = None;
             if self.episode.phase() <= Phase::Disorder {
                 let event = self.congestion_event(now, LossTrigger::Rack);
                 self.undo = None;
@@ -293,7 +293,7 @@ impl<C: CongestionControl> Sender<C> {
             }
         } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
             // A duplicate acknowledgement without SACK: the probe was one segment too many.
-            self.probe = Probe::None;
+            self.tail_probe = None;
         }
     }
 }

@@ -102,7 +102,7 @@ impl<C: CongestionControl> Sender<C> {
         match self.auxiliary.purpose() {
             Auxiliary::Reordering => self.on_reordering_timeout(now, log),
             Auxiliary::TailProbe if self.una < self.nxt => {
-                self.probe = Probe::Due;
+                self.probe = Probe::Tail;
                 self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
             }
             Auxiliary::TailProbe => {}
@@ -116,8 +116,8 @@ impl<C: CongestionControl> Sender<C> {
             Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
             Alarm::Persist => {
                 self.retries += 1;
-                self.persist.asked += 1;
-                self.persist.due = true;
+                self.window_probes += 1;
+                self.probe = Probe::Window;
                 self.arm_persist(now);
             }
             Alarm::Retransmit if self.una == self.nxt => {}
@@ -157,7 +157,7 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.tlp_used && self.episode.is_open() && !self.probe.is_out() && self.board.sacked == 0 {
+        if self.tlp_used && self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0 {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {
@@ -171,7 +171,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// The other side's window is closed and nothing is in flight that would tell when it opens.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
-        let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.persist.asked.min(20));
+        let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.window_probes.min(20));
         self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
     }
 }

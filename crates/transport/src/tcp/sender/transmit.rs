@@ -7,7 +7,7 @@ use super::episode::Episode;
 use super::pacing::burst_interval;
 use super::scoreboard::Sent;
 use super::timers::{Alarm, Auxiliary};
-use super::{Log, Probe, Receiver, Sender};
+use super::{Log, Probe, Receiver, Sender, TailProbe};
 use crate::cc::CongestionControl;
 
 impl<C: CongestionControl> Sender<C> {
@@ -173,7 +173,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Sending begins anew with nothing in flight.
     fn on_first_in_flight(&mut self, now: Timestamp) {
-        self.persist.asked = 0;
+        self.window_probes = 0;
         if self.config.idle_restart && self.last_sent_at > Timestamp::ZERO {
             // The wait of a window below one segment is the congestion control's own, not the application's.
             let idle_since = self.last_sent_at.max(self.pacer.next);
@@ -239,14 +239,11 @@ impl<C: CongestionControl> Sender<C> {
         if let Some(position) = self.board.next_waiting() {
             return self.poll_retransmission(now, rx, log, position);
         }
-        if self.probe.is_due() {
-            self.probe = Probe::None;
-            return self.make_tail_probe(now, rx, log);
+        match std::mem::replace(&mut self.probe, Probe::None) {
+            Probe::None => None,
+            Probe::Tail => self.make_tail_probe(now, rx, log),
+            Probe::Window => self.make_window_probe(now, rx, log),
         }
-        if std::mem::take(&mut self.persist.due) {
-            return self.make_window_probe(now, rx, log);
-        }
-        None
     }
 
     fn poll_retransmission(
@@ -325,7 +322,7 @@ impl<C: CongestionControl> Sender<C> {
         } else {
             self.emit(now, rx, log, len as u32, fin)
         };
-        self.probe = Probe::Out { end: self.nxt, again };
+        self.tail_probe = Some(TailProbe { end: self.nxt, again });
         self.auxiliary.stop();
         self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         Some(out)
