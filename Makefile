@@ -54,7 +54,7 @@ golden: ## Whole runs of a debug and of a release build give the same bytes (not
 	$(CARGO) build --release --locked --package warpline-cli
 	@scripts/golden.sh $(DEBUG) $(RELEASE)
 
-miri: ## The tests of core, net and transport under Miri (needs nightly Rust with it; says what is missing)
+miri: ## The tests of core, net, transport and capacity under Miri (needs nightly Rust with it; says what is missing)
 	@scripts/miri.sh
 
 memory: ## The tests of the crates with unsafe code under the address sanitiser
@@ -113,7 +113,7 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 
 test-release: ## The engine's and TCP's tests as they are released: the recorded figures are those of the other build
 	$(call say,test-release)
-	INSTA_UPDATE=no $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport
+	INSTA_UPDATE=no $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
 
 test-docs: ## The API documentation without warnings
 	$(call say,test-docs)

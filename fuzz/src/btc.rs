@@ -5,11 +5,11 @@
 //! or damaged, so that the fuzzer gets into sessions.
 use std::net::SocketAddr;
 
-use warpline_core::{TimeDelta, Timestamp};
-use warpline_transport::btc::{
+use warpline_capacity::{
     CapClient, CapOptions, CapServer, Direction, Identity, ProbeReply, ServerLimits, Treno, TrenoOptions,
     fuzz_read,
 };
+use warpline_core::{TimeDelta, Timestamp};
 
 fn identity(keyed: bool) -> Identity {
     Identity {

@@ -32,11 +32,11 @@ mod flood {
 
     use nix::libc;
     use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
+    use warpline_capacity::{CapClient, CapOptions, HELLO, Identity, Outcome, ServerLimits, VERSION};
     use warpline_core::{Rate, TimeDelta, Timestamp};
     use warpline_live::clock::RealClock;
     use warpline_live::measure::cap::{CapConfig, run};
     use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-    use warpline_transport::btc::{CapClient, CapOptions, HELLO, Identity, Outcome, ServerLimits, VERSION};
 
     pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -10,15 +10,15 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use warpline_capacity::{
+    CapOptions, Direction, HELLO, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome, Unreachable,
+    VERSION,
+};
 use warpline_core::{Rate, TimeDelta};
 use warpline_live::measure::cap::{CapConfig, CapRun, run};
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::{MeasureError, treno};
-use warpline_transport::btc::{
-    CapOptions, Direction, HELLO, Outcome, Refusal, ServerLimits, TrenoOptions, TrenoOutcome, Unreachable,
-    VERSION,
-};
 
 /// A server on a thread of its own.
 struct Server {

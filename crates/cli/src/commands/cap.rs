@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_core::TimeDelta;
 use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
-use warpline_transport::btc::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::LossRecovery;
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_capacity::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 use warpline_core::Rate;
 use warpline_lab::scenario::Time;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
-use warpline_transport::btc::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};

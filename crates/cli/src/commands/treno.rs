@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_capacity::{TrenoOptions, TrenoOutcome, TrenoSample};
 use warpline_core::TimeDelta;
 use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
 use warpline_lab::scenario::{Size, Time};
@@ -13,7 +14,6 @@ use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
-use warpline_transport::btc::{TrenoOptions, TrenoOutcome, TrenoSample};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};

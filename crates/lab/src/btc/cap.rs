@@ -1,7 +1,7 @@
 //! The report of a test with `cap`.
 
 use serde::{Deserialize, Serialize};
-use warpline_transport::btc::{CapOptions, Direction, HostResults, ReceiverResults, SenderResults};
+use warpline_capacity::{CapOptions, Direction, HostResults, ReceiverResults, SenderResults};
 
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
 use super::statements::Statements;

@@ -1,7 +1,7 @@
 //! What a conforming tool must state of its algorithms (RFC 3148 section 2), for the options in force.
 
 use serde::{Deserialize, Serialize};
-use warpline_transport::btc::{CapOptions, HEADERS};
+use warpline_capacity::{CapOptions, HEADERS};
 use warpline_transport::cc::{Algorithm, Hystart};
 use warpline_transport::tcp::LossRecovery;
 

@@ -1,10 +1,10 @@
 //! Tests of the reports: every name that RFC 3148 asks for is there, and nothing is told that a host limited.
 
-use warpline_core::{TimeDelta, Timestamp};
-use warpline_transport::btc::{
+use warpline_capacity::{
     Bound, CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, StrangerLimits,
     TrenoOptions, TrenoOutcome, TrenoResults,
 };
+use warpline_core::{TimeDelta, Timestamp};
 
 use super::*;
 

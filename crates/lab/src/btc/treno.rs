@@ -1,7 +1,7 @@
 //! The report of a test with `treno`.
 
 use serde::{Deserialize, Serialize};
-use warpline_transport::btc::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
+use warpline_capacity::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
 

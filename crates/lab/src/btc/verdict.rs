@@ -1,7 +1,7 @@
 //! Whether a host, and not the path, was the bottleneck: then what was measured is no bulk transfer capacity (RFC 3148 section 3.4).
 
 use serde::{Deserialize, Serialize};
-use warpline_transport::btc::{CapOptions, HostResults, ReceiverResults, SenderResults};
+use warpline_capacity::{CapOptions, HostResults, ReceiverResults, SenderResults};
 
 /// Share of a core above which a host had no time to spare.
 const BUSY: f64 = 0.9;

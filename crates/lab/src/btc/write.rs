@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use warpline_capacity::{Progress, Traced, TrenoOutcome, TrenoSample};
 use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId, Packet};
 use warpline_core::record::{LinkEvent, LinkRecord, TcpRecord};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
-use warpline_transport::btc::{Progress, Traced, TrenoOutcome, TrenoSample};
 
 use super::cap::CapReport;
 use super::lines::render;

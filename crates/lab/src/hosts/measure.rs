@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
-use warpline_net::{Port, RouteId};
-use warpline_transport::btc::{
+use warpline_capacity::{
     CapClient, CapOptions, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno,
     TrenoOptions, TrenoOutcome,
 };
+use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
+use warpline_net::{Port, RouteId};
 
 use super::counters::FlowTotals;
 use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};

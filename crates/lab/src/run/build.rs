@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use warpline_capacity::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_core::{Bytes, FlowId, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
@@ -12,7 +13,6 @@ use warpline_net::qdisc::{
 };
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
-use warpline_transport::btc::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 

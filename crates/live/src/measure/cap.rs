@@ -3,10 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use warpline_capacity::{CapClient, CapOptions, HostResults, Identity, Outcome, Progress, Report, Traced};
 use warpline_core::{TimeDelta, Timestamp};
-use warpline_transport::btc::{
-    CapClient, CapOptions, HostResults, Identity, Outcome, Progress, Report, Traced,
-};
 
 use super::socket::{Complaint, Endpoint};
 use super::{Foremost, MeasureError, random, unspecified, wall_us};

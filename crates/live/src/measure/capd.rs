@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use warpline_capacity::{CapServer, Finished, ServerLimits};
 use warpline_core::TimeDelta;
-use warpline_transport::btc::{CapServer, Finished, ServerLimits};
 
 use super::socket::Endpoint;
 use super::{Foremost, MeasureError, random, wall_us};

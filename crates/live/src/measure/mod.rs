@@ -1,6 +1,6 @@
 //! Sockets under the measuring tools: [`cap`] and [`capd`] (bulk transfer capacity with a server), and [`treno`] (from one side).
 //!
-//! The protocols are in [`warpline_transport::btc`]; here are the system calls, the real clock, and what happens to datagrams inside the host.
+//! The protocols are in [`warpline_capacity`]; here are the system calls, the real clock, and what happens to datagrams inside the host.
 
 pub mod cap;
 pub mod capd;

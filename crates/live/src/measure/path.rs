@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use warpline_capacity::ProbeReply;
 use warpline_core::TimeDelta;
-use warpline_transport::btc::ProbeReply;
 
 use super::MeasureError;
 use super::probe::{Heard, ProbeMode, ProbeSocket};

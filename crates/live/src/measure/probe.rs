@@ -20,8 +20,8 @@ use nix::sys::socket::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
+use warpline_capacity::ProbeReply;
 use warpline_core::Timestamp;
-use warpline_transport::btc::ProbeReply;
 
 use super::MeasureError;
 use crate::clock::RealClock;

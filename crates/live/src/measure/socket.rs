@@ -9,8 +9,8 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, poll};
+use warpline_capacity::{Datagram, HostResults, Peer, Unreachable};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
-use warpline_transport::btc::{Datagram, HostResults, Peer, Unreachable};
 
 use super::MeasureError;
 use crate::clock::RealClock;

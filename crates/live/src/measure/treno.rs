@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use warpline_capacity::{ProbeReply, Treno, TrenoOptions, TrenoOutcome, TrenoResults, TrenoSample};
 use warpline_core::{TimeDelta, Timestamp};
-use warpline_transport::btc::{ProbeReply, Treno, TrenoOptions, TrenoOutcome, TrenoResults, TrenoSample};
 
 use super::probe::{Heard, ProbeMode, ProbeSocket, Sent};
 use super::{Foremost, MeasureError};

@@ -9,12 +9,13 @@ mod ecn;
 mod handshake;
 mod log;
 mod receiver;
-pub(crate) mod rtt;
+mod rtt;
 mod sender;
 mod state;
 mod stats;
 
 pub use config::{ConfigError, InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 pub use connection::Connection;
+pub use rtt::Rtt;
 pub use state::{Outcome, State};
 pub use stats::Stats;

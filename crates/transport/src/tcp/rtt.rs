@@ -4,9 +4,22 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::config::{RtoVariance, TcpConfig};
 
-/// Estimator of one connection. All in nanoseconds.
+/// Smoothed RTT and retransmission time-out of one connection.
+///
+/// ```
+/// use warpline_core::TimeDelta;
+/// use warpline_transport::tcp::{Rtt, RtoVariance, TcpConfig};
+///
+/// let config = TcpConfig { rto_variance: RtoVariance::Rfc6298, min_rto: TimeDelta::ZERO, ..TcpConfig::default() };
+/// let mut rtt = Rtt::new(&config);
+/// rtt.sample(TimeDelta::from_millis(100), 1, 1);
+/// assert_eq!(rtt.srtt(), TimeDelta::from_millis(100));
+/// // RFC 6298 section 2.2: SRTT + 4 * RTTVAR, and RTTVAR is half of the first sample.
+/// assert_eq!(rtt.rto(), TimeDelta::from_millis(300));
+/// ```
+// All in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rtt {
+pub struct Rtt {
     srtt: u64,
     /// RFC 6298's RTTVAR, or Linux's smoothed maximum of the mean deviation.
     rttvar: u64,
@@ -27,7 +40,9 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    pub(crate) fn new(config: &TcpConfig) -> Self {
+    /// Before the first sample: the time-out is `config.initial_rto`. The bounds, the granularity and the kind of variance are the
+    /// configuration's.
+    pub fn new(config: &TcpConfig) -> Self {
         let mut rtt = Rtt {
             srtt: 0,
             rttvar: 0,
@@ -47,13 +62,14 @@ impl Rtt {
         rtt
     }
 
-    /// A sample. `una` and `nxt` tell round trips apart. A valid sample ends back-off (RFC 6298 section 5, Karn).
+    /// Takes a sample. `una`, the oldest byte that is not acknowledged, and `nxt`, the next byte to send, tell round trips apart. A
+    /// valid sample ends back-off (RFC 6298 section 5, Karn).
     ///
     /// RFC 6298's gains are for one sample per round trip (its section 3), as BSD and ns-2 take them: taken with every
     /// acknowledgement they would leave in RTTVAR only how much neighbours differ, and a time-out close above the RTT. The
     /// others of a round trip are left out. Linux's estimator takes all.
     #[inline]
-    pub(crate) fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
+    pub fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
         let r = rtt.as_nanos().max(1);
         self.backoff = 0;
         if self.srtt == 0 {
@@ -84,9 +100,9 @@ impl Rtt {
         self.rto = if self.granularity == 0 { rto.min(self.max_rto) } else { self.rounded(rto) };
     }
 
-    /// The true path RTT, from the send time of a segment that was sent once.
+    /// Takes the RTT of a segment that was sent once for the smallest RTT of the path.
     #[inline]
-    pub(crate) fn note_min(&mut self, rtt: TimeDelta) {
+    pub fn note_min(&mut self, rtt: TimeDelta) {
         self.min = self.min.min(rtt.as_nanos());
     }
 
@@ -122,31 +138,31 @@ impl Rtt {
     }
 
     /// Doubles the time-out in force, up to the maximum.
-    pub(crate) fn back_off(&mut self) {
+    pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
     /// Takes back every doubling: the time-out was spurious (RFC 4015 section 3.2).
-    pub(crate) fn reset_backoff(&mut self) {
+    pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
-    /// Data begins after the loss of a SYN and without a sample: three seconds (RFC 6298 section 5.7).
-    pub(crate) fn restart_after_syn_loss(&mut self) {
+    /// Takes the time-out for what follows: data begins after the loss of a SYN and without a sample: three seconds (RFC 6298 section 5.7).
+    pub fn restart_after_syn_loss(&mut self) {
         self.backoff = 0;
         self.rto = self.rounded(self.rto.max(3_000_000_000));
     }
     /// Smoothed RTT; zero before the first sample.
     #[inline]
-    pub(crate) fn srtt(&self) -> TimeDelta {
+    pub fn srtt(&self) -> TimeDelta {
         TimeDelta::from_nanos(self.srtt)
     }
     /// Smallest RTT; zero before the first sample.
     #[inline]
-    pub(crate) fn min(&self) -> TimeDelta {
+    pub fn min(&self) -> TimeDelta {
         TimeDelta::from_nanos(if self.min == u64::MAX { self.srtt } else { self.min })
     }
     /// Time-out in force, with back-off.
     #[inline]
-    pub(crate) fn rto(&self) -> TimeDelta {
+    pub fn rto(&self) -> TimeDelta {
         if self.backoff == 0 {
             return TimeDelta::from_nanos(self.rto);
         }
@@ -155,7 +171,7 @@ impl Rtt {
     /// When a time-out that is set now goes off: after [`rto`](Self::rto), or, where a heartbeat drives the timers, at the beat
     /// that ends as many ticks, of which the present one counts as the first.
     #[inline]
-    pub(crate) fn deadline(&self, now: Timestamp) -> Timestamp {
+    pub fn deadline(&self, now: Timestamp) -> Timestamp {
         match self.heartbeat {
             None => now + self.rto(),
             Some(phase) => self.beat(now, phase),

@@ -9,8 +9,8 @@ use super::meter::Meter;
 use super::options::CapOptions;
 use super::results::{ReceiverResults, SenderResults};
 use super::wire::{Stamp, WireSegment, padded, write_segment};
-use crate::cc::Controller;
-use crate::tcp::{Connection, Outcome};
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, Outcome};
 
 /// A datagram that was appended to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use super::link::{Datagram, Link, LinkParts, Traced};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, Report};
 use super::wire::{Message, Refusal, SEGMENT, addressed, read_segment, signed};
-use crate::cc::Phase;
-use crate::tcp::Stats;
+use warpline_transport::cc::Phase;
+use warpline_transport::tcp::Stats;
 
 /// First pause before a message that was not answered is sent again; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: TimeDelta = TimeDelta::from_millis(250);

@@ -4,11 +4,11 @@
 
 use std::net::SocketAddr;
 
-use warpline_core::{Rate, TimeDelta, Timestamp};
-use warpline_transport::btc::{
+use warpline_capacity::{
     Bound, CapClient, CapOptions, CapServer, Direction, Identity, Outcome, Refusal, ServerLimits,
     StrangerLimits, Unreachable,
 };
+use warpline_core::{Rate, TimeDelta, Timestamp};
 
 const KEY: &[u8] = b"a key";
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use warpline_core::{Ecn, Rate, Stream, Streams, TimeDelta, Timestamp};
-use warpline_transport::btc::{
+use warpline_capacity::{
     CapClient, CapOptions, CapServer, Direction, HELLO, Identity, Outcome, Refusal, Report, ServerLimits,
     Unreachable,
 };
+use warpline_core::{Ecn, Rate, Stream, Streams, TimeDelta, Timestamp};
 
 const SECRET: [u8; 32] = [9; 32];
 

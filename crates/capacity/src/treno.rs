@@ -18,8 +18,8 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::treno_options::{HEADERS, SIZES, TrenoOptions};
 use super::treno_results::{ProbeReply, TrenoOutcome, TrenoResults, TrenoSample};
-use crate::tcp::rtt::Rtt;
-use crate::tcp::{RtoVariance, TcpConfig};
+use warpline_transport::tcp::Rtt;
+use warpline_transport::tcp::{RtoVariance, TcpConfig};
 
 /// A probe to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ use super::link::{Datagram, Link, LinkParts};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, ReceiverResults, Report};
 use super::wire::{Message, OPEN, Refusal, SEGMENT, VERSION, addressed, read_opening, read_segment, signed};
-use crate::cc::Algorithm;
+use warpline_transport::cc::Algorithm;
 
 /// How often, and how long, a report is sent again that nobody confirmed.
 const REPORT_PAUSE: TimeDelta = TimeDelta::from_millis(250);

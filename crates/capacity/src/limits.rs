@@ -7,7 +7,7 @@
 use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::options::{CapOptions, Direction};
-use crate::cc::Algorithm;
+use warpline_transport::cc::Algorithm;
 
 /// What a server grants.
 #[derive(Clone, Debug)]

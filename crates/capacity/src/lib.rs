@@ -1,12 +1,12 @@
 //! Bulk transfer capacity: what a TCP would get on a path, measured without the hosts' own (RFC 3148).
 //!
-//! [`CapClient`] and [`CapServer`] are the two ends of `cap`: they carry the segments of the library's one [`Connection`] in UDP
-//! datagrams as large as TCP's would be, so that any recovery and congestion control of the library can be measured with. [`Treno`]
-//! needs nothing at the far end: it takes what routers and hosts answer to probes for acknowledgements.
+//! [`CapClient`] and [`CapServer`] are the two ends of `cap`: they carry the segments of a [`Connection`] in UDP
+//! datagrams as large as TCP's would be, so that a test can use any loss recovery and congestion control that the simulator has. [`Treno`]
+//! needs nothing at the far end: it sends probes, and takes the answers of routers and hosts for acknowledgements.
 //!
 //! Nothing here does I/O: datagrams and the time come in, datagrams go out. Payload is counted, not carried.
 //!
-//! [`Connection`]: crate::tcp::Connection
+//! [`Connection`]: warpline_transport::tcp::Connection
 
 mod admission;
 mod arrivals;

@@ -6,8 +6,8 @@ use thiserror::Error;
 use warpline_core::{Rate, TimeDelta};
 
 use super::bytes::{Reader, Writer};
-use crate::cc::{AckCounting, Algorithm, Controller, ReduceFrom, RenoParams};
-use crate::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
+use warpline_transport::cc::{AckCounting, Algorithm, Controller, ReduceFrom, RenoParams};
+use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
 /// Bytes of IPv4 and TCP headers without options that every segment is counted with.
 pub const HEADERS: u32 = 40;
@@ -348,7 +348,7 @@ impl CapOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::FixedParams;
+    use warpline_transport::cc::FixedParams;
 
     #[test]
     fn both_presets_are_valid_and_survive_the_wire() {
