@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use warpline_core::TimeDelta;
 use warpline_lab::run::links::{Duplex, duplex};
-use warpline_lab::run::session::{Pulse, PulseMeter, Session, SessionOptions, create_capture};
+use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
 use warpline_lab::scenario::Time;
 use warpline_live::audit::Audit;
 use warpline_live::clock::{LagPolicy, Waiting};
@@ -121,16 +121,17 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let capture = args.pcap.as_deref().map(create_capture).transpose().map_err(Failure::output)?;
     (up.record, down.record) = (capture.is_some(), capture.is_some());
     let recorded = capture.is_some() || args.report;
-    let session = SessionOptions {
+    let recording = RecordingOptions {
         capture,
         begin: since_epoch(),
         report: destination.as_ref().map(|destination| destination.path().to_owned()),
         name: "shell".to_owned(),
         seed: args.link.seed,
     };
-    let session = recorded.then(|| Session::open(&duplex, session)).transpose().map_err(Failure::output)?;
+    let recording =
+        recorded.then(|| Recording::open(&duplex, recording)).transpose().map_err(Failure::output)?;
     let mut watch = Watch {
-        session,
+        recording,
         greeting: (interactive && !args.quiet).then_some(duplex),
         meter: PulseMeter::default(),
         title: if args.quiet { None } else { Title::of_stderr() },
@@ -158,9 +159,9 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         },
         &mut watch,
     );
-    // Also of a session that the emulator could not go on with.
-    if let (Some(session), Some(audit)) = (watch.session, watch.audit) {
-        let written = session.finish(&audit).map_err(Failure::output)?;
+    // Also of a recording that the emulator could not go on with.
+    if let (Some(recording), Some(audit)) = (watch.recording, watch.audit) {
+        let written = recording.finish(&audit).map_err(Failure::output)?;
         if let Some(path) = written {
             output::note(&format!("report: {}", path.display()));
         }
@@ -178,7 +179,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
 /// What is done while a shell goes on: its greeting, its recording, its meter.
 #[derive(Debug)]
 struct Watch {
-    session: Option<Session>,
+    recording: Option<Recording>,
     greeting: Option<Duplex>,
     meter: PulseMeter,
     title: Option<Title>,
@@ -193,8 +194,8 @@ impl Observer for Watch {
     }
 
     fn turn(&mut self, turn: Turn<'_, Crossing>) {
-        if let Some(session) = &mut self.session {
-            session.turn(turn.network, turn.pool);
+        if let Some(recording) = &mut self.recording {
+            recording.turn(turn.network, turn.pool);
         }
         if let Some(title) = &mut self.title
             && let Some(pulses) = self.meter.read(turn.network, METER)
@@ -205,8 +206,8 @@ impl Observer for Watch {
 
     fn ended(&mut self, network: &mut Network, audit: &Audit) {
         self.title = None;
-        if let Some(session) = &mut self.session {
-            session.end(network);
+        if let Some(recording) = &mut self.recording {
+            recording.end(network);
         }
         self.audit = Some(audit.clone());
     }

@@ -44,8 +44,14 @@ pub(super) struct Built {
     pub(super) network: Network,
     pub(super) world: World,
     pub(super) links: Vec<LinkInfo>,
-    pub(super) flow_records: Vec<(FlowId, String, Vec<FlowRecordKind>)>,
-    pub(super) link_records: Vec<(LinkId, String, Vec<LinkRecordKind>)>,
+    pub(super) records: Records,
+}
+
+/// What is to be recorded: the number and the name of each flow and link, and how.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) flows: Vec<(FlowId, String, Vec<FlowRecordKind>)>,
+    pub(super) links: Vec<(LinkId, String, Vec<LinkRecordKind>)>,
 }
 
 /// What a link could carry.
@@ -82,12 +88,12 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     let streams = Streams::new(scenario.seed);
     let mut network = Network::new();
     let mut links = Vec::with_capacity(expanded.links.len());
-    let mut link_records = Vec::new();
+    let mut records = Records::default();
     for spec in &expanded.links {
         let (config, capacity) = link_config(spec, scenario).map_err(|fault| fault.of_link(&spec.name))?;
         let id = network.add_link(config, &streams);
         if !spec.record.is_empty() {
-            link_records.push((id, spec.name.clone(), spec.record.clone()));
+            records.links.push((id, spec.name.clone(), spec.record.clone()));
         }
         links.push(LinkInfo {
             from: expanded.nodes[spec.from].clone(),
@@ -97,7 +103,6 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     }
 
     let mut world = World::default();
-    let mut flow_records = Vec::new();
     for (number, flow) in expanded.flows.iter().enumerate() {
         // What guests send each other is their own business.
         if scenario.is_guest(&expanded.nodes[flow.from]) && scenario.is_guest(&expanded.nodes[flow.to]) {
@@ -113,20 +118,17 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
         let stream = streams.stream(&format!("flow.{}.app", flow.name));
         let id = world.add_flow(spec, app, stream);
         if !flow.record.is_empty() {
-            flow_records.push((id, flow.name.clone(), flow.record.clone()));
+            records.flows.push((id, flow.name.clone(), flow.record.clone()));
         }
     }
-    file_names(&flow_records, &link_records)?;
-    Ok(Built { network, world, links, flow_records, link_records })
+    file_names(&records)?;
+    Ok(Built { network, world, links, records })
 }
 
 /// Refuses records whose files would have the same name, on any system's disk.
-fn file_names(
-    flows: &[(FlowId, String, Vec<FlowRecordKind>)],
-    links: &[(LinkId, String, Vec<LinkRecordKind>)],
-) -> Result<(), RunError> {
-    let qlogs = flows.iter().filter(|(_, _, kinds)| kinds.contains(&FlowRecordKind::Qlog));
-    let captures = links.iter().filter(|(_, _, kinds)| kinds.contains(&LinkRecordKind::Pcap));
+fn file_names(records: &Records) -> Result<(), RunError> {
+    let qlogs = records.flows.iter().filter(|(_, _, kinds)| kinds.contains(&FlowRecordKind::Qlog));
+    let captures = records.links.iter().filter(|(_, _, kinds)| kinds.contains(&LinkRecordKind::Pcap));
     let files = qlogs.map(|(_, name, _)| (name, qlog_file(name, 0)));
     let files = files.chain(captures.map(|(_, name, _)| (name, capture_file(name))));
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();

@@ -4,9 +4,10 @@ use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::Network;
 
 use super::measure::{LinkInfo, Meter};
+use super::session::Account;
 use super::sinks::Sinks;
 use crate::hosts::World;
-use crate::results::{FlowRow, FlowSample, LinkRow, ResultError, RunInfo, TransferRow};
+use crate::results::{FlowSample, ResultError, RunInfo};
 use crate::scenario::Scenario;
 
 /// What is measured: the simulated hosts, and what else there is beside them.
@@ -110,24 +111,20 @@ impl Course {
         network: &mut Network,
         measured: &mut M,
         links: &[LinkInfo],
-    ) -> (Vec<FlowRow>, Vec<TransferRow>, Vec<LinkRow>) {
+    ) -> Account {
         measured.before_reading();
-        self.meter.finish(network, measured.hosts(), links)
+        let (flows, transfers, links) = self.meter.finish(network, measured.hosts(), links);
+        Account { flows, transfers, links, ..Account::default() }
     }
 }
 
-/// What ran: `clock` is its name, `stopped` why it did not come to its end.
-pub(super) fn run_info(
-    scenario: &Scenario,
-    network: &mut Network,
-    clock: &str,
-    stopped: Option<&str>,
-) -> RunInfo {
+/// What ran; `stopped` is why it did not come to its end.
+pub(super) fn run_info(scenario: &Scenario, network: &mut Network, stopped: Option<&str>) -> RunInfo {
     RunInfo {
         scenario: scenario.name.clone(),
         scenario_hash: scenario.scenario_hash(),
         seed: scenario.seed,
-        clock: clock.to_owned(),
+        clock: scenario.clock.mode.name().to_owned(),
         duration_s: scenario.duration.0.as_secs_f64(),
         warmup_s: scenario.warmup.0.as_secs_f64(),
         simulated_s: network.now().as_secs_f64(),

@@ -10,30 +10,46 @@ mod course;
 mod faults;
 pub mod links;
 mod measure;
-mod real;
-#[cfg(target_os = "linux")]
-pub mod session;
+mod session;
+mod simulation;
 mod sinks;
+
+#[cfg(target_os = "linux")]
+mod audit;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod dilate;
+#[cfg(target_os = "linux")]
+mod emulation;
+#[cfg(target_os = "linux")]
+mod guests;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod lockstep;
+#[cfg(target_os = "linux")]
+mod pacer;
+#[cfg(target_os = "linux")]
+mod programs;
+#[cfg(target_os = "linux")]
+pub mod recording;
+#[cfg(target_os = "linux")]
+mod routers;
+#[cfg(target_os = "linux")]
+mod stage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpline_core::TimeDelta;
-use warpline_core::time::VirtualClock;
-use warpline_net::{Control, Driver};
+use warpline_net::Control;
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
 use crate::report::ReportError;
-use crate::results::{NoFrames, ResultError, Summary, Tables};
-use crate::scenario::{ClockMode, Host, Scenario};
+use crate::results::{ResultError, Summary, Tables};
+use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
-use course::{Course, run_info};
 pub(crate) use faults::faults;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use real::dilate;
-pub use real::{abandon, prepare};
-use sinks::Sinks;
+use session::Session;
+use simulation::Simulation;
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -132,9 +148,8 @@ pub enum RunError {
 /// # Errors
 /// As those of `run`, in the same words.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
-    let mut built = build(scenario, custom)?;
-    let real = scenario.clock.mode != ClockMode::Virtual || scenario.host.iter().any(Host::is_guest);
-    if real { real::check(scenario, &mut built) } else { Ok(()) }
+    let built = build(scenario, custom)?;
+    if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }
 }
 
 /// Runs a scenario with its seed.
@@ -148,60 +163,99 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    if scenario.clock.mode != ClockMode::Virtual {
-        return real::run(scenario, options, observe);
+    let built = build(scenario, &options.custom_cc)?;
+    if !scenario.is_simulated() {
+        return run_real(scenario, options, observe, built);
     }
-    if scenario.host.iter().any(Host::is_guest) {
-        return real::run_guests(scenario, options, observe);
-    }
-    let Built { mut network, mut world, links, flow_records, link_records } =
-        build(scenario, &options.custom_cc)?;
-    let mut sinks = Sinks::open(scenario, options, &flow_records, &link_records)?;
+    let session = Session::open(scenario, options, observe, built.links, &built.records)?;
+    session.run(Simulation::new(built.network, built.world))
+}
 
-    let mut course = Course::new(scenario);
-    let mut driver = Driver::new(VirtualClock::default());
-    let mut failure: Option<ResultError> = None;
-    let mut stopped = false;
-    course.begin(&mut network, &mut world);
-    loop {
-        let until = course.next_stop(network.now(), &sinks);
-        let reached = driver.run(&mut network, &mut world, until, |network, world| {
-            if let Err(error) = sinks.drain(network, world, &NoFrames) {
-                failure = Some(error);
-                return Control::Stop;
-            }
-            let simulated = network.now() - warpline_core::Timestamp::ZERO;
-            let packet_hops = network.packet_hops();
-            let (duration, events) = (course.duration, network.events());
-            observe(&Progress { simulated, duration, packet_hops, events })
-        });
-        if let Some(error) = failure {
-            return Err(error.into());
+/// As [`check`], for what real programs need.
+#[cfg(target_os = "linux")]
+fn check_real(scenario: &Scenario, built: Built) -> Result<(), RunError> {
+    stage::Plan::new(scenario, built.world).map(drop)
+}
+
+/// As [`run`], for a scenario with real programs: live hosts by the real clock or a dilated one, guests by any.
+#[cfg(target_os = "linux")]
+fn run_real(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&Progress) -> Control,
+    built: Built,
+) -> Result<RunOutcome, RunError> {
+    let Built { network, world, links, records } = built;
+    // What is wrong with the scenario comes first, whatever this machine has.
+    let plan = stage::Plan::new(scenario, world)?;
+    let (stage, guests) = plan.set(scenario, network);
+    let mut session = Session::open(scenario, options, observe, links, &records)?;
+    match (scenario.clock.mode, guests) {
+        #[cfg(target_arch = "x86_64")]
+        (ClockMode::Virtual, Some(guests)) => {
+            let party = lockstep::LockStepRun::new(stage, guests, &mut session)?;
+            session.run(party)
         }
-        if !reached {
-            stopped = true;
-            break;
-        }
-        if course.arrive(until, &mut network, &mut world, &links, &mut sinks)? {
-            break;
+        (_, guests) => {
+            let party = emulation::Emulation::new(stage, guests, &mut session)?;
+            session.run(party)
         }
     }
-    sinks.drain(&mut network, &mut world, &NoFrames)?;
-    sinks.reports(&network, &mut world)?;
+}
 
-    let (flows, transfers, link_rows) = course.finish(&mut network, &mut world, &links);
-    let info = run_info(scenario, &mut network, "virtual", stopped.then_some("interrupted"));
-    let (packet_hops, events) = (info.packet_hops, info.events);
-    let mut summary = Summary::new(info, flows, link_rows);
-    let (directory, tables) = sinks.publish(scenario, options, &mut summary, &transfers)?;
-    Ok(RunOutcome {
-        summary,
-        directory,
-        tables,
-        complete: !stopped,
-        packet_hops,
-        events,
-        failures: Vec::new(),
-        broken: None,
+#[cfg(not(target_os = "linux"))]
+fn check_real(_: &Scenario, _: Built) -> Result<(), RunError> {
+    Ok(())
+}
+
+/// Refuses the run.
+#[cfg(not(target_os = "linux"))]
+fn run_real(
+    scenario: &Scenario,
+    _: &RunOptions,
+    _: &mut dyn FnMut(&Progress) -> Control,
+    _: Built,
+) -> Result<RunOutcome, RunError> {
+    Err(match scenario.clock.mode {
+        ClockMode::Virtual => {
+            RunError::Live("guests need Linux on x86-64; use endpoint = \"model\" here".to_owned())
+        }
+        ClockMode::Real | ClockMode::Dilated => refusal(),
     })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refusal() -> RunError {
+    RunError::Live(
+        "the real clock needs Linux: live hosts are network namespaces; use mode = \"virtual\" (--clock virtual) here".to_owned(),
+    )
+}
+
+/// Lets this process run by the real clock: an ordinary user's is put into namespaces of its own, for good. To be called before the
+/// process has a second thread.
+///
+/// # Errors
+/// If the system does not allow it, with what to do.
+pub fn prepare() -> Result<(), RunError> {
+    #[cfg(target_os = "linux")]
+    {
+        warpline_live::host::prepare_process().map(drop).map_err(live_error)
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(refusal())
+}
+
+/// Ends the programs of a live run that is under way in this process, which is about to end at once.
+pub fn abandon() {
+    #[cfg(target_os = "linux")]
+    warpline_live::host::abandon();
+}
+
+/// MTU of a host's interface where its links have none.
+#[cfg(target_os = "linux")]
+const ETHERNET_MTU: u32 = 1500;
+
+#[cfg(target_os = "linux")]
+fn live_error(error: impl std::fmt::Display) -> RunError {
+    RunError::Live(error.to_string())
 }

@@ -1,280 +1,262 @@
-//! What is recorded of a live link that is no run: a capture as it goes, and a run directory with a report at the end (`warpline shell`).
+//! One run, from its first moment to its results: the only loop.
+//!
+//! A [`Party`] carries everything from one stop to the next by its own clock. What is measured at the stops, what is recorded on the way,
+//! and what is made of it in the end, is the same for all of them.
 
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_net::{Control, Network};
 
-use warpline_core::record::LinkRecord;
-use warpline_core::{Body, Frame, TimeDelta, Timestamp};
-use warpline_live::audit::Audit;
-use warpline_live::pool::Pool;
-use warpline_live::router;
-use warpline_net::{LinkStats, Network};
-
-use super::RunError;
-use super::links::Duplex;
-use super::measure::{LinkInfo, Meter};
-use super::real::audit_summary;
-use crate::hosts::World;
-use crate::report::write_report;
+use super::build::Records;
+use super::course::{Course, Measured, run_info};
+use super::measure::LinkInfo;
+use super::sinks::Sinks;
+use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use crate::results::{
-    AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
-    RunWriter, Summary, WireFormat,
+    FlowRow, Frames, GuestSummary, LinkRow, LiveSummary, NoFrames, ResultError, Summary, TransferRow,
 };
+use crate::scenario::Scenario;
 
-/// How often what was captured is written to the file, and links are sampled, at the least.
-const INTERVAL: TimeDelta = TimeDelta::from_millis(100);
-/// More than this is not kept back.
-const MOST_HELD: usize = 1 << 20;
+/// What a run consists of, and the clock that it goes by: a simulation, guests in lock-step with one, or an emulator with all that is at
+/// its ports.
+pub(super) trait Party {
+    /// Its hosts.
+    type World: Measured;
 
-/// What to record.
-#[derive(Debug, Default)]
-pub struct SessionOptions {
-    /// An open file for the capture, and its path.
-    pub capture: Option<(File, PathBuf)>,
-    /// When the session begins, since the epoch: the times of the capture are those of the wall clock.
-    pub begin: std::time::Duration,
-    /// A directory to write at the end, with a report.
-    pub report: Option<PathBuf>,
-    /// What the session is called there.
-    pub name: String,
-    /// Seed of loss, jitter and random queues.
-    pub seed: u64,
-}
+    /// The network, and the hosts in it.
+    fn parts(&mut self) -> (&mut Network, &mut Self::World);
 
-/// Bytes of whole blocks that are not in the file yet.
-#[derive(Clone, Debug, Default)]
-struct Held(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Held {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
+    /// Starts the clock. Returns why it cannot, where the run has ended before it began.
+    ///
+    /// # Errors
+    /// If the system does not give what it needs.
+    fn begin(&mut self) -> Result<Option<Stop>, RunError> {
+        Ok(None)
     }
-    fn flush(&mut self) -> io::Result<()> {
+
+    /// Goes on up to and including `until`. On the way it hands over what was recorded ([`Session::drain`]) and says how far it has come
+    /// ([`Session::tell`]).
+    ///
+    /// # Errors
+    /// If it cannot go on and nothing that was measured is of any use.
+    fn advance(&mut self, until: Timestamp, session: &mut Session<'_>) -> Result<Advance, RunError>;
+
+    /// Ends what still runs, and hands over the last of what was recorded. `stop` is why the run did not come to its end, if so.
+    ///
+    /// # Errors
+    /// If what it needs for that fails.
+    fn end(&mut self, stop: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
+        let _ = (stop, session);
+        Ok(())
+    }
+
+    /// Adds what it knows besides the simulated hosts and the links.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    fn account(
+        &mut self,
+        stop: Option<&Stop>,
+        session: &mut Session<'_>,
+        account: &mut Account,
+    ) -> Result<(), RunError> {
+        let _ = (stop, session, account);
         Ok(())
     }
 }
 
-/// A capture that is whole at any moment: whoever kills us leaves a file that ends with a block.
-#[derive(Debug)]
-struct Capture {
-    writer: CaptureWriter<Held>,
-    wire: WireFormat,
-    book: AddressBook,
-    held: Held,
-    file: File,
-    path: PathBuf,
+/// How far a party has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Advance {
+    /// To where it was to go.
+    Reached,
+    /// Not so far, but what the run was to wait for has happened.
+    Over,
+    /// Not so far, and it does not go on.
+    Stopped(Stop),
 }
 
-/// The bytes of the frames in the network.
-struct Bytes<'a>(&'a Pool);
-
-impl Frames for Bytes<'_> {
-    fn frame(&self, record: &LinkRecord) -> Option<Vec<u8>> {
-        let Body::Frame(Frame { handle }) = record.packet.body else { return None };
-        let mut bytes = self.0.datagram(handle).to_vec();
-        router::set_ecn(&mut bytes, record.packet.ecn);
-        Some(bytes)
-    }
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Somebody asked for it.
+    Interrupted,
+    /// A program or a host that others wait for was not ready in time.
+    NotReady,
+    /// It could not go on.
+    Broken(Broken),
 }
 
-impl Capture {
-    fn record(&mut self, records: &[LinkRecord], pool: &Pool) -> Result<(), ResultError> {
-        for record in records {
-            self.writer.record_live(&mut self.wire, &self.book, record, &Bytes(pool))?;
+impl Stop {
+    /// As the summary says it.
+    fn reason(&self) -> &'static str {
+        match self {
+            Stop::Interrupted => "interrupted",
+            Stop::NotReady => "not ready",
+            Stop::Broken(Broken::Lag(_)) => "lag",
+            Stop::Broken(Broken::Port(_)) => "a failed port",
+            Stop::Broken(Broken::Guest(_)) => "a guest",
         }
-        if self.held.0.borrow().len() > MOST_HELD { self.write() } else { Ok(()) }
-    }
-
-    /// Puts what is held into the file, in one piece.
-    fn write(&mut self) -> Result<(), ResultError> {
-        let bytes = std::mem::take(&mut *self.held.0.borrow_mut());
-        self.file.write_all(&bytes).map_err(|error| ResultError::io("write", &self.path, error))
     }
 }
 
-/// The recording of a session.
-#[derive(Debug)]
-pub struct Session {
-    capture: Option<Capture>,
-    writer: Option<RunWriter>,
-    meter: Meter,
-    world: World,
-    links: [LinkInfo; 2],
-    unlimited: [bool; 2],
-    next: Timestamp,
-    name: String,
-    seed: u64,
-    /// What could not be written; nothing more is then.
+/// What a run has come to.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) flows: Vec<FlowRow>,
+    pub(super) transfers: Vec<TransferRow>,
+    pub(super) links: Vec<LinkRow>,
+    /// Programs and flows that did not end as they should, for people.
+    pub(super) failures: Vec<String>,
+    /// What is known of the emulator, if there was one.
+    pub(super) live: Option<LiveSummary>,
+    /// What is known of guests, if there were any.
+    pub(super) guests: Option<GuestSummary>,
+}
+
+/// A run that is under way.
+pub(super) struct Session<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) options: &'a RunOptions,
+    pub(super) sinks: Sinks,
+    observe: &'a mut dyn FnMut(&Progress) -> Control,
+    links: Vec<LinkInfo>,
+    course: Course,
+    /// What could not be written: the run ends with that.
     failure: Option<ResultError>,
-    rows: Vec<LinkRow>,
-    info: RunInfo,
 }
 
-impl Session {
-    /// Begins the recording, before the links carry anything. Links whose packets are to be captured must be recorded
-    /// ([`warpline_net::LinkConfig::record`]).
+impl<'a> Session<'a> {
+    /// Opens what `options` ask for.
     ///
     /// # Errors
-    /// If a file cannot be written.
-    pub fn open(duplex: &Duplex, options: SessionOptions) -> Result<Session, ResultError> {
-        let capture = match options.capture {
-            Some((file, path)) => {
-                let held = Held::default();
-                let what =
-                    CaptureOptions { snap_length: None, begin: options.begin, ..CaptureOptions::default() };
-                let writer = CaptureWriter::of_links(held.clone(), &path, &["up", "down"], what)?;
-                let (wire, book) = (WireFormat::new(), AddressBook::new());
-                let mut capture = Capture { writer, wire, book, held, file, path };
-                capture.write()?;
-                Some(capture)
-            }
-            None => None,
-        };
-        let writer = match options.report {
-            Some(out) => Some(RunWriter::create(&out, false, AddressBook::new())?),
-            None => None,
-        };
-        let ends = [("inside", "outside"), ("outside", "inside")];
-        let links = [0, 1].map(|index| LinkInfo {
-            from: ends[index].0.to_owned(),
-            to: ends[index].1.to_owned(),
-            capacity: duplex.capacities[index].clone(),
-        });
-        Ok(Session {
-            capture,
-            writer,
-            meter: Meter::new(),
-            world: World::default(),
-            links,
-            unlimited: duplex.unlimited,
-            next: Timestamp::ZERO + INTERVAL,
-            name: options.name,
-            seed: options.seed,
-            failure: None,
-            rows: Vec::new(),
-            info: RunInfo::default(),
+    /// If a file that the scenario reads cannot be read, or the results cannot be written.
+    pub(super) fn open(
+        scenario: &'a Scenario,
+        options: &'a RunOptions,
+        observe: &'a mut dyn FnMut(&Progress) -> Control,
+        links: Vec<LinkInfo>,
+        records: &Records,
+    ) -> Result<Self, RunError> {
+        let sinks = Sinks::open(scenario, options, records)?;
+        let course = Course::new(scenario);
+        Ok(Session { scenario, options, sinks, observe, links, course, failure: None })
+    }
+
+    /// How long the whole run is.
+    pub(super) fn duration(&self) -> TimeDelta {
+        self.course.duration
+    }
+
+    /// Says that nothing has happened yet, as while machines boot. Returns whether to go on.
+    pub(super) fn tell_waiting(&mut self) -> bool {
+        let none = Progress { duration: self.course.duration, ..Progress::default() };
+        (self.observe)(&none) == Control::Continue
+    }
+
+    /// Says how far the run has come.
+    pub(super) fn tell(&mut self, now: Timestamp, network: &mut Network) -> Control {
+        (self.observe)(&Progress {
+            simulated: now - Timestamp::ZERO,
+            duration: self.course.duration,
+            packet_hops: network.packet_hops(),
+            events: network.events(),
         })
     }
 
-    /// Takes what has happened in a turn of the emulator; `pool` has the bytes of the packets.
-    pub fn turn(&mut self, network: &mut Network, pool: &Pool) {
-        let records = network.take_records();
-        if self.failure.is_some() {
-            return;
-        }
-        let mut taken = match &mut self.capture {
-            Some(capture) if !records.is_empty() => capture.record(&records, pool),
-            _ => Ok(()),
-        };
-        if network.now() >= self.next {
-            self.next = network.now() + INTERVAL;
-            taken = taken.and_then(|()| self.capture.as_mut().map_or(Ok(()), Capture::write));
-            if let Some(writer) = &mut self.writer {
-                let (_, mut samples) = self.meter.sample(network, &self.world, &self.links);
-                for (sample, _) in samples.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited)
-                {
-                    sample.capacity_bps = None;
-                }
-                taken = taken.and_then(|()| writer.link_samples(&samples));
+    /// Takes all that was recorded. The party has to stop if it cannot be written.
+    pub(super) fn drain(
+        &mut self,
+        network: &mut Network,
+        world: &mut impl Measured,
+        frames: &dyn Frames,
+    ) -> Control {
+        let drained = self.sinks.drain(network, world.hosts(), frames);
+        self.note(drained)
+    }
+
+    /// Takes what links have recorded: of live packets that has to be taken at once.
+    pub(super) fn drain_links(
+        &mut self,
+        network: &mut Network,
+        world: &mut impl Measured,
+        frames: &dyn Frames,
+    ) -> Control {
+        let drained = self.sinks.drain_links(network, world.hosts(), frames);
+        self.note(drained)
+    }
+
+    /// Whether what was recorded could not be written.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    fn note(&mut self, drained: Result<(), ResultError>) -> Control {
+        match drained {
+            Ok(()) => Control::Continue,
+            Err(error) => {
+                self.failure = Some(error);
+                Control::Stop
             }
         }
-        self.failure = taken.err();
     }
 
-    /// The links have carried their last packet.
-    pub fn end(&mut self, network: &mut Network) {
-        (_, _, self.rows) = self.meter.finish(network, &self.world, &self.links);
-        for (row, _) in self.rows.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {
-            (row.rate_bps, row.utilisation) = (None, None);
-        }
-        let seconds = network.now().as_secs_f64();
-        self.info = RunInfo {
-            scenario: self.name.clone(),
-            seed: self.seed,
-            clock: "real".to_owned(),
-            duration_s: seconds,
-            simulated_s: seconds,
-            complete: true,
-            packet_hops: network.packet_hops(),
-            events: network.events(),
-            ..RunInfo::default()
-        };
-    }
-
-    /// Writes what is left. Returns the path of the report, if one was asked for.
+    /// Carries `party` through the run, and publishes what came of it.
     ///
     /// # Errors
-    /// If something could not be written, now or while the session went on.
-    pub fn finish(mut self, audit: &Audit) -> Result<Option<PathBuf>, RunError> {
-        if let Some(failure) = self.failure {
-            return Err(failure.into());
-        }
-        if let Some(capture) = &mut self.capture {
-            capture.write()?;
-        }
-        let Some(writer) = self.writer else { return Ok(None) };
-        let mut summary = Summary::new(self.info, Vec::new(), self.rows);
-        summary.live = Some(LiveSummary {
-            kept_pace: audit.kept_pace(),
-            audit: audit_summary(audit),
-            ..LiveSummary::default()
-        });
-        let sealed = writer.seal(&summary, &[])?;
-        write_report(&[sealed.path()], &sealed.path().join(REPORT))?;
-        Ok(Some(sealed.publish()?.join(REPORT)))
+    /// As of the party, and if the results cannot be written. Nothing is left half-written.
+    pub(super) fn run(mut self, mut party: impl Party) -> Result<RunOutcome, RunError> {
+        let stop = self.carry(&mut party)?;
+        party.end(stop.as_ref(), &mut self)?;
+        let (network, world) = party.parts();
+        self.sinks.drain(network, world.hosts(), &NoFrames)?;
+        self.sinks.reports(network, world.hosts())?;
+        let mut account = self.course.finish(network, world, &self.links);
+        party.account(stop.as_ref(), &mut self, &mut account)?;
+
+        let (network, _) = party.parts();
+        let info = run_info(self.scenario, network, stop.as_ref().map(Stop::reason));
+        let (packet_hops, events) = (info.packet_hops, info.events);
+        let mut summary = Summary::new(info, account.flows, account.links);
+        (summary.live, summary.guests) = (account.live, account.guests);
+        let (directory, tables) =
+            self.sinks.publish(self.scenario, self.options, &mut summary, &account.transfers)?;
+        Ok(RunOutcome {
+            summary,
+            directory,
+            tables,
+            complete: stop.is_none(),
+            packet_hops,
+            events,
+            failures: account.failures,
+            broken: match stop {
+                Some(Stop::Broken(broken)) => Some(broken),
+                _ => None,
+            },
+        })
     }
-}
 
-/// The report's file.
-const REPORT: &str = "report.html";
-
-/// What a link does now: rates since the last reading, and counts since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pulse {
-    /// Bits per second sent.
-    pub rate_bps: f64,
-    /// Packets that wait.
-    pub waiting: u32,
-    /// Packets lost since the beginning.
-    pub lost: u64,
-}
-
-/// Makes readings of both links, now and then.
-#[derive(Debug, Default)]
-pub struct PulseMeter {
-    last: Option<(Timestamp, [LinkStats; 2])>,
-}
-
-impl PulseMeter {
-    /// Reads the links, if the last reading is `interval` ago.
-    pub fn read(&mut self, network: &mut Network, interval: TimeDelta) -> Option<[Pulse; 2]> {
-        let now = network.now();
-        let (at, before) = self.last.get_or_insert_with(|| (now, Default::default()));
-        let span = now.saturating_since(*at);
-        if span < interval {
-            return None;
+    /// From stop to stop, to the end. Returns why it did not come there, if so.
+    fn carry(&mut self, party: &mut impl Party) -> Result<Option<Stop>, RunError> {
+        let (network, world) = party.parts();
+        self.course.begin(network, world);
+        if let Some(stop) = party.begin()? {
+            return Ok(Some(stop));
         }
-        let stats = [0, 1].map(|link| network.link_stats(warpline_core::LinkId(link)));
-        let pulse = |index: usize| Pulse {
-            rate_bps: (stats[index].sent_bytes - before[index].sent_bytes) as f64 * 8.0 / span.as_secs_f64(),
-            waiting: stats[index].backlog_packets,
-            lost: stats[index].drops(),
-        };
-        let pulses = [pulse(0), pulse(1)];
-        self.last = Some((now, stats));
-        Some(pulses)
+        loop {
+            let until = self.course.next_stop(party.parts().0.now(), &self.sinks);
+            let advance = party.advance(until, self);
+            if let Some(error) = self.failure.take() {
+                return Err(error.into());
+            }
+            match advance? {
+                Advance::Reached => {}
+                Advance::Over => return Ok(None),
+                Advance::Stopped(stop) => return Ok(Some(stop)),
+            }
+            let (network, world) = party.parts();
+            if self.course.arrive(until, network, world, &self.links, &mut self.sinks)? {
+                return Ok(None);
+            }
+        }
     }
-}
-
-/// Opens a file for a capture. What is there is replaced.
-///
-/// # Errors
-/// If it cannot be made.
-pub fn create_capture(path: &Path) -> Result<(File, PathBuf), ResultError> {
-    let file = File::create(path).map_err(|error| ResultError::io("create", path, error))?;
-    Ok((file, path.to_owned()))
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use warpline_core::{FlowId, LinkId};
 use warpline_net::Network;
 
+use super::build::Records;
 use super::{RunError, RunOptions};
 use crate::hosts::World;
 use crate::report::write_report;
@@ -25,12 +25,11 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    /// Opens what `options` ask for, for what the scenario records.
+    /// Opens what `options` ask for.
     pub(super) fn open(
         scenario: &Scenario,
         options: &RunOptions,
-        flow_records: &[(FlowId, String, Vec<FlowRecordKind>)],
-        link_records: &[(LinkId, String, Vec<LinkRecordKind>)],
+        records: &Records,
     ) -> Result<Sinks, ResultError> {
         let unreadable = |(path, error): (PathBuf, _)| ResultError::io("read", &path, error);
         let mut sinks = Sinks {
@@ -41,7 +40,7 @@ impl Sinks {
             },
             memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
         };
-        for (flow, name, kinds) in flow_records {
+        for (flow, name, kinds) in &records.flows {
             for kind in kinds {
                 if let Some(memory) = &mut sinks.memory
                     && *kind == FlowRecordKind::Tcp
@@ -55,7 +54,7 @@ impl Sinks {
                 }
             }
         }
-        for (link, name, kinds) in link_records {
+        for (link, name, kinds) in &records.links {
             for kind in kinds {
                 let table = matches!(kind, LinkRecordKind::Packets | LinkRecordKind::Queue);
                 if let Some(memory) = &mut sinks.memory

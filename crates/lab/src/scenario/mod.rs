@@ -181,6 +181,11 @@ impl Scenario {
         self.host.iter().any(|host| host.name == node && host.is_guest())
     }
 
+    /// Whether all of it is simulated: no guests, and nobody who watches a clock.
+    pub fn is_simulated(&self) -> bool {
+        self.clock.mode == ClockMode::Virtual && !self.host.iter().any(Host::is_guest)
+    }
+
     /// The seeds of all runs: one, unless `[replicate]` says more.
     pub fn seeds(&self) -> Vec<u64> {
         match &self.replicate {

@@ -5,7 +5,7 @@ use warpline_core::{Tdf, TimeDelta};
 use warpline_live::clock::host_now;
 use warpline_live::emulator::{Emulator, Load};
 
-use super::fleet::Fleet;
+use super::guests::Machines;
 use crate::results::live::{DilationStep, DilationSummary};
 use crate::scenario::{self, Clock};
 
@@ -52,8 +52,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(emulator: &Emulator, fleet: Option<&Fleet>) -> Self {
-        let processes = fleet.map(Fleet::processes).unwrap_or_default();
+    fn take(emulator: &Emulator, machines: Option<&Machines>) -> Self {
+        let processes = machines.map(Machines::processes).unwrap_or_default();
         Reading {
             host: host_now(),
             load: emulator.load(),
@@ -119,8 +119,8 @@ impl Pacer {
 
     /// Starts the run's time, for the emulator and the guests at the same instant. `settle` is how long it goes by the machine's own
     /// clock before it is dilated.
-    pub(super) fn begin(&mut self, emulator: &mut Emulator, fleet: Option<&Fleet>, settle: TimeDelta) {
-        let start = host_now() + if fleet.is_some() { NOTICE } else { 0 };
+    pub(super) fn begin(&mut self, emulator: &mut Emulator, machines: Option<&Machines>, settle: TimeDelta) {
+        let start = host_now() + if machines.is_some() { NOTICE } else { 0 };
         if settle.is_zero() {
             emulator.begin_clock(start, self.tdf);
         } else {
@@ -128,43 +128,43 @@ impl Pacer {
             emulator.change_tdf(start + settle.as_nanos(), self.tdf);
             self.coming = Some(start + settle.as_nanos());
         }
-        if let Some(fleet) = fleet {
-            fleet.follow(emulator.clock().pace());
-            fleet.nudge();
+        if let Some(machines) = machines {
+            machines.follow(emulator.clock().pace());
+            machines.nudge();
         }
         self.steps.push(DilationStep { time_s: 0.0, wall_s: 0.0, tdf: self.tdf.as_f64() });
-        self.before = Reading::take(emulator, fleet);
+        self.before = Reading::take(emulator, machines);
     }
 
     /// Looks whether the factor is to be changed. To be called often.
-    pub(super) fn look(&mut self, emulator: &mut Emulator, fleet: Option<&Fleet>) {
+    pub(super) fn look(&mut self, emulator: &mut Emulator, machines: Option<&Machines>) {
         let now = host_now();
         if let Some(at) = self.coming {
             if now < at {
                 return;
             }
             self.coming = None;
-            if let Some(fleet) = fleet {
-                fleet.nudge();
+            if let Some(machines) = machines {
+                machines.nudge();
             }
-            self.before = Reading::take(emulator, fleet);
+            self.before = Reading::take(emulator, machines);
         }
         if !self.auto || now.saturating_sub(self.before.host) < WINDOW {
             return;
         }
-        let reading = Reading::take(emulator, fleet);
+        let reading = Reading::take(emulator, machines);
         let signs = reading.since(&self.before);
         self.before = reading;
         if let Some(tdf) = raised(self.tdf, signs) {
-            self.change(tdf, emulator, fleet);
+            self.change(tdf, emulator, machines);
         }
     }
 
-    fn change(&mut self, tdf: Tdf, emulator: &mut Emulator, fleet: Option<&Fleet>) {
+    fn change(&mut self, tdf: Tdf, emulator: &mut Emulator, machines: Option<&Machines>) {
         let at = host_now() + NOTICE;
         emulator.change_tdf(at, tdf);
-        if let Some(fleet) = fleet {
-            fleet.follow(emulator.clock().pace());
+        if let Some(machines) = machines {
+            machines.follow(emulator.clock().pace());
         }
         self.tdf = tdf;
         self.coming = Some(at);
@@ -177,25 +177,25 @@ impl Pacer {
     }
 
     /// The run is over: what the guests still have to do they do in the machine's own time.
-    pub(super) fn wind_down(&mut self, emulator: &mut Emulator, fleet: &Fleet) {
+    pub(super) fn wind_down(&mut self, emulator: &mut Emulator, machines: &Machines) {
         if self.tdf <= Tdf::REAL {
             return;
         }
         let at = host_now();
         emulator.change_tdf(at, Tdf::REAL);
-        fleet.follow(emulator.clock().pace());
-        fleet.nudge();
+        machines.follow(emulator.clock().pace());
+        machines.nudge();
     }
 
     /// What is said of it: the run came to `perceived` seconds in `wall` seconds of the machine. None by the real clock.
-    pub(super) fn summary(self, perceived: f64, wall: f64) -> Option<DilationSummary> {
+    pub(super) fn summary(&self, perceived: f64, wall: f64) -> Option<DilationSummary> {
         self.dilated.then(|| DilationSummary {
             auto: self.auto,
             perceived_s: perceived,
             wall_s: wall,
             tdf_mean: if perceived > 0.0 { wall / perceived } else { self.tdf.as_f64() },
             tdf: self.tdf.as_f64(),
-            steps: self.steps,
+            steps: self.steps.clone(),
         })
     }
 }

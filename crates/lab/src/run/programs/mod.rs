@@ -1,5 +1,9 @@
 //! The programs of a run: made ready before the clock starts, started at their times, watched, stopped at the end, judged.
 
+mod evidence;
+mod readiness;
+mod watch;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,20 +16,18 @@ use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::host::Hosts;
 use warpline_live::program::{Changes, Program, ProgramConfig, Signal, State};
 
-use super::readiness::Readiness;
-use super::watch::Watch;
 use crate::results::ProgramRow;
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expect, Scenario, StopSignal};
+pub(in crate::run) use evidence::Evidence;
+pub(in crate::run) use readiness::{Readiness, explain, machine_names};
+use watch::Watch;
 
 /// The directory of what programs print, in the run directory.
-pub(super) const DIRECTORY: &str = "programs";
+pub(in crate::run) const DIRECTORY: &str = "programs";
 /// How long a program has to end after it was asked to.
 const PATIENCE: TimeDelta = TimeDelta::from_secs(1);
-/// How much of what a failed program said is shown.
-const TAIL_LINES: usize = 10;
-const TAIL_BYTES: usize = 2000;
 
 /// A program and what has become of it.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ struct Entry {
 
 /// All programs of a run.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(in crate::run) struct Programs {
     entries: Vec<Entry>,
     watch: Watch,
     changes: Changes,
@@ -59,7 +61,7 @@ fn fail(error: io::Error) -> RunError {
 impl Programs {
     /// Makes all programs of the scenario ready. `live` are the names of the live hosts in the order of `hosts`, with their nodes;
     /// `directory` is the run directory.
-    pub(super) fn prepare(
+    pub(in crate::run) fn prepare(
         scenario: &Scenario,
         live: &[(String, u32)],
         hosts: Option<&Hosts>,
@@ -129,14 +131,14 @@ impl Programs {
     }
 
     /// When the next program is to be started, or something is to be looked at, after `now`. `step` is how often that is.
-    pub(super) fn next_start(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
+    pub(in crate::run) fn next_start(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
         let waiting = self.entries.iter().filter(|entry| entry.row.start_s.is_none());
         let next = waiting.map(|entry| entry.start).filter(|start| *start > now).min();
         next.into_iter().chain(self.watch.next_look(now, step)).min()
     }
 
     /// Starts what is due and waits for nothing, and looks at what others wait for.
-    pub(super) fn start(&mut self, now: Timestamp, readiness: &mut Readiness) {
+    pub(in crate::run) fn start(&mut self, now: Timestamp, readiness: &mut Readiness) {
         let entries = &self.entries;
         let ended = |number: usize| {
             let entry = entries.get(number)?;
@@ -163,12 +165,12 @@ impl Programs {
     }
 
     /// Becomes readable when something has happened to a program.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::run) fn fd(&self) -> BorrowedFd<'_> {
         self.changes.fd()
     }
 
     /// Notes which programs have ended.
-    pub(super) fn look(&mut self, now: Timestamp, readiness: &mut Readiness) {
+    pub(in crate::run) fn look(&mut self, now: Timestamp, readiness: &mut Readiness) {
         self.changes.clear();
         for entry in self.entries.iter_mut().filter(|entry| entry.row.end_s.is_none()) {
             match entry.program.state() {
@@ -190,7 +192,7 @@ impl Programs {
     }
 
     /// Ends what still runs: asks, waits a little, kills.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::run) fn stop(&mut self) {
         self.watch.stop();
         let running = || self.entries.iter().filter(|entry| entry.program.state() == State::Running);
         running().for_each(|entry| entry.program.signal(entry.stop));
@@ -206,7 +208,7 @@ impl Programs {
     }
 
     /// What has become of the programs; with `judged`, a message about each that did not end as it should.
-    pub(super) fn judge(&self, judged: bool, evidence: &Evidence) -> (Vec<ProgramRow>, Vec<String>) {
+    pub(in crate::run) fn judge(&self, judged: bool, evidence: &Evidence) -> (Vec<ProgramRow>, Vec<String>) {
         let mut failures = Vec::new();
         let mut rows = Vec::new();
         for Entry { row, expect, stderr, .. } in &self.entries {
@@ -218,63 +220,13 @@ impl Programs {
     }
 }
 
-/// What there is to look at when a program has failed, for people.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
-    /// The run directory as it will be called; none if none is written.
-    directory: Option<PathBuf>,
-    /// Names of the captures in it.
-    captures: Vec<String>,
-}
-
-impl Evidence {
-    /// What is in the run directory, which is at `written` until it is put in place at `shown`.
-    pub(super) fn of(written: Option<&Path>, shown: Option<&Path>) -> Self {
-        let names = |directory: &Path| -> Vec<String> {
-            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-            let mut names: Vec<String> =
-                entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-            names.retain(|name| name.ends_with(".pcapng"));
-            names.sort();
-            names
-        };
-        Evidence {
-            directory: written.and(shown).map(Path::to_owned),
-            captures: written.map(names).unwrap_or_default(),
-        }
-    }
-
-    /// Where the captures are, to be added to a sentence.
-    pub(super) fn captures(&self) -> String {
-        let Some(directory) = self.directory.as_ref().filter(|_| !self.captures.is_empty()) else {
-            return String::new();
-        };
-        let files: Vec<String> =
-            self.captures.iter().map(|name| directory.join(name).display().to_string()).collect();
-        format!("; capture: {}", files.join(", "))
-    }
-
-    /// Adds to what is said of a program where its output and the captures are, and the last of what it wrote to `stderr`.
-    pub(super) fn complete(&self, what: &str, row: &ProgramRow, stderr: &Path) -> String {
-        let mut text = what.to_owned();
-        if let Some(directory) = &self.directory {
-            text += &format!("; its output: {}", directory.join(&row.stderr).display());
-        }
-        text += &self.captures();
-        match tail(stderr) {
-            Some(tail) => text + &format!("\nthe last that it wrote to its standard error:\n{tail}"),
-            None => text + "; it wrote nothing to its standard error",
-        }
-    }
-}
-
 /// What messages call a program.
-pub(super) fn name(label: &str, host: &str) -> String {
+pub(in crate::run) fn name(label: &str, host: &str) -> String {
     format!("program {label} of host {host}")
 }
 
 /// Judges a program: notes whether it ended as it should, and returns a message if not. `stderr` is what it wrote there.
-pub(super) fn verdict(
+pub(in crate::run) fn verdict(
     row: &mut ProgramRow,
     expect: Expect,
     judged: bool,
@@ -293,7 +245,7 @@ pub(super) fn verdict(
 }
 
 /// What a program's row says before it has run; `command` is what is shown of it.
-pub(super) fn row(
+pub(in crate::run) fn row(
     host: &str,
     (number, label): (usize, String),
     command: String,
@@ -318,7 +270,10 @@ pub(super) fn row(
 }
 
 /// The words of a program's command with addresses filled in, and what is shown of it.
-pub(super) fn command(program: &crate::scenario::Program, plan: &AddressPlan) -> (Vec<String>, String) {
+pub(in crate::run) fn command(
+    program: &crate::scenario::Program,
+    plan: &AddressPlan,
+) -> (Vec<String>, String) {
     let words: Vec<String> = program.command.words().iter().map(|word| plan.substitute(word)).collect();
     let shown = match &program.command {
         crate::scenario::ProgramCommand::Shell(line) => plan.substitute(line),
@@ -342,15 +297,6 @@ fn message(row: &ProgramRow, running: bool) -> String {
     }
 }
 
-/// The last lines of a file, indented; none if it is empty.
-fn tail(path: &Path) -> Option<String> {
-    let bytes = std::fs::read(path).ok()?;
-    let end = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]).into_owned();
-    let lines: Vec<&str> = end.lines().collect();
-    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    (!last.is_empty()).then(|| last.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"))
-}
-
 fn told(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -359,7 +305,7 @@ fn told(status: ExitStatus) -> String {
     }
 }
 
-pub(super) fn signal(stop: StopSignal) -> Signal {
+pub(in crate::run) fn signal(stop: StopSignal) -> Signal {
     match stop {
         StopSignal::Term => Signal::SIGTERM,
         StopSignal::Int => Signal::SIGINT,

@@ -8,6 +8,11 @@
 //! pings, say that nothing listens (ports, protocols; TCP by a reset), and report what they cannot forward. Simulated hosts that do
 //! meet programs are in `models`.
 
+mod limiter;
+mod models;
+mod paths;
+mod traffic;
+
 use std::collections::BTreeMap;
 
 use warpline_core::record::LinkRecord;
@@ -23,24 +28,24 @@ use warpline_live::wire::translate;
 use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
 
-use super::limiter::Limiter;
-use super::models::Models;
-use super::traffic::Traffic;
-use super::ways::Ways;
 use crate::hosts::World;
 use crate::results::{FlowSample, Frames};
 use crate::run::addresses::AddressPlan;
 use crate::run::course::Measured;
+use limiter::Limiter;
+pub(in crate::run) use models::Models;
+pub(in crate::run) use paths::Paths;
+pub(in crate::run) use traffic::{Known, StreamKey, Traffic};
 
 /// Marks the flow numbers of live packets (a hash of addresses and ports), so that none is a simulated flow's.
-pub(super) const LIVE_FLOW: u32 = 1 << 31;
+pub(in crate::run) const LIVE_FLOW: u32 = 1 << 31;
 
 /// Simulated hosts and live rules in one network.
 #[derive(Debug)]
-pub(super) struct LiveWorld {
-    pub(super) hosts: World,
-    pub(super) models: Models,
-    pub(super) routers: Routers,
+pub(in crate::run) struct LiveWorld {
+    pub(in crate::run) hosts: World,
+    pub(in crate::run) models: Models,
+    pub(in crate::run) routers: Routers,
 }
 
 /// Whose packet it is.
@@ -64,7 +69,7 @@ impl Label {
 /// What is known of a live packet under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnderWay {
-    way: u32,
+    path: u32,
     /// The link of the way that it set out on, and the one that it stops before.
     from: u16,
     stop: u16,
@@ -75,9 +80,9 @@ struct UnderWay {
 
 /// The routers, and the ways between live hosts.
 #[derive(Debug)]
-pub(super) struct Routers {
+pub(in crate::run) struct Routers {
     plan: AddressPlan,
-    ways: Ways,
+    paths: Paths,
     /// The nodes that datagrams come from and go to: live hosts in the order of their ports, then simulated ones that meet programs.
     ends: Vec<u32>,
     /// How many of them are live.
@@ -92,21 +97,27 @@ pub(super) struct Routers {
     /// What is being put together, by node.
     fragments: BTreeMap<u32, Reassembly>,
     /// What programs send each other.
-    pub(super) traffic: Traffic,
+    pub(in crate::run) traffic: Traffic,
     /// Identification of the last datagram that was made here.
     id: u16,
 }
 
 impl Routers {
     /// Routers between `ends`, of which the first `live` are the nodes of the ports in order. `mtu` is what each node's interface takes.
-    pub(super) fn new(plan: AddressPlan, ways: Ways, ends: Vec<u32>, live: usize, mtu: Vec<u32>) -> Self {
+    pub(in crate::run) fn new(
+        plan: AddressPlan,
+        paths: Paths,
+        ends: Vec<u32>,
+        live: usize,
+        mtu: Vec<u32>,
+    ) -> Self {
         let mut places = vec![None; mtu.len()];
         for (place, &node) in ends.iter().enumerate() {
             places[node as usize] = Some(place);
         }
         Routers {
             plan,
-            ways,
+            paths,
             ends,
             live,
             places,
@@ -133,13 +144,13 @@ impl Routers {
         let label = Label::of(models, bytes, &header);
         let ends = (self.ends[host], destination.flatten());
         self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
-        let way = match destination {
+        let path = match destination {
             None => None,
-            Some(None) => self.ways.nowhere(host),
-            Some(Some(node)) => self.ways.there(host, node).or_else(|| self.ways.nowhere(host)),
+            Some(None) => self.paths.nowhere(host),
+            Some(Some(node)) => self.paths.there(host, node).or_else(|| self.paths.nowhere(host)),
         };
-        match way {
-            Some(way) => self.set_out(Some(arrival.at), way, 0, (arrival.handle, label), gate, port),
+        match path {
+            Some(path) => self.set_out(Some(arrival.at), path, 0, (arrival.handle, label), gate, port),
             None => gate.release(arrival.handle),
         }
     }
@@ -157,21 +168,21 @@ impl Routers {
         let header = gate.pool().header(handle);
         // What was read when it came in; a fragment's or a forwarded packet's is read anew when it is kept.
         let ttl = header.ttl;
-        let way = self.ways.get(number);
+        let path = self.paths.get(number);
         // Node k is reached with a time to live of ttl - (k - 1 - from).
         let expires = from + usize::from(ttl.max(1));
-        let narrow = way.narrow(from, header.len).unwrap_or(usize::MAX);
-        let stop = expires.min(narrow).min(way.len());
-        let under_way = UnderWay { way: number, from: from as u16, stop: stop as u16, ttl, label };
+        let narrow = path.narrow(from, header.len).unwrap_or(usize::MAX);
+        let stop = expires.min(narrow).min(path.len());
+        let under_way = UnderWay { path: number, from: from as u16, stop: stop as u16, ttl, label };
         if self.under_way.len() <= handle as usize {
             self.under_way.resize(handle as usize + 1, UnderWay::default());
         }
         self.under_way[handle as usize] = under_way;
-        let Some(route) = way.part(from, stop) else {
+        let Some(route) = path.part(from, stop) else {
             // Too large for the first link, which the interface's MTU does not let happen to a live host.
             return gate.release(handle);
         };
-        let mut packet = gate.packet(handle, EndpointId(way.nodes[stop]));
+        let mut packet = gate.packet(handle, EndpointId(path.nodes[stop]));
         packet.flow = FlowId(label.flow);
         packet.class = label.class;
         match due {
@@ -194,18 +205,18 @@ impl Routers {
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) -> Option<u32> {
-        let UnderWay { way: number, from, stop, ttl, label } = self.under_way[handle as usize];
+        let UnderWay { path: number, from, stop, ttl, label } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
-        let way = self.ways.get(number);
-        let node = way.nodes[stop];
+        let path = self.paths.get(number);
+        let node = path.nodes[stop];
         let left = ttl.saturating_sub((stop - 1 - from) as u8);
         if ttl != left {
             router::set_ttl(gate.pool_mut().datagram_mut(handle), left);
         }
-        if stop < way.len() || !way.leads {
+        if stop < path.len() || !path.leads {
             if left <= 1 {
                 self.complain(now, node, handle, Problem::TimeExceeded, gate, port);
-            } else if !way.leads {
+            } else if !path.leads {
                 self.complain(now, node, handle, Problem::NoRoute, gate, port);
             } else {
                 self.squeeze(now, number, stop, (handle, left), gate, port);
@@ -235,11 +246,11 @@ impl Routers {
 
     /// The port that a frame will leave by when it comes out of the network, if it will, and into `out` its bytes then.
     fn foresee(&self, packet: &Packet, handle: u32, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
-        let UnderWay { way: number, from, stop, ttl, .. } = self.under_way[handle as usize];
+        let UnderWay { path: number, from, stop, ttl, .. } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
-        let way = self.ways.get(number);
-        let live = self.places[way.nodes[stop] as usize].filter(|&place| place < self.live)?;
-        if stop < way.len() || !way.leads {
+        let path = self.paths.get(number);
+        let live = self.places[path.nodes[stop] as usize].filter(|&place| place < self.live)?;
+        if stop < path.len() || !path.leads {
             return None;
         }
         out.clear();
@@ -264,8 +275,8 @@ impl Routers {
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
-        let way = self.ways.get(number);
-        let (node, mtu) = (way.nodes[stop], way.mtu(stop));
+        let path = self.paths.get(number);
+        let (node, mtu) = (path.nodes[stop], path.mtu(stop));
         let label = self.under_way[handle as usize].label;
         let datagram = gate.pool().datagram(handle);
         if !router::may_fragment(datagram) {
@@ -324,21 +335,21 @@ impl Routers {
 
     /// Sends what a node has made to whom it is for, in pieces if it is larger than the first link takes.
     fn reply(&mut self, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
-        let Some(way) = self.way_to(node, bytes) else { return };
+        let Some(path) = self.path_to(node, bytes) else { return };
         let room = self.mtu[node as usize];
         if bytes.len() <= room as usize {
-            return self.launch(way, bytes, None, gate, port);
+            return self.launch(path, bytes, None, gate, port);
         }
         let id = self.next_id();
         for part in router::fragments(bytes, room, id.into()).unwrap_or_default() {
-            self.launch(way, &part, None, gate, port);
+            self.launch(path, &part, None, gate, port);
         }
     }
 
     /// Sends bytes made here over a way. `label` is whose they are, if they are a flow's.
     fn launch(
         &mut self,
-        way: u32,
+        path: u32,
         bytes: &[u8],
         label: Option<(FlowId, u8)>,
         gate: &mut Gate,
@@ -350,29 +361,25 @@ impl Routers {
             Some((flow, class)) => Label { flow: flow.0, class },
             None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
         };
-        self.set_out(None, way, 0, (handle, label), gate, port);
+        self.set_out(None, path, 0, (handle, label), gate, port);
     }
 
     /// A simulated host that meets programs sends a datagram.
     fn send(&mut self, models: &Models, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
-        if let Some(way) = self.way_to(node, bytes) {
-            self.launch(way, bytes, models.owner(bytes), gate, port);
+        if let Some(path) = self.path_to(node, bytes) {
+            self.launch(path, bytes, models.owner(bytes), gate, port);
         }
     }
 
     /// The way of a datagram that a node has made.
-    fn way_to(&self, node: u32, bytes: &[u8]) -> Option<u32> {
+    fn path_to(&self, node: u32, bytes: &[u8]) -> Option<u32> {
         let (_, to) = router::addresses(bytes)?;
         let place = self.places[self.plan.owner(to)? as usize]?;
-        self.ways.back(node, place)
+        self.paths.back(node, place)
     }
 
-    /// The node behind a port.
-    pub(super) fn host(&self, port: usize) -> u32 {
-        self.ends[port]
-    }
     /// The address plan.
-    pub(super) fn plan(&self) -> &AddressPlan {
+    pub(in crate::run) fn plan(&self) -> &AddressPlan {
         &self.plan
     }
 }
@@ -451,17 +458,17 @@ impl EmulatorWorld for LiveWorld {
 }
 
 /// The bytes of the frames of a turn as they were on each link.
-pub(super) struct TurnFrames<'a> {
-    pub(super) routers: &'a Routers,
-    pub(super) pool: &'a Pool,
+pub(in crate::run) struct TurnFrames<'a> {
+    pub(in crate::run) routers: &'a Routers,
+    pub(in crate::run) pool: &'a Pool,
 }
 
 impl Frames for TurnFrames<'_> {
     fn frame(&self, record: &LinkRecord) -> Option<Vec<u8>> {
         let Body::Frame(Frame { handle }) = record.packet.body else { return None };
         let under_way = self.routers.under_way.get(handle as usize)?;
-        let way = self.routers.ways.get(under_way.way);
-        let at = way.links.iter().position(|&link| link == record.link)?;
+        let path = self.routers.paths.get(under_way.path);
+        let at = path.links.iter().position(|&link| link == record.link)?;
         let mut bytes = self.pool.datagram(handle).to_vec();
         let crossed = at.saturating_sub(usize::from(under_way.from)) as u8;
         router::set_ttl(&mut bytes, under_way.ttl.saturating_sub(crossed));

@@ -1,31 +1,25 @@
 //! The guests of a run by the real or a dilated clock: machines booted, joined to the emulator, set to the run's time, watched, ended.
 
-use std::path::{Path, PathBuf};
-
-use warpline_core::{Pace, TimeDelta};
+use warpline_core::Pace;
 use warpline_guest::dilation::{follow, host_now, nudge};
 use warpline_guest::order::{Notice, Report};
-use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
+use warpline_guest::{GuestError, Kernel, Machine};
 use warpline_live::port::LivePort;
 
-use super::guests::Guests;
+use super::plan::Guests;
 use super::ports::{SharedDevice, discard, has_notices, ports, take_notices, tell};
-use super::programs::Evidence;
-use super::readiness::Readiness;
-use super::traffic::Traffic;
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
+use super::results::GuestResults;
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
-use crate::scenario::{Expanded, Scenario};
+use crate::run::programs::Readiness;
 
 /// Seconds of the machine's time that a guest has to boot, and to end.
 const PATIENCE: u64 = 60;
 /// Nanoseconds of the machine's time that guests have, together, to report of a run that was stopped: whoever stopped it waits.
-pub(super) const HASTE: u64 = 700_000_000;
+pub(in crate::run) const HASTE: u64 = 700_000_000;
 
 /// All machines of a run.
 #[derive(Debug)]
-pub(super) struct Fleet {
+pub(in crate::run) struct Machines {
     guests: Guests,
     kernel: Kernel,
     machines: Vec<Machine>,
@@ -36,48 +30,23 @@ fn guest_error(error: GuestError) -> RunError {
     RunError::Live(error.to_string())
 }
 
-impl Fleet {
-    /// The machines that a scenario needs, not booted yet; none where it has no guests. `mtu` is what a node's interface takes.
-    pub(super) fn plan(
-        scenario: &Scenario,
-        expanded: &Expanded,
-        plan: &AddressPlan,
-        readiness: &Readiness,
-        mtu: impl Fn(u32) -> u32,
-    ) -> Result<Option<Self>, RunError> {
-        if !scenario.host.iter().any(crate::scenario::Host::is_guest) {
-            return Ok(None);
-        }
-        let guests = Guests::plan(scenario, expanded, plan, readiness, mtu);
-        guests.check()?;
+impl Machines {
+    /// The machines of `guests`, not booted yet.
+    ///
+    /// # Errors
+    /// If there is no kernel for guests.
+    pub(in crate::run) fn new(guests: Guests) -> Result<Self, RunError> {
         let kernel = Kernel::find().map_err(guest_error)?;
-        Ok(Some(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() }))
-    }
-
-    /// Machines that are not a scenario's.
-    pub(super) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Result<Self, RunError> {
-        let kernel = Kernel::find().map_err(guest_error)?;
-        let guests = Guests::of(hosts, machines);
-        Ok(Fleet { guests, kernel, machines: Vec::new(), devices: Vec::new() })
+        Ok(Machines { guests, kernel, machines: Vec::new(), devices: Vec::new() })
     }
 
     /// A machine, by its number.
-    pub(super) fn machine(&mut self, number: usize) -> &mut Machine {
+    pub(in crate::run) fn machine(&mut self, number: usize) -> &mut Machine {
         &mut self.machines[number]
     }
 
-    /// Names and nodes of the guests, in the order of their ports.
-    pub(super) fn hosts(&self) -> &[(String, u32)] {
-        &self.guests.hosts
-    }
-
-    /// Tells the traffic which streams are flows of the scenario.
-    pub(super) fn introduce(&self, traffic: &mut Traffic) {
-        self.guests.introduce(traffic);
-    }
-
     /// Boots all machines, at the same time. Their time stands still then. `go_on` is asked now and then whether to; false if it was not.
-    pub(super) fn boot(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
+    pub(in crate::run) fn boot(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
         for config in &self.guests.machines {
             self.machines.push(Machine::boot(&self.kernel, config).map_err(guest_error)?);
         }
@@ -90,12 +59,12 @@ impl Fleet {
     }
 
     /// Whether a guest has told something.
-    pub(super) fn has_notices(&self) -> bool {
+    pub(in crate::run) fn has_notices(&self) -> bool {
         self.devices.iter().any(has_notices)
     }
 
     /// Hands on what guests have told, and tells them what they wait for.
-    pub(super) fn exchange_notices(&self, readiness: &mut Readiness) {
+    pub(in crate::run) fn exchange_notices(&self, readiness: &mut Readiness) {
         for notice in self.devices.iter().flat_map(take_notices) {
             readiness.handle(notice);
         }
@@ -107,12 +76,12 @@ impl Fleet {
     }
 
     /// Tells all guests that the run is over before its time.
-    pub(super) fn tell_end(&self) {
+    pub(in crate::run) fn tell_end(&self) {
         self.devices.iter().for_each(|device| tell(device, Notice::End));
     }
 
     /// Takes the reports of guests that were told of the end, as far as they come soon. One that does not come is empty.
-    pub(super) fn hurry(&mut self) -> Vec<Report> {
+    pub(in crate::run) fn hurry(&mut self) -> Vec<Report> {
         let devices = &self.devices;
         let begun = host_now();
         let mut reports = Vec::new();
@@ -125,7 +94,7 @@ impl Fleet {
     }
 
     /// Ports of all guests, in their order.
-    pub(super) fn ports(&mut self) -> Result<Vec<Box<dyn LivePort>>, RunError> {
+    pub(in crate::run) fn ports(&mut self) -> Result<Vec<Box<dyn LivePort>>, RunError> {
         let mut all = Vec::new();
         for (machine, config) in self.machines.iter_mut().zip(&self.guests.machines) {
             let Some(nic) = machine.take_nic() else { continue };
@@ -141,27 +110,27 @@ impl Fleet {
     }
 
     /// The kernels' processes.
-    pub(super) fn processes(&self) -> Vec<u32> {
+    pub(in crate::run) fn processes(&self) -> Vec<u32> {
         self.machines.iter().map(Machine::pid).collect()
     }
 
     /// Lets machines have their shares of a core only, or all that they want.
-    pub(super) fn limit(&self, holds: bool) -> Result<(), RunError> {
+    pub(in crate::run) fn limit(&self, holds: bool) -> Result<(), RunError> {
         self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
     }
 
     /// Lets the guests' time go as the run's.
-    pub(super) fn follow(&self, pace: &Pace) {
+    pub(in crate::run) fn follow(&self, pace: &Pace) {
         follow(&self.machines, pace);
     }
 
     /// A change of the pace has come.
-    pub(super) fn nudge(&self) {
+    pub(in crate::run) fn nudge(&self) {
         nudge(&self.machines);
     }
 
     /// What has become of a machine that should run and does not.
-    pub(super) fn look(&mut self) -> Option<String> {
+    pub(in crate::run) fn look(&mut self) -> Option<String> {
         let dead = self.machines.iter_mut().find_map(|machine| {
             // One that has done all that it was to do is ahead of an emulator that is late.
             (!machine.is_alive() && !machine.has_finished()).then(|| machine.post_mortem())
@@ -170,7 +139,7 @@ impl Fleet {
     }
 
     /// Lets the guests end by themselves, and takes their reports.
-    pub(super) fn finish(&mut self) -> Result<Vec<Report>, RunError> {
+    pub(in crate::run) fn finish(&mut self) -> Result<Vec<Report>, RunError> {
         let devices = &self.devices;
         let mut reports = Vec::new();
         for machine in &mut self.machines {
@@ -183,49 +152,14 @@ impl Fleet {
         Ok(reports)
     }
 
-    /// Files in a machine's share.
-    fn shares(&self) -> Vec<PathBuf> {
-        self.machines.iter().map(|machine| machine.shared("")).collect()
+    /// The guests as they were planned, and what they have left.
+    pub(in crate::run) fn results(&self, reports: Vec<Report>) -> GuestResults<'_> {
+        GuestResults::new(&self.guests, reports, &self.machines)
     }
 
-    /// See [`Guests::judge`].
-    pub(super) fn judge(
-        &self,
-        reports: &[Report],
-        judged: bool,
-        out: &Path,
-        evidence: &Evidence,
-    ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
-        let shares = self.shares();
-        self.guests.judge(reports, judged, (out, evidence), |machine, name| shares[machine].join(name))
-    }
-
-    /// See [`Guests::samples`].
-    pub(super) fn samples(&self, traffic: &Traffic, interval: TimeDelta) -> Vec<FlowSample> {
-        let shares = self.shares();
-        self.guests.samples(traffic, interval, |machine, name| shares[machine].join(name))
-    }
-
-    /// See [`Guests::complete`].
-    pub(super) fn complete(
-        &self,
-        rows: &mut [FlowRow],
-        traffic: &Traffic,
-        reports: &[Report],
-        warmup: TimeDelta,
-    ) -> Vec<String> {
-        let shares = self.shares();
-        self.guests.complete(rows, traffic, reports, warmup, |machine, name| shares[machine].join(name))
-    }
-
-    /// See [`Guests::transfers`].
-    pub(super) fn transfers(&self, traffic: &Traffic, reports: &[Report], first: u64) -> Vec<TransferRow> {
-        self.guests.transfers(traffic, reports, first)
-    }
-
-    /// The version of the kernels, and a row for each machine.
-    pub(super) fn rows(&self, reports: &[Report]) -> (String, Vec<GuestMachine>) {
-        (self.kernel.version.clone(), self.guests.machine_rows(&self.machines, reports))
+    /// The version of the guests' kernel.
+    pub(in crate::run) fn kernel(&self) -> &str {
+        &self.kernel.version
     }
 }
 
@@ -233,8 +167,8 @@ impl Fleet {
 mod tests {
     use std::process::Command;
 
-    use warpline_core::{NodeId, Rate};
-    use warpline_guest::Console;
+    use warpline_core::{NodeId, Rate, TimeDelta};
+    use warpline_guest::{Console, MachineConfig};
     use warpline_guest::frame::mac;
     use warpline_guest::machine::Timing;
     use warpline_guest::order::{FlowOrder, HostOrder, Order, REPORT, Role};
@@ -242,16 +176,16 @@ mod tests {
     use warpline_live::emulator::{Emulator, EmulatorConfig};
     use warpline_net::{Control, LinkConfig, RateConfig};
 
-    use super::super::pacer::Pacer;
     use super::*;
     use crate::run::addresses::ipv4_of;
+    use crate::run::pacer::Pacer;
     use crate::scenario::{Clock, ClockMode};
 
     /// When the guest ends, on its own clock.
     const END: TimeDelta = TimeDelta::from_millis(100);
 
     /// One machine with two hosts, of which the first tries to reach the second; none where there is no guest kernel.
-    fn fleet() -> Option<Fleet> {
+    fn machines() -> Option<Machines> {
         if let Err(error) = Kernel::find() {
             warpline_skip::skip("program", error);
             return None;
@@ -288,55 +222,55 @@ mod tests {
             order,
         };
         let hosts = vec![("h0".to_owned(), 0), ("h1".to_owned(), 1)];
-        let mut fleet = Fleet::of(hosts, vec![machine]).unwrap();
-        assert!(fleet.boot(&mut || true).unwrap());
-        Some(fleet)
+        let mut machines = Machines::new(Guests::of(hosts, vec![machine])).unwrap();
+        assert!(machines.boot(&mut || true).unwrap());
+        Some(machines)
     }
 
     /// Lets the guests' time go, with nobody to carry what they send, until the machine has ended.
-    fn let_end(fleet: &mut Fleet, emulator: &mut Emulator) {
+    fn let_end(machines: &mut Machines, emulator: &mut Emulator) {
         let mut pacer = Pacer::new(&Clock { mode: ClockMode::Real, tdf: None, max_lag: None });
-        pacer.begin(emulator, Some(fleet), TimeDelta::ZERO);
-        let machine = fleet.machine(0);
+        pacer.begin(emulator, Some(machines), TimeDelta::ZERO);
+        let machine = machines.machine(0);
         assert!(machine.wait_end(PATIENCE, || {}), "{}", machine.console_tail());
     }
 
     #[test]
     fn a_guest_that_ends_before_a_late_emulator_has_not_died() {
-        let Some(mut fleet) = fleet() else { return };
+        let Some(mut machines) = machines() else { return };
         let link = || LinkConfig {
             rate: RateConfig::Constant(Rate::from_bps(10_000_000)),
             ..LinkConfig::new("link", NodeId(0), NodeId(1))
         };
         let (mut network, mut crossing) = Crossing::network([&link(), &link()], 1);
         let mut emulator = Emulator::new(EmulatorConfig::default());
-        for port in fleet.ports().unwrap() {
+        for port in machines.ports().unwrap() {
             emulator.add_port(port);
         }
-        assert_eq!(fleet.look(), None);
-        let_end(&mut fleet, &mut emulator);
+        assert_eq!(machines.look(), None);
+        let_end(&mut machines, &mut emulator);
         // What it has sent is carried still, though its kernel has gone from the other end of its device.
         let until = emulator.clock().now() + TimeDelta::from_millis(50);
         emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue).unwrap();
         assert!(emulator.audit().ports[0].counters.received_packets > 0);
-        assert_eq!(fleet.look(), None);
-        assert_eq!(fleet.finish().unwrap()[0].flows.len(), 1);
+        assert_eq!(machines.look(), None);
+        assert_eq!(machines.finish().unwrap()[0].flows.len(), 1);
     }
 
     #[test]
     fn a_guest_that_ends_without_a_report_or_is_killed_has_died() {
-        let Some(mut fleet) = fleet() else { return };
-        let_end(&mut fleet, &mut Emulator::new(EmulatorConfig::default()));
-        std::fs::remove_file(fleet.machine(0).shared(REPORT)).unwrap();
-        let told = fleet.look().unwrap();
+        let Some(mut machines) = machines() else { return };
+        let_end(&mut machines, &mut Emulator::new(EmulatorConfig::default()));
+        std::fs::remove_file(machines.machine(0).shared(REPORT)).unwrap();
+        let told = machines.look().unwrap();
         assert!(told.starts_with("guest g: its kernel ended with exit code 0"), "{told}");
 
-        let Some(mut fleet) = self::fleet() else { return };
-        assert_eq!(fleet.look(), None);
-        let kernel = fleet.processes()[0].to_string();
+        let Some(mut machines) = self::machines() else { return };
+        assert_eq!(machines.look(), None);
+        let kernel = machines.processes()[0].to_string();
         assert!(Command::new("kill").args(["-KILL", &kernel]).status().unwrap().success());
-        assert!(fleet.machine(0).wait_end(PATIENCE, || {}));
-        let told = fleet.look().unwrap();
+        assert!(machines.machine(0).wait_end(PATIENCE, || {}));
+        let told = machines.look().unwrap();
         assert!(told.starts_with("guest g: its kernel was killed by signal 9"), "{told}");
     }
 }

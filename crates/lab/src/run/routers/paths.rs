@@ -17,46 +17,46 @@ const NONE: u32 = u32::MAX;
 
 /// A way through the network.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(in crate::run) struct Path {
     /// Its links.
-    pub(super) links: Vec<LinkId>,
+    pub(in crate::run) links: Vec<LinkId>,
     /// The nodes that it goes through: where link 0 begins, where it ends, and so on.
-    pub(super) nodes: Vec<u32>,
+    pub(in crate::run) nodes: Vec<u32>,
     /// The MTU of each link; the largest number where there is none.
     mtu: Vec<u32>,
     /// Routes from a link's beginning to the end of another: from the first link, and from each that is narrower than all before.
     parts: BTreeMap<(u16, u16), RouteId>,
     /// Whether it leads to the destination, or only to the first router, which knows no way.
-    pub(super) leads: bool,
+    pub(in crate::run) leads: bool,
 }
 
-impl Way {
+impl Path {
     /// How many links it has.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::run) fn len(&self) -> usize {
         self.links.len()
     }
 
     /// The route over links `from` to `stop`, without `stop`.
-    pub(super) fn part(&self, from: usize, stop: usize) -> Option<RouteId> {
+    pub(in crate::run) fn part(&self, from: usize, stop: usize) -> Option<RouteId> {
         self.parts.get(&(from as u16, stop as u16)).copied()
     }
 
     /// The MTU of a link of the way, in bytes.
-    pub(super) fn mtu(&self, link: usize) -> u32 {
+    pub(in crate::run) fn mtu(&self, link: usize) -> u32 {
         self.mtu[link]
     }
 
     /// The first link from `from` on that a packet of `len` bytes does not fit.
     #[inline]
-    pub(super) fn narrow(&self, from: usize, len: u32) -> Option<usize> {
+    pub(in crate::run) fn narrow(&self, from: usize, len: u32) -> Option<usize> {
         self.mtu[from..].iter().position(|&mtu| len > mtu).map(|at| from + at)
     }
 }
 
 /// All ways.
 #[derive(Debug)]
-pub(super) struct Ways {
-    all: Vec<Way>,
+pub(in crate::run) struct Paths {
+    all: Vec<Path>,
     /// By end and destination.
     there: Vec<Vec<u32>>,
     /// By end and where the packet begins.
@@ -65,10 +65,10 @@ pub(super) struct Ways {
     nowhere: Vec<u32>,
 }
 
-impl Ways {
+impl Paths {
     /// Finds the ways and adds their routes to the network, whose links are those of `expanded`. `ends` are the nodes of the
     /// ends.
-    pub(super) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
+    pub(in crate::run) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
         let mut graph = Graph::new();
         for name in &expanded.nodes {
             graph.node(name);
@@ -78,20 +78,20 @@ impl Ways {
         }
         let mut router = Router::new(graph, Metric::Delay);
         let nodes = expanded.nodes.len();
-        let mut ways = Ways { all: Vec::new(), there: Vec::new(), back: Vec::new(), nowhere: Vec::new() };
+        let mut paths = Paths { all: Vec::new(), there: Vec::new(), back: Vec::new(), nowhere: Vec::new() };
         let mut number =
-            |from: u32, to: u32, ways: &mut Vec<Way>| match router.route(NodeId(from), NodeId(to)) {
+            |from: u32, to: u32, paths: &mut Vec<Path>| match router.route(NodeId(from), NodeId(to)) {
                 Ok(links) if !links.is_empty() => {
-                    ways.push(way(expanded, links, network, true));
-                    ways.len() as u32 - 1
+                    paths.push(path(expanded, links, network, true));
+                    paths.len() as u32 - 1
                 }
                 _ => NONE,
             };
         // Destination by destination: what is known of the way to one is good for all that go there.
-        ways.there = vec![vec![NONE; nodes]; ends.len()];
+        paths.there = vec![vec![NONE; nodes]; ends.len()];
         for to in 0..nodes as u32 {
             for (end, &host) in ends.iter().enumerate() {
-                ways.there[end][to as usize] = number(host, to, &mut ways.all);
+                paths.there[end][to as usize] = number(host, to, &mut paths.all);
             }
         }
         let mut end_at = vec![None; nodes];
@@ -100,44 +100,44 @@ impl Ways {
         }
         for &host in ends {
             let back = (0..nodes as u32).map(|from| match end_at[from as usize] {
-                Some(other) => ways.there[other][host as usize],
-                None => number(from, host, &mut ways.all),
+                Some(other) => paths.there[other][host as usize],
+                None => number(from, host, &mut paths.all),
             });
             let back = back.collect();
-            ways.back.push(back);
+            paths.back.push(back);
         }
         for &host in ends {
             let first = expanded.links.iter().position(|link| link.from == host as usize);
-            ways.nowhere.push(match first {
+            paths.nowhere.push(match first {
                 Some(link) => {
-                    ways.all.push(way(expanded, vec![LinkId(link as u32)], network, false));
-                    ways.all.len() as u32 - 1
+                    paths.all.push(path(expanded, vec![LinkId(link as u32)], network, false));
+                    paths.all.len() as u32 - 1
                 }
                 None => NONE,
             });
         }
-        ways
+        paths
     }
 
-    pub(super) fn get(&self, way: u32) -> &Way {
-        &self.all[way as usize]
+    pub(in crate::run) fn get(&self, path: u32) -> &Path {
+        &self.all[path as usize]
     }
     /// From end number `host` to a node.
     #[inline]
-    pub(super) fn there(&self, host: usize, node: u32) -> Option<u32> {
-        Some(self.there[host][node as usize]).filter(|&way| way != NONE)
+    pub(in crate::run) fn there(&self, host: usize, node: u32) -> Option<u32> {
+        Some(self.there[host][node as usize]).filter(|&path| path != NONE)
     }
     /// From a node to end number `host`.
-    pub(super) fn back(&self, node: u32, host: usize) -> Option<u32> {
-        Some(self.back[host][node as usize]).filter(|&way| way != NONE)
+    pub(in crate::run) fn back(&self, node: u32, host: usize) -> Option<u32> {
+        Some(self.back[host][node as usize]).filter(|&path| path != NONE)
     }
     /// From end number `host` to its first router.
-    pub(super) fn nowhere(&self, host: usize) -> Option<u32> {
-        Some(self.nowhere[host]).filter(|&way| way != NONE)
+    pub(in crate::run) fn nowhere(&self, host: usize) -> Option<u32> {
+        Some(self.nowhere[host]).filter(|&path| path != NONE)
     }
 }
 
-fn way(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bool) -> Way {
+fn path(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bool) -> Path {
     let mtu: Vec<u32> =
         links.iter().map(|link| expanded.links[link.index()].mtu.unwrap_or(u32::MAX)).collect();
     let mut nodes = vec![expanded.links[links[0].index()].from as u32];
@@ -156,5 +156,5 @@ fn way(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bo
                 .insert((from as u16, stop as u16), route.expect("links that meet, before the first packet"));
         }
     }
-    Way { links, nodes, mtu, parts, leads }
+    Path { links, nodes, mtu, parts, leads }
 }

@@ -12,13 +12,13 @@ const BURST: u64 = 6;
 
 /// The buckets of all routers, in time that may be spent.
 #[derive(Debug, Default)]
-pub(super) struct Limiter {
+pub(in crate::run) struct Limiter {
     buckets: BTreeMap<(u32, u32), (Timestamp, TimeDelta)>,
 }
 
 impl Limiter {
     /// Whether `router` may send an error to `host` now.
-    pub(super) fn allow(&mut self, now: Timestamp, router: u32, host: u32) -> bool {
+    pub(in crate::run) fn allow(&mut self, now: Timestamp, router: u32, host: u32) -> bool {
         let full = COST * BURST;
         let (last, saved) = self.buckets.entry((router, host)).or_insert((now, full));
         *saved = (*saved + now.saturating_since(*last)).min(full);

@@ -15,7 +15,7 @@ use warpline_live::crossing::Crossing;
 use warpline_live::emulator::{Emulator, EmulatorConfig};
 use warpline_net::{Control, LinkConfig, LinkStats};
 
-use super::fleet::Fleet;
+use super::guests::{Guests, Machines};
 use super::pacer::Pacer;
 use crate::results::live::DilationSummary;
 use crate::run::RunError;
@@ -223,10 +223,10 @@ impl DilateConfig {
     }
 
     /// What is passed on, and where to.
-    fn tails(&self, fleet: &mut Fleet) -> Vec<Tail> {
+    fn tails(&self, machines: &mut Machines) -> Vec<Tail> {
         let mut tails = Vec::new();
         let mut add = |machine: usize, name: String, to: Box<dyn Write>| {
-            tails.push(Tail { path: fleet.machine(machine).shared(&name), file: None, to });
+            tails.push(Tail { path: machines.machine(machine).shared(&name), file: None, to });
         };
         if self.terminal.is_none() {
             add(0, format!("{COMMAND}.stdout"), Box::new(std::io::stdout()));
@@ -251,40 +251,40 @@ pub fn dilate(
     asked: &mut dyn FnMut() -> Option<Asked>,
 ) -> Result<DilateOutcome, RunError> {
     let hosts = vec![(HERE.to_owned(), 0), (PEER.to_owned(), 1)];
-    let mut fleet = Fleet::of(hosts, vec![config.machine(0), config.machine(1)])?;
+    let mut machines = Machines::new(Guests::of(hosts, vec![config.machine(0), config.machine(1)]))?;
     let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
     let mut emulator = Emulator::new(config.emulator);
-    let booted = fleet.boot(&mut || match asked() {
+    let booted = machines.boot(&mut || match asked() {
         Some(Asked::Interrupt | Asked::Quit | Asked::End) => false,
         // Its terminal takes the size that it has when it begins.
         Some(Asked::Resize(..)) | None => true,
     })?;
-    for port in fleet.ports()? {
+    for port in machines.ports()? {
         emulator.add_port(port);
     }
-    let mut tails = config.tails(&mut fleet);
+    let mut tails = config.tails(&mut machines);
     let mut pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
-    fleet.limit(true)?;
-    pacer.begin(&mut emulator, Some(&fleet), config.settle());
+    machines.limit(true)?;
+    pacer.begin(&mut emulator, Some(&machines), config.settle());
     let report = loop {
         if !booted {
             break None;
         }
-        pacer.look(&mut emulator, Some(&fleet));
+        pacer.look(&mut emulator, Some(&machines));
         let until = network.now() + TimeDelta::from_nanos(pacer.tdf().to_run(LOOK).max(1));
         let ran = emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue);
         pass_on(&mut tails);
         match asked() {
-            Some(Asked::Interrupt) => fleet.machine(0).press(b"\x03"),
-            Some(Asked::Quit) => fleet.machine(0).press(b"\x1c"),
+            Some(Asked::Interrupt) => machines.machine(0).press(b"\x03"),
+            Some(Asked::Quit) => machines.machine(0).press(b"\x1c"),
             Some(Asked::End) => break None,
-            Some(Asked::Resize(rows, columns)) => fleet.machine(0).resize(rows, columns),
+            Some(Asked::Resize(rows, columns)) => machines.machine(0).resize(rows, columns),
             None => {}
         }
-        if let Some(report) = reported(&mut fleet) {
+        if let Some(report) = reported(&mut machines) {
             break Some(report);
         }
-        if let Some(dead) = fleet.look() {
+        if let Some(dead) = machines.look() {
             return Err(RunError::Live(dead));
         }
         ran.map_err(|error| RunError::Live(error.to_string()))?;
@@ -301,8 +301,8 @@ pub fn dilate(
 }
 
 /// What the command's guest has reported, once it has.
-fn reported(fleet: &mut Fleet) -> Option<Report> {
-    let machine = fleet.machine(0);
+fn reported(machines: &mut Machines) -> Option<Report> {
+    let machine = machines.machine(0);
     // It may be half written: then the next look finds all of it.
     machine.has_reported().then(|| machine.report().ok())?
 }

@@ -11,7 +11,7 @@ use warpline_agent::{Ending, Notice, Why};
 use warpline_core::{FlowId, TimeDelta, Timestamp};
 use warpline_net::Network;
 
-use super::programs;
+use super::evidence::Evidence;
 use crate::hosts::World;
 use crate::results::ProgramRow;
 use crate::run::addresses::AddressPlan;
@@ -35,16 +35,16 @@ enum State {
 
 /// Something that others wait for. Its number is its place among all.
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(in crate::run) struct Condition {
     /// The host where it is looked at.
-    pub(super) host: String,
+    pub(in crate::run) host: String,
     /// What is to hold.
-    pub(super) check: Check,
+    pub(in crate::run) check: Check,
     subject: Subject,
     /// From when on it is looked at, where it is about no program.
-    pub(super) start: TimeDelta,
+    pub(in crate::run) start: TimeDelta,
     /// How long it may take.
-    pub(super) limit: TimeDelta,
+    pub(in crate::run) limit: TimeDelta,
     state: State,
     /// Simulated flows that wait for it.
     flows: Vec<FlowId>,
@@ -56,7 +56,7 @@ pub(super) struct Condition {
 
 impl Condition {
     /// The number of its program on the host, if it is about one.
-    pub(super) fn program(&self) -> Option<usize> {
+    pub(in crate::run) fn program(&self) -> Option<usize> {
         match self.subject {
             Subject::Program(number, _) => Some(number),
             Subject::Flow(_) => None,
@@ -66,23 +66,23 @@ impl Condition {
 
 /// Why a run could not go on: something that others wait for is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NotReady {
+pub(in crate::run) struct NotReady {
     /// Host and number of the program that it is about, if one is known.
-    pub(super) program: Option<(String, usize)>,
+    pub(in crate::run) program: Option<(String, usize)>,
     /// What to say.
-    pub(super) text: String,
+    pub(in crate::run) text: String,
 }
 
 impl NotReady {
     /// Whether it is about this program.
-    pub(super) fn is_about(&self, row: &ProgramRow) -> bool {
+    pub(in crate::run) fn is_about(&self, row: &ProgramRow) -> bool {
         self.program.as_ref().is_some_and(|(host, number)| row.host == *host && row.number == *number as u64)
     }
 }
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(super) struct Readiness {
+pub(in crate::run) struct Readiness {
     conditions: Vec<Condition>,
     /// Programs, as host and number, whose end the run waits for; the first of each pair is whether it has ended.
     until: Vec<(bool, String, usize)>,
@@ -94,7 +94,7 @@ pub(super) struct Readiness {
 }
 
 /// Names of the guests' machines, in their order.
-pub(super) fn machine_names(scenario: &Scenario) -> Vec<&str> {
+pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for host in scenario.host.iter().filter(|host| host.is_guest()) {
         if !names.contains(&host.machine_name()) {
@@ -127,7 +127,7 @@ fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
 
 impl Readiness {
     /// What a scenario waits for. Simulated flows that wait are held back in `world`.
-    pub(super) fn plan(
+    pub(in crate::run) fn plan(
         scenario: &Scenario,
         expanded: &Expanded,
         plan: &AddressPlan,
@@ -220,7 +220,7 @@ impl Readiness {
     }
 
     /// All conditions, with their numbers.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = (u32, &Condition)> {
+    pub(in crate::run) fn conditions(&self) -> impl Iterator<Item = (u32, &Condition)> {
         self.conditions.iter().enumerate().map(|(id, condition)| (id as u32, condition))
     }
 
@@ -230,14 +230,14 @@ impl Readiness {
     }
 
     /// Numbers of the conditions that a program waits for.
-    pub(super) fn waits_of(&self, scenario: &Scenario, host: &str, number: usize) -> Vec<u32> {
+    pub(in crate::run) fn waits_of(&self, scenario: &Scenario, host: &str, number: usize) -> Vec<u32> {
         let Some(at) = scenario.host.iter().position(|own| own.name == host) else { return Vec::new() };
         let others = scenario.waits_for(at, number).into_iter();
         others.filter_map(|(host, number)| self.of_program(&scenario.host[host].name, number)).collect()
     }
 
     /// Numbers of the conditions that a flow waits for.
-    pub(super) fn waits_of_flow(&self, flow: &str) -> Vec<u32> {
+    pub(in crate::run) fn waits_of_flow(&self, flow: &str) -> Vec<u32> {
         let name = format!("flow {flow}");
         self.conditions()
             .filter(|(_, condition)| condition.waiters.contains(&name))
@@ -246,18 +246,18 @@ impl Readiness {
     }
 
     /// The number by which the end of a program is told, if the run's end depends on it.
-    pub(super) fn told(&self, host: &str, number: usize) -> Option<u32> {
+    pub(in crate::run) fn told(&self, host: &str, number: usize) -> Option<u32> {
         let is = |(_, own, own_number): &(bool, String, usize)| own == host && *own_number == number;
         self.until.iter().position(is).map(|id| id as u32)
     }
 
     /// Whether all of these hold.
-    pub(super) fn all_hold(&self, ids: &[u32]) -> bool {
+    pub(in crate::run) fn all_hold(&self, ids: &[u32]) -> bool {
         ids.iter().all(|id| self.conditions[*id as usize].state == State::Holds)
     }
 
     /// Takes what was found out on a live host, or what a guest has told.
-    pub(super) fn handle(&mut self, notice: Notice) {
+    pub(in crate::run) fn handle(&mut self, notice: Notice) {
         match notice {
             Notice::Holds(id) => {
                 let Some(condition) = self.conditions.get_mut(id as usize) else { return };
@@ -290,29 +290,29 @@ impl Readiness {
     }
 
     /// Starts the flows that need not wait any more.
-    pub(super) fn release(&mut self, now: Timestamp, world: &mut World, network: &mut Network) {
+    pub(in crate::run) fn release(&mut self, now: Timestamp, world: &mut World, network: &mut Network) {
         for flow in self.released.drain(..) {
             world.release(now, flow, &mut network.port(now));
         }
     }
 
     /// What guests are to be told, by the number of their machine.
-    pub(super) fn take_notices(&mut self) -> Vec<(usize, Notice)> {
+    pub(in crate::run) fn take_notices(&mut self) -> Vec<(usize, Notice)> {
         std::mem::take(&mut self.notices)
     }
 
     /// Whether the run is over before its time: what it was to wait for has happened.
-    pub(super) fn is_done(&self) -> bool {
+    pub(in crate::run) fn is_done(&self) -> bool {
         !self.until.is_empty() && self.until.iter().all(|(ended, ..)| *ended)
     }
 
     /// Why the run cannot go on.
-    pub(super) fn failure(&self) -> Option<&NotReady> {
+    pub(in crate::run) fn failure(&self) -> Option<&NotReady> {
         self.failure.as_ref()
     }
 
     /// The run has come to its end, at `end`: who still waited is told of.
-    pub(super) fn expire(&mut self, end: TimeDelta) {
+    pub(in crate::run) fn expire(&mut self, end: TimeDelta) {
         let pending = self.conditions.iter().find(|condition| {
             condition.state == State::Pending && !condition.waiters.is_empty() && condition.start < end
         });
@@ -349,7 +349,7 @@ impl Condition {
         let (program, text) = match &self.subject {
             Subject::Program(number, label) => (
                 Some((self.host.clone(), *number)),
-                format!("{} was not ready: {what} {why}", programs::name(label, &self.host)),
+                format!("{} was not ready: {what} {why}", super::name(label, &self.host)),
             ),
             Subject::Flow(_) => (None, format!("host {} was not ready: {what} {why}", self.host)),
         };
@@ -363,13 +363,13 @@ impl Condition {
 }
 
 /// Adds where the output of its program is, in `out`, which people know as `shown`; and marks that program's row.
-pub(super) fn tell(
+pub(in crate::run) fn explain<'a>(
     failure: &NotReady,
-    rows: &mut [ProgramRow],
-    evidence: &programs::Evidence,
+    rows: impl IntoIterator<Item = &'a mut ProgramRow>,
+    evidence: &Evidence,
     out: &Path,
 ) -> String {
-    let Some(row) = rows.iter_mut().find(|row| failure.is_about(row)) else {
+    let Some(row) = rows.into_iter().find(|row| failure.is_about(row)) else {
         return format!("{}{}", failure.text, evidence.captures());
     };
     let text = evidence.complete(&failure.text, row, &out.join(&row.stderr));

@@ -10,7 +10,7 @@ use warpline_core::{Ecn, TimeDelta, Timestamp};
 use warpline_live::datagram::Header;
 use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
 
-use super::routers::LIVE_FLOW;
+use super::LIVE_FLOW;
 use crate::results::summary::PROGRAM;
 use crate::results::{FlowRow, FlowSample};
 
@@ -96,22 +96,22 @@ struct Stream {
 
 /// What is known of a stream that a guest carries by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) name: String,
-    pub(super) group: String,
-    pub(super) app: &'static str,
+pub(in crate::run) struct Known {
+    pub(in crate::run) name: String,
+    pub(in crate::run) group: String,
+    pub(in crate::run) app: &'static str,
     /// The guest looks at it now and then, so that it need not be done here.
-    pub(super) sampled: bool,
+    pub(in crate::run) sampled: bool,
 }
 
 /// A stream between two nodes, by the port of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct StreamKey {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    pub(super) port: u16,
+pub(in crate::run) struct StreamKey {
+    pub(in crate::run) from: u32,
+    pub(in crate::run) to: u32,
+    pub(in crate::run) port: u16,
     /// Whether the port is that of the end that sends.
-    pub(super) sends: bool,
+    pub(in crate::run) sends: bool,
 }
 
 impl Stream {
@@ -125,7 +125,7 @@ impl Stream {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(in crate::run) struct Traffic {
     streams: BTreeMap<u32, Stream>,
     /// Streams that are flows of the scenario; none for those that are a part of one.
     known: BTreeMap<StreamKey, Option<Known>>,
@@ -182,18 +182,18 @@ fn protocol_name(protocol: u8) -> String {
 
 impl Traffic {
     /// A stream is a flow of the scenario, or a part of one that has no row of its own.
-    pub(super) fn name(&mut self, key: StreamKey, known: Option<Known>) {
+    pub(in crate::run) fn name(&mut self, key: StreamKey, known: Option<Known>) {
         self.known.insert(key, known);
     }
 
     /// The number of such a flow, once it has sent something.
-    pub(super) fn number(&self, key: StreamKey) -> Option<u32> {
+    pub(in crate::run) fn number(&self, key: StreamKey) -> Option<u32> {
         let is = |stream: &Stream| stream.keys().any(|own| own == key);
         self.streams.iter().find_map(|(&number, stream)| is(stream).then_some(number))
     }
 
     /// A live host, node `from`, has sent a datagram to node `to`.
-    pub(super) fn on_sent(
+    pub(in crate::run) fn on_sent(
         &mut self,
         now: Timestamp,
         number: u32,
@@ -242,7 +242,7 @@ impl Traffic {
     }
 
     /// A datagram has come to whom it was for.
-    pub(super) fn on_delivered(
+    pub(in crate::run) fn on_delivered(
         &mut self,
         now: Timestamp,
         number: u32,
@@ -262,7 +262,7 @@ impl Traffic {
     }
 
     /// A link has lost a datagram.
-    pub(super) fn on_lost(&mut self, number: u32) {
+    pub(in crate::run) fn on_lost(&mut self, number: u32) {
         let number = if self.streams.contains_key(&number) { number } else { OTHERS };
         if let Some(stream) = self.streams.get_mut(&number) {
             stream.counts.lost_packets += 1;
@@ -270,7 +270,7 @@ impl Traffic {
     }
 
     /// What programs have put in of a flow of the scenario: packets, bytes, and packets again.
-    pub(super) fn sent(&self, number: u32) -> (u64, u64, u64) {
+    pub(in crate::run) fn sent(&self, number: u32) -> (u64, u64, u64) {
         self.streams.get(&number).map_or((0, 0, 0), |stream| {
             let counts = &stream.counts;
             (counts.sent_packets, counts.sent_bytes, counts.retransmitted_packets)
@@ -278,7 +278,7 @@ impl Traffic {
     }
 
     /// The measured part begins.
-    pub(super) fn end_warmup(&mut self, now: Timestamp) {
+    pub(in crate::run) fn end_warmup(&mut self, now: Timestamp) {
         self.warmup = now;
         for stream in self.streams.values_mut() {
             stream.before = stream.counts;
@@ -292,7 +292,7 @@ impl Traffic {
     }
 
     /// What they did since the last sample, which was `span` ago; those that were at rest then and are now are left out.
-    pub(super) fn sample(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
+    pub(in crate::run) fn sample(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
         let mut samples = Vec::new();
         let bps = |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() };
         let known = std::mem::take(&mut self.known);
@@ -321,7 +321,7 @@ impl Traffic {
     }
 
     /// Their rows at the end, in the order in which they began. `names` are those of the nodes.
-    pub(super) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
+    pub(in crate::run) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
         let warmup = self.warmup;
         let known = std::mem::take(&mut self.known);
         let mut rows: Vec<FlowRow> = Vec::new();

@@ -55,11 +55,11 @@ struct Meeting {
 }
 
 /// Sends a datagram of a node.
-pub(super) type Send<'a> = dyn FnMut(&Models, u32, &[u8], &mut Port<'_>) + 'a;
+pub(in crate::run) type Send<'a> = dyn FnMut(&Models, u32, &[u8], &mut Port<'_>) + 'a;
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Models {
+pub(in crate::run) struct Models {
     models: Vec<Model>,
     by_node: BTreeMap<u32, usize>,
     by_timer: BTreeMap<EndpointId, usize>,
@@ -76,7 +76,7 @@ fn fail(flow: &str, error: &HostError) -> RunError {
 
 impl Models {
     /// The hosts that the flows of `world` need. `mtu` is what a node's interface takes.
-    pub(super) fn build(
+    pub(in crate::run) fn build(
         world: &mut World,
         plan: &AddressPlan,
         seed: u64,
@@ -150,22 +150,22 @@ impl Models {
     }
 
     /// The largest datagram that one of them sends, in bytes.
-    pub(super) fn mtu(&self) -> u32 {
+    pub(in crate::run) fn mtu(&self) -> u32 {
         self.models.iter().map(|model| model.host.mtu()).max().unwrap_or(0)
     }
 
     /// Their nodes.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(in crate::run) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
         self.models.iter().map(|model| model.node)
     }
 
     /// Whether a node is one of them.
-    pub(super) fn has(&self, node: u32) -> bool {
+    pub(in crate::run) fn has(&self, node: u32) -> bool {
         self.by_node.contains_key(&node)
     }
 
     /// Whose packet a datagram is, and its class, if it is one of a flow's.
-    pub(super) fn owner(&self, datagram: &[u8]) -> Option<(FlowId, u8)> {
+    pub(in crate::run) fn owner(&self, datagram: &[u8]) -> Option<(FlowId, u8)> {
         if self.sockets.is_empty() {
             return None;
         }
@@ -181,7 +181,7 @@ impl Models {
     }
 
     /// A datagram has come to a node that is one of them.
-    pub(super) fn handle_datagram(
+    pub(in crate::run) fn handle_datagram(
         &mut self,
         now: Timestamp,
         node: u32,
@@ -201,7 +201,7 @@ impl Models {
     }
 
     /// A timer has fired. Returns whether it was one of theirs.
-    pub(super) fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId) -> bool {
+    pub(in crate::run) fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId) -> bool {
         let Some(&index) = self.by_timer.get(&endpoint) else { return false };
         self.models[index].host.handle_timeout(now);
         self.models[index].awake = true;
@@ -209,7 +209,7 @@ impl Models {
     }
 
     /// Does what the flows want, and hands each datagram that is to be sent to `send`, with the node that sends it.
-    pub(super) fn settle(
+    pub(in crate::run) fn settle(
         &mut self,
         now: Timestamp,
         world: &mut World,
@@ -328,7 +328,7 @@ impl Models {
     }
 
     /// Marks the services' packets as theirs, from the beginning: a SYN comes before there is a connection.
-    pub(super) fn claim_services(&mut self, plan: &AddressPlan) {
+    pub(in crate::run) fn claim_services(&mut self, plan: &AddressPlan) {
         for meeting in self.meetings.values().filter(|meeting| meeting.listens) {
             let (v4, v6) = plan.of(self.models[meeting.model].node as usize);
             for address in [IpAddr::from(v4), v6.into()] {
@@ -339,7 +339,7 @@ impl Models {
 
     /// Tells the world what all connections have done, and hands over their records. `sent` is what programs have put into a flow: packets,
     /// bytes, and packets again.
-    pub(super) fn report(&mut self, world: &mut World, sent: impl Fn(FlowId) -> (u64, u64, u64)) {
+    pub(in crate::run) fn report(&mut self, world: &mut World, sent: impl Fn(FlowId) -> (u64, u64, u64)) {
         let mut readings: BTreeMap<FlowId, Reading> =
             self.meetings.keys().map(|&flow| (flow, Reading::default())).collect();
         for model in &mut self.models {
@@ -364,7 +364,7 @@ impl Models {
     }
 
     /// Hands over the records of all connections.
-    pub(super) fn drain(&mut self, world: &mut World) {
+    pub(in crate::run) fn drain(&mut self, world: &mut World) {
         let recorded: BTreeSet<FlowId> = self
             .meetings
             .values()
@@ -381,7 +381,7 @@ impl Models {
     }
 
     /// The measured part begins.
-    pub(super) fn end_warmup(&mut self) {
+    pub(in crate::run) fn end_warmup(&mut self) {
         for model in &mut self.models {
             for &id in model.connections.keys() {
                 model.host.drive(id, |connection| connection.reset_extremes());

@@ -31,14 +31,14 @@ struct Entry {
 
 /// All conditions on live hosts.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::run) struct Watch {
     entries: Vec<Entry>,
     /// Where programs run.
     directory: PathBuf,
 }
 
 /// Makes a program of these words ready that writes to these files.
-pub(super) type Prepare<'a> = dyn Fn(Vec<String>, File, File) -> Result<Program, RunError> + 'a;
+pub(in crate::run) type Prepare<'a> = dyn Fn(Vec<String>, File, File) -> Result<Program, RunError> + 'a;
 
 fn fail(error: impl std::fmt::Display) -> RunError {
     RunError::Live(format!("cannot look at the sockets of a host: {error}"))
@@ -46,14 +46,14 @@ fn fail(error: impl std::fmt::Display) -> RunError {
 
 impl Watch {
     /// None yet. `directory` is where programs run.
-    pub(super) fn new(directory: PathBuf) -> Self {
+    pub(in crate::run) fn new(directory: PathBuf) -> Self {
         Watch { entries: Vec::new(), directory }
     }
 
     /// Adds the conditions about a program of a host, which has the number `place` among all of the run, or those about no program.
     /// `output` are the files that it writes to.
     #[expect(clippy::too_many_arguments, reason = "all that is known of a program and its host")]
-    pub(super) fn add(
+    pub(in crate::run) fn add(
         &mut self,
         readiness: &Readiness,
         host: &str,
@@ -93,14 +93,14 @@ impl Watch {
     }
 
     /// A program of the run is about to be started.
-    pub(super) fn begin(&mut self, now: Timestamp, program: usize) {
+    pub(in crate::run) fn begin(&mut self, now: Timestamp, program: usize) {
         for entry in self.entries.iter_mut().filter(|entry| entry.program == Some(program)) {
             entry.begin(now);
         }
     }
 
     /// Looks at all that are under way, and hands on what was found. `ended` tells how a program of the run has ended, if it has.
-    pub(super) fn look(
+    pub(in crate::run) fn look(
         &mut self,
         now: Timestamp,
         readiness: &mut Readiness,
@@ -137,7 +137,7 @@ impl Watch {
     }
 
     /// When to look again, after `now`; `step` is how often.
-    pub(super) fn next_look(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
+    pub(in crate::run) fn next_look(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
         let next = |entry: &Entry| match (&entry.under, entry.program) {
             (Some(_), _) => Some(now + step),
             (None, None) => Some(entry.start.max(now + step)),
@@ -148,7 +148,7 @@ impl Watch {
     }
 
     /// Looks no more.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::run) fn stop(&mut self) {
         for entry in &mut self.entries {
             entry.over = true;
             if let Some(command) = &entry.command {

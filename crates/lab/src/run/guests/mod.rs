@@ -1,0 +1,25 @@
+//! Guests: what each machine is told to do, the machines by the machine's clock, and what came of them. (Machines in lock-step are
+//! `crate::run::lockstep`'s.)
+
+#[cfg(target_arch = "x86_64")]
+mod machines;
+#[cfg(target_arch = "x86_64")]
+mod plan;
+#[cfg(target_arch = "x86_64")]
+mod ports;
+#[cfg(target_arch = "x86_64")]
+mod results;
+
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "none.rs"]
+mod machines;
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use machines::{GuestResults, Guests, Machines, Report};
+#[cfg(target_arch = "x86_64")]
+pub(super) use {
+    machines::{HASTE, Machines},
+    plan::Guests,
+    results::GuestResults,
+    warpline_guest::order::Report,
+};

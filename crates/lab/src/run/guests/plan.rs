@@ -1,0 +1,314 @@
+//! The guests of a scenario: which machines there are, and the orders of each.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use warpline_core::{Streams, Timestamp};
+use warpline_guest::machine::Timing;
+use warpline_guest::order::{ConditionOrder, FlowOrder, HostOrder, Order, ProgramOrder, Role};
+use warpline_guest::{Console, MachineConfig, frame};
+
+use crate::results::ProgramRow;
+use crate::run::RunError;
+use crate::run::addresses::AddressPlan;
+use crate::run::build::guest_port;
+use crate::run::programs::{self, Readiness, machine_names};
+use crate::run::routers::{Known, StreamKey, Traffic};
+use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
+
+/// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
+const MEMORY: u64 = 192 << 20;
+const HOST_MEMORY: u64 = 1 << 20;
+const FLOW_MEMORY: u64 = 4 << 20;
+const MOST_MEMORY: u64 = 16 << 30;
+/// Times the largest buffer of a connection.
+const BUFFERS: u64 = 16;
+/// Where programs are looked for: nothing of this process's environment reaches a guest, which would not be repeatable.
+const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program, and where its order is.
+#[derive(Debug)]
+pub(super) struct ProgramEntry {
+    pub(super) machine: usize,
+    pub(super) row: ProgramRow,
+    pub(super) expect: Expect,
+}
+
+/// One end of a flow: its machine, and the number of its order there.
+pub(super) type End = (usize, usize);
+
+/// A flow that a guest sends by itself.
+#[derive(Debug)]
+pub(super) struct FlowEntry {
+    pub(super) name: String,
+    /// Its stream, where a guest takes it too.
+    pub(super) key: Option<StreamKey>,
+    pub(super) number: u32,
+    pub(super) sender: End,
+    /// Who asks, where it is made of answers.
+    pub(super) asker: Option<End>,
+    /// Bytes of each answer.
+    pub(super) answer: u64,
+}
+
+/// All guests of a run.
+#[derive(Debug)]
+pub(in crate::run) struct Guests {
+    /// Names and nodes of the hosts, machine by machine: in the order of the numbers that the lock-step has for them.
+    hosts: Vec<(String, u32)>,
+    pub(in crate::run) machines: Vec<MachineConfig>,
+    pub(super) programs: Vec<ProgramEntry>,
+    pub(super) flows: Vec<FlowEntry>,
+    known: Vec<(StreamKey, Option<Known>)>,
+}
+
+impl Guests {
+    /// Machines that are not a scenario's. `hosts` are the names and nodes of their hosts, machine by machine.
+    pub(in crate::run) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
+        Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
+    /// Names and nodes of the hosts, in the order of their ports.
+    pub(in crate::run) fn hosts(&self) -> &[(String, u32)] {
+        &self.hosts
+    }
+
+    /// The guests of a scenario; none where it has none. `mtu` is what a node's interface takes.
+    ///
+    /// # Errors
+    /// If a machine makes no sense.
+    pub(in crate::run) fn plan(
+        scenario: &Scenario,
+        expanded: &Expanded,
+        plan: &AddressPlan,
+        readiness: &Readiness,
+        mtu: impl Fn(u32) -> u32,
+    ) -> Result<Option<Self>, RunError> {
+        if !scenario.host.iter().any(Host::is_guest) {
+            return Ok(None);
+        }
+        let timing = match scenario.clock.mode {
+            ClockMode::Virtual => Timing::LockStep,
+            ClockMode::Real | ClockMode::Dilated => Timing::Dilated,
+        };
+        let names = machine_names(scenario);
+        let mut guests = Guests {
+            hosts: Vec::new(),
+            machines: Vec::new(),
+            programs: Vec::new(),
+            flows: Vec::new(),
+            known: Vec::new(),
+        };
+        // Machine and number of each guest.
+        let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+        for (index, name) in names.iter().enumerate() {
+            let mut order = Order {
+                end: scenario.duration.0.as_nanos(),
+                warmup: scenario.warmup.0.as_nanos(),
+                interval: scenario.sample_interval.0.as_nanos(),
+                ..Order::default()
+            };
+            for host in hosts_of(scenario, name) {
+                let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
+                let number = order.hosts.len() as u32;
+                places.insert(node as u32, (index, number));
+                guests.hosts.push((host.name.clone(), node as u32));
+                order.hosts.push(host_order(host, number, plan.of(node), mtu(node as u32)));
+                guests.add_programs(scenario, host, (index, number), node, (plan, readiness), &mut order);
+                add_conditions(host, number, readiness, &mut order);
+            }
+            guests.machines.push(MachineConfig {
+                name: (*name).to_owned(),
+                memory: 0,
+                // Machines of one run must not have the same random numbers.
+                seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
+                timing,
+                cpu_share: hosts_of(scenario, name).find_map(|host| host.cpu_share),
+                console: Console::File,
+                order,
+            });
+        }
+        guests.add_flows(scenario, expanded, (plan, readiness), &places);
+        for machine in &mut guests.machines {
+            let order = &machine.order;
+            // Whoever lets connections have larger buffers gets memory for them: of all there is the kernel gives a sixteenth to TCP.
+            let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
+            let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
+            let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
+            let own = hosts_of(scenario, &machine.name).find_map(|host| host.memory);
+            // The kernel counts in whole megabytes of 2^20 bytes.
+            machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
+        }
+        let mut machines = guests.machines.iter();
+        machines.try_for_each(MachineConfig::check).map_err(|error| RunError::Build(error.to_string()))?;
+        Ok(Some(guests))
+    }
+
+    fn add_programs(
+        &mut self,
+        scenario: &Scenario,
+        host: &Host,
+        (machine, number): (usize, u32),
+        node: usize,
+        (plan, readiness): (&AddressPlan, &Readiness),
+        order: &mut Order,
+    ) {
+        let directory = scenario.base();
+        for (index, program) in host.program.iter().enumerate() {
+            let (words, shown) = programs::command(program, plan);
+            let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
+            let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let own = program.environment.iter().map(|(name, value)| (name.clone(), plan.substitute(value)));
+            order.programs.push(ProgramOrder {
+                host: number,
+                words,
+                environment: base.into_iter().chain(plan.environment(node)).chain(own).collect(),
+                directory: directory.to_string_lossy().into_owned(),
+                start: program.start.0.as_nanos(),
+                stop: programs::signal(program.stop) as i32,
+                collect: program.collect.clone(),
+                output: format!("{}.{}", host.name, program.label(index)),
+                after: readiness.waits_of(scenario, &host.name, index),
+                told: readiness.told(&host.name, index),
+            });
+            let row = programs::row(&host.name, (index, program.label(index)), shown, program.expect);
+            self.programs.push(ProgramEntry { machine, row, expect: program.expect });
+        }
+    }
+
+    fn add_flows(
+        &mut self,
+        scenario: &Scenario,
+        expanded: &Expanded,
+        (plan, readiness): (&AddressPlan, &Readiness),
+        places: &BTreeMap<u32, (usize, u32)>,
+    ) {
+        let streams = Streams::new(scenario.seed);
+        let end = Timestamp::ZERO + scenario.duration.0;
+        for (number, flow) in expanded.flows.iter().enumerate() {
+            let entry = &scenario.flow[flow.entry];
+            let (from, to) = (flow.from as u32, flow.to as u32);
+            let (sender, sink) = (places.get(&from), places.get(&to));
+            let carried = match (sender, sink) {
+                (Some(_), _) => !entry.app.is_service(),
+                (None, Some(_)) => entry.port.is_none(),
+                (None, None) => false,
+            };
+            if !carried {
+                continue;
+            }
+            let port = entry.port.unwrap_or_else(|| guest_port(number));
+            let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
+            let stop = flow.stop.map(|stop| (Timestamp::ZERO + stop).min(end).as_nanos());
+            let address = |node: usize| -> IpAddr {
+                let (v4, v6) = plan.of(node);
+                if entry.ipv6 { v6.into() } else { v4.into() }
+            };
+            let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
+            // Where the sender listens, it does so from the beginning, and who asks starts.
+            let (sends, takes) = match flow.application {
+                Application::Request { size, request_size, requests, pause } => {
+                    let ask = Role::Request {
+                        to: address(flow.from),
+                        port,
+                        request: request_size,
+                        response: size,
+                        count: requests.map(u64::from),
+                        pause: pause.as_nanos(),
+                    };
+                    (Role::Serve { port }, ask)
+                }
+                Application::Transfer { size, .. } => {
+                    (Role::Send { to: address(flow.to), port, bytes: Some(size) }, Role::Sink { port })
+                }
+                _ => (Role::Send { to: address(flow.to), port, bytes: None }, Role::Sink { port }),
+            };
+            let mut order = |place: Option<&(usize, u32)>, role: Role, cc: Option<String>| -> Option<End> {
+                let &(machine, host) = place?;
+                let (start, stop) = match role {
+                    Role::Sink { .. } | Role::Serve { .. } => (0, None),
+                    _ => (start.as_nanos(), stop),
+                };
+                let after = match role {
+                    Role::Sink { .. } | Role::Serve { .. } => Vec::new(),
+                    _ => readiness.waits_of_flow(&flow.name),
+                };
+                let flows = &mut self.machines[machine].order.flows;
+                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc, after });
+                Some((machine, flows.len() - 1))
+            };
+            let asks = matches!(takes, Role::Request { .. });
+            let taken = order(sink, takes, None);
+            let Some(sender) = order(sender, sends, cc) else { continue };
+            let key = StreamKey { from, to, port, sends: asks };
+            if taken.is_some() {
+                let (name, group, app) = (flow.name.clone(), flow.group.clone(), entry.app.name());
+                self.known.push((key, Some(Known { name, group, app, sampled: !asks })));
+            }
+            if asks {
+                self.known.push((StreamKey { from: to, to: from, port, sends: false }, None));
+            }
+            self.flows.push(FlowEntry {
+                name: flow.name.clone(),
+                key: taken.map(|_| key),
+                number: number as u32,
+                sender,
+                asker: taken.filter(|_| asks),
+                answer: entry.size.map_or(0, |size| size.0.0),
+            });
+        }
+    }
+
+    /// Tells the traffic which streams are flows of the scenario.
+    pub(in crate::run) fn introduce(&self, traffic: &mut Traffic) {
+        for (key, known) in &self.known {
+            traffic.name(*key, known.clone());
+        }
+    }
+}
+
+/// What is to be looked at on a guest, which has this number on its machine; after its programs were added.
+fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut Order) {
+    let first = order.programs.len() - host.program.len();
+    let own = readiness.conditions().filter(|(_, condition)| condition.host == host.name);
+    order.conditions.extend(own.map(|(id, condition)| ConditionOrder {
+        id,
+        host: number,
+        check: condition.check.clone(),
+        program: condition.program().map(|own| (first + own) as u32),
+        start: condition.start.as_nanos(),
+        limit: condition.limit.as_nanos(),
+    }));
+}
+
+/// The guests on a machine.
+fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = &'a Host> {
+    scenario.host.iter().filter(move |host| host.is_guest() && host.machine_name() == machine)
+}
+
+/// The largest buffer that settings let a TCP connection have, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
+fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
+    let buffers =
+        sysctl.iter().filter(|(name, _)| name.ends_with(".tcp_rmem") || name.ends_with(".tcp_wmem"));
+    let last = |value: &str| value.split_whitespace().last()?.parse::<u64>().ok();
+    buffers.filter_map(|(_, value)| last(value)).max().unwrap_or(0)
+}
+
+fn host_order(
+    host: &Host,
+    number: u32,
+    (v4, v6): (std::net::Ipv4Addr, std::net::Ipv6Addr),
+    mtu: u32,
+) -> HostOrder {
+    let vlan = number as u16 + frame::VLANS.start();
+    HostOrder {
+        name: host.name.clone(),
+        vlan,
+        mac: frame::mac(vlan),
+        v4,
+        v6: Some(v6),
+        mtu,
+        cc: host.cc.clone(),
+        sysctl: host.sysctl.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+    }
+}

@@ -1,0 +1,319 @@
+//! What came of the guests: rows of their programs, flows and requests, made of their reports and of the files that they have left.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use warpline_core::TimeDelta;
+use warpline_guest::Machine;
+use warpline_guest::order::{Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo};
+
+use super::plan::{End, FlowEntry, Guests};
+use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
+use crate::run::RunError;
+use crate::run::programs::{self, DIRECTORY, Evidence};
+use crate::run::routers::Traffic;
+use crate::run::session::{Account, Session};
+
+/// The guests of a run after it.
+#[derive(Debug)]
+pub(in crate::run) struct GuestResults<'a> {
+    guests: &'a Guests,
+    /// What each machine has reported; nothing where it was not asked.
+    reports: Vec<Report>,
+    /// The directory that each machine shares with us; none where it was not booted.
+    shares: Vec<PathBuf>,
+    /// A row for each machine.
+    pub(in crate::run) machines: Vec<GuestMachine>,
+}
+
+impl<'a> GuestResults<'a> {
+    /// Takes what `machines`, those of `guests`, have left.
+    pub(in crate::run) fn new<'m>(
+        guests: &'a Guests,
+        reports: Vec<Report>,
+        machines: impl IntoIterator<Item = &'m Machine>,
+    ) -> Self {
+        let mut results = GuestResults { guests, reports, shares: Vec::new(), machines: Vec::new() };
+        for (index, (machine, config)) in machines.into_iter().zip(&guests.machines).enumerate() {
+            let statistics = machine.statistics();
+            results.shares.push(machine.shared(""));
+            results.machines.push(GuestMachine {
+                machine: config.name.clone(),
+                hosts: config.order.hosts.len() as u64,
+                hosts_memory: results.reports.get(index).map_or(0, |report| report.hosts_memory),
+                entries: statistics.entries,
+                turns: statistics.handovers,
+            });
+        }
+        results
+    }
+
+    /// A file that a machine has left. There is none where the machine was not booted.
+    fn share(&self, machine: usize, name: &str) -> PathBuf {
+        self.shares.get(machine).map(|share| share.join(name)).unwrap_or_default()
+    }
+
+    /// What one end of a flow reported.
+    fn end_of(&self, (machine, index): End) -> Option<&FlowReport> {
+        self.reports.get(machine)?.flows.get(index)
+    }
+
+    /// Adds all that the guests have left to a run's account, and their samples to its records. `judged` says whether programs and flows
+    /// had the time to do what was expected of them; `out` is the run directory. Returns the rows of the programs.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    pub(in crate::run) fn account(
+        &self,
+        judged: bool,
+        traffic: &Traffic,
+        (out, evidence): (&Path, &Evidence),
+        session: &mut Session<'_>,
+        account: &mut Account,
+    ) -> Result<Vec<ProgramRow>, RunError> {
+        let (programs, wrong) = self
+            .judge(judged, out, evidence)
+            .map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
+        account.failures.extend(wrong);
+        let samples = self.samples(traffic, session.scenario.sample_interval.0);
+        session.sinks.each(|sink| sink.flow_samples(&samples))?;
+        account.failures.extend(self.complete(&mut account.flows, traffic, session.scenario.warmup.0));
+        account.transfers.extend(self.transfers(traffic, account.transfers.len() as u64));
+        Ok(programs)
+    }
+
+    /// Rows of all programs, and, with `judged`, a message about each that did not end as it should. What they printed and what they are
+    /// to leave is copied to `out`, the run directory.
+    fn judge(
+        &self,
+        judged: bool,
+        out: &Path,
+        evidence: &Evidence,
+    ) -> std::io::Result<(Vec<ProgramRow>, Vec<String>)> {
+        let (mut rows, mut failures) = (Vec::new(), Vec::new());
+        let mut next = vec![0; self.guests.machines.len()];
+        for entry in &self.guests.programs {
+            let index = next[entry.machine];
+            next[entry.machine] += 1;
+            let order = &self.guests.machines[entry.machine].order.programs[index];
+            let mut row = entry.row.clone();
+            std::fs::create_dir_all(out.join(DIRECTORY))?;
+            for (kind, name) in [("stdout", &row.stdout), ("stderr", &row.stderr)] {
+                let from = self.share(entry.machine, &format!("{}.{kind}", order.output));
+                if from.exists() {
+                    std::fs::copy(from, out.join(name))?;
+                } else {
+                    std::fs::write(out.join(name), b"")?;
+                }
+            }
+            if let Some(report) =
+                self.reports.get(entry.machine).and_then(|report| report.programs.get(index))
+            {
+                fill(&mut row, report);
+                for name in &report.files {
+                    let file = format!("{DIRECTORY}/{name}");
+                    std::fs::copy(self.share(entry.machine, name), out.join(&file))?;
+                    row.files.push(file);
+                }
+                let what = |missing: &String| format!("{}: {missing}", programs::name(&row.name, &row.host));
+                failures.extend(report.missing.iter().filter(|_| judged).map(what));
+            }
+            let stderr = out.join(&row.stderr);
+            failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr, evidence));
+            rows.push(row);
+        }
+        Ok((rows, failures))
+    }
+
+    /// Adds what the kernels know to the rows of the flows that guests sent, and the errors of all that guests carried.
+    fn complete(&self, rows: &mut [FlowRow], traffic: &Traffic, warmup: TimeDelta) -> Vec<String> {
+        let mut failures = Vec::new();
+        let trips = self.round_trips(warmup);
+        for flow in &self.guests.flows {
+            let number = flow.key.and_then(|key| traffic.number(key));
+            let is_own = |row: &&mut FlowRow| match flow.key {
+                Some(_) => Some(row.flow) == number,
+                None => row.name == flow.name,
+            };
+            let row = rows.iter_mut().find(is_own);
+            let (Some(row), Some(report)) = (row, self.end_of(flow.sender)) else { continue };
+            // The flow's, the host's or the kernel's own: it knows.
+            row.cc = report.cc.clone().or(row.cc.take());
+            let mut trips = trips.get(&flow.number).copied().unwrap_or_default();
+            if trips.count == 0 {
+                // It was over before it was looked at for the first time.
+                trips.add(&report.last);
+            }
+            if trips.count > 0 {
+                row.rtt_min_ms = Some(trips.min / 1e3);
+                row.rtt_mean_ms = Some(trips.sum / trips.count as f64 / 1e3);
+                row.rtt_max_ms = Some(trips.max / 1e3);
+            }
+            if flow.key.is_none() {
+                continue;
+            }
+            row.end_s = report.finished.map(|at| at as f64 / 1e9);
+            let Some(asker) = flow.asker.and_then(|asker| self.end_of(asker)) else { continue };
+            row.end_s = asker.finished.map(|at| at as f64 / 1e9);
+            let counted = asker.requests.iter().filter(|request| request.asked >= warmup.as_nanos());
+            let times: Vec<u64> =
+                counted.clone().filter_map(|request| Some(request.answered? - request.asked)).collect();
+            row.transfers = counted.count() as u64;
+            row.transfers_completed = times.len() as u64;
+            let mean = times.iter().sum::<u64>() as f64 / 1e9 / times.len() as f64;
+            row.completion_mean_s = (!times.is_empty()).then_some(mean);
+        }
+        for (machine, report) in self.guests.machines.iter().zip(&self.reports) {
+            for (order, end) in machine.order.flows.iter().zip(&report.flows) {
+                if let Some(error) = &end.error {
+                    let host = &machine.order.hosts[order.host as usize].name;
+                    failures.push(format!("guest {host}: the flow on port {}: {error}", port(&order.role)));
+                }
+            }
+        }
+        failures
+    }
+
+    /// What the kernels' samples say of round-trip times after warm-up, by the number of the flow.
+    fn round_trips(&self, warmup: TimeDelta) -> BTreeMap<u32, RoundTrips> {
+        let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
+        for machine in 0..self.guests.machines.len() {
+            // Of answers the kernel of whoever asks knows more: it has one connection.
+            let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
+            let own: Vec<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
+            for sample in samples_of(&self.share(machine, SAMPLES)) {
+                if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
+                    trips.entry(sample.id).or_default().add(&sample.info);
+                }
+            }
+        }
+        trips
+    }
+
+    /// Rows of the requests that guests have made, numbered from `first` on.
+    fn transfers(&self, traffic: &Traffic, first: u64) -> Vec<TransferRow> {
+        let mut rows = Vec::new();
+        let asked = self.guests.flows.iter().filter_map(|flow| Some((flow, self.end_of(flow.asker?)?)));
+        for (flow, report) in asked {
+            let Some(number) = flow.key.and_then(|key| traffic.number(key)) else { continue };
+            rows.extend(report.requests.iter().map(|request| {
+                let seconds = |at: u64| at as f64 / 1e9;
+                TransferRow {
+                    flow: number,
+                    name: flow.name.clone(),
+                    bytes: flow.answer,
+                    start_s: seconds(request.asked),
+                    end_s: request.answered.map(seconds),
+                    completion_s: request.answered.map(|at| seconds(at - request.asked)),
+                    complete: request.answered.is_some(),
+                    ..TransferRow::default()
+                }
+            }));
+        }
+        rows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.flow.cmp(&b.flow)));
+        for (number, row) in rows.iter_mut().enumerate() {
+            row.transfer = first + number as u64;
+        }
+        rows
+    }
+
+    /// Samples of the flows that guests carried between them, with their windows: interval by interval.
+    fn samples(&self, traffic: &Traffic, interval: TimeDelta) -> Vec<FlowSample> {
+        let span = interval.as_secs_f64();
+        let mut all = Vec::new();
+        for machine in 0..self.guests.machines.len() {
+            let own =
+                self.guests.flows.iter().filter(|flow| flow.sender.0 == machine && flow.asker.is_none());
+            let numbers: BTreeMap<u32, Option<u32>> =
+                own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
+            let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
+            for sample in samples_of(&self.share(machine, SAMPLES)) {
+                // The receiving end of the same flow has sent nothing.
+                let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
+                if sample.info.data_out == 0 {
+                    continue;
+                }
+                let last = before.insert(sample.id, sample).map(|sample| sample.info).unwrap_or_default();
+                let info = sample.info;
+                let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8.0 / span;
+                all.push(FlowSample {
+                    time_s: sample.time as f64 / 1e9,
+                    flow: *flow,
+                    goodput_bps: rate(info.acked, last.acked),
+                    throughput_bps: rate(info.bytes_sent, last.bytes_sent),
+                    retransmits: u64::from(info.retransmits.saturating_sub(last.retransmits)),
+                    cwnd_bytes: Some(u64::from(info.cwnd) * u64::from(info.mss)),
+                    in_flight_bytes: Some(u64::from(info.unacked) * u64::from(info.mss)),
+                    // The kernel's infinity.
+                    ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
+                        .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
+                    srtt_ms: Some(f64::from(info.rtt) / 1e3),
+                });
+            }
+        }
+        all.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
+        all
+    }
+}
+
+/// A machine's samples.
+fn samples_of(file: &Path) -> Vec<Sample> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Round-trip times of a flow in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    min: f64,
+    sum: f64,
+    max: f64,
+    count: u64,
+}
+
+impl RoundTrips {
+    /// Takes what a kernel says of a connection: nothing if this end has sent nothing, as a receiver.
+    fn add(&mut self, info: &TcpInfo) {
+        if info.data_out == 0 || info.rtt == 0 {
+            return;
+        }
+        let (rtt, min) = (f64::from(info.rtt), f64::from(info.min_rtt));
+        // What the kernel has not got yet is all ones.
+        let min = if info.min_rtt == u32::MAX || info.min_rtt == 0 { rtt } else { min };
+        self.min = if self.count == 0 { min } else { self.min.min(min) };
+        self.max = self.max.max(rtt);
+        self.sum += rtt;
+        self.count += 1;
+    }
+}
+
+fn port(role: &Role) -> u16 {
+    match role {
+        Role::Send { port, .. }
+        | Role::Sink { port }
+        | Role::Request { port, .. }
+        | Role::Serve { port }
+        | Role::Simple { port, .. } => *port,
+    }
+}
+
+fn fill(row: &mut ProgramRow, report: &ProgramReport) {
+    let seconds = |at: u64| at as f64 / 1e9;
+    row.start_s = report.started.map(seconds);
+    row.end_s = report.ended.map(seconds);
+    row.outcome = match &report.ending {
+        Ending::Exited(code) => {
+            row.code = Some(*code);
+            format!("exit code {code}")
+        }
+        Ending::Signalled(signal) => format!("signal {signal}"),
+        Ending::NotStarted(why) => {
+            row.start_s = None;
+            format!("not started: {why}")
+        }
+        Ending::Stopped => {
+            row.end_s = None;
+            "running".to_owned()
+        }
+    };
+}

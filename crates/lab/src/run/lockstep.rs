@@ -1,0 +1,213 @@
+//! A run by the virtual clock with guests: Linux kernels in lock-step with the simulation. Everything between the guests' interfaces
+//! is as by the real clock: paths, routers, simulated hosts that meet programs, captures with real bytes.
+
+use std::collections::BTreeSet;
+
+use warpline_core::{LinkId, TimeDelta, Timestamp};
+use warpline_guest::dilation::host_now;
+use warpline_guest::lockstep::{Ended, Occasion};
+use warpline_guest::order::{Notice, Report};
+use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
+use warpline_live::port::PortId;
+use warpline_live::stepper::{Stepper, StepperCounters};
+use warpline_net::{Control, Network};
+
+use super::audit::live_host;
+use super::guests::{GuestResults, Guests, HASTE};
+use super::routers::{LiveWorld, TurnFrames};
+use super::session::{Account, Advance, Party, Session, Stop};
+use super::stage::Stage;
+use super::{Broken, RunError};
+use crate::results::{GuestSummary, LiveHost};
+
+/// Most bytes of memory for packets in the network.
+const POOL: usize = 4 << 30;
+
+/// The network and all that is in it, as the guests' driver sees it.
+struct Simulated {
+    stage: Stage,
+    stepper: Stepper,
+}
+
+impl Simulator for Simulated {
+    fn next_event(&mut self) -> Option<Timestamp> {
+        self.stage.network.next_event()
+    }
+    fn run_until(&mut self, until: Timestamp) {
+        let Stage { network, world, .. } = &mut self.stage;
+        self.stepper.run_until(until, network, world);
+    }
+    fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
+        let Stage { network, world, .. } = &mut self.stage;
+        self.stepper.handle_datagram(PortId(from.0), datagram, network, world);
+    }
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+        let Stage { network, world, .. } = &mut self.stage;
+        self.stepper.poll_ahead(network, world, &mut |port, at, bytes| deliver(HostId(port.0), at, bytes));
+    }
+    fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8])) {
+        self.stepper.poll_transmit(&mut |port, bytes| deliver(HostId(port.0), bytes));
+    }
+    fn handle_notice(&mut self, _: usize, notice: Notice) {
+        let Stage { network, world, readiness, .. } = &mut self.stage;
+        readiness.handle(notice);
+        readiness.release(network.now(), &mut world.hosts, network);
+    }
+    fn poll_notice(&mut self, deliver: &mut dyn FnMut(usize, Notice)) {
+        for (machine, notice) in self.stage.readiness.take_notices() {
+            deliver(machine, notice);
+        }
+    }
+    fn is_over(&self) -> bool {
+        self.stage.readiness.is_done() || self.stage.readiness.failure().is_some()
+    }
+}
+
+impl Simulated {
+    /// Passes on what was recorded.
+    fn drain(&mut self, session: &mut Session<'_>) -> Control {
+        let Stage { network, world, .. } = &mut self.stage;
+        let LiveWorld { hosts, models, routers } = world;
+        models.drain(hosts);
+        let drained = session.drain(network, hosts, &TurnFrames { routers, pool: self.stepper.pool() });
+        self.stepper.recycle();
+        drained
+    }
+}
+
+/// The party of a run in lock-step.
+pub(super) struct LockStepRun {
+    /// None if the run was interrupted while the guests booted.
+    lockstep: Option<LockStep>,
+    simulated: Simulated,
+    guests: Guests,
+    kernel: Kernel,
+    /// What the guests said at the end.
+    reports: Vec<Report>,
+}
+
+fn guest_error(error: GuestError) -> RunError {
+    RunError::Live(error.to_string())
+}
+
+impl LockStepRun {
+    /// Boots the guests.
+    ///
+    /// # Errors
+    /// If there is no kernel for guests, or one does not boot.
+    pub(super) fn new(mut stage: Stage, guests: Guests, session: &mut Session<'_>) -> Result<Self, RunError> {
+        let kernel = Kernel::find().map_err(guest_error)?;
+        // Whatever happens in the network crosses a link to a guest before that learns of it.
+        let nodes: BTreeSet<u32> = guests.hosts().iter().map(|(_, node)| *node).collect();
+        let network = &mut stage.network;
+        let last: Vec<LinkId> = (0..network.links().len() as u32)
+            .map(LinkId)
+            .filter(|&id| nodes.contains(&network.link(id).to().0))
+            .collect();
+        let lookahead = last.iter().map(|&id| network.link(id).delay()).min().unwrap_or(TimeDelta::ZERO);
+        for link in last {
+            network.watch(link);
+        }
+        let go_on = &mut || session.tell_waiting();
+        let lockstep = LockStep::boot(&kernel, &guests.machines, lookahead, go_on).map_err(guest_error)?;
+        let stepper = Stepper::new(guests.hosts().len(), stage.largest, POOL);
+        let simulated = Simulated { stage, stepper };
+        Ok(LockStepRun { lockstep, simulated, guests, kernel, reports: Vec::new() })
+    }
+}
+
+impl Party for LockStepRun {
+    type World = LiveWorld;
+
+    fn parts(&mut self) -> (&mut Network, &mut LiveWorld) {
+        (&mut self.simulated.stage.network, &mut self.simulated.stage.world)
+    }
+
+    fn begin(&mut self) -> Result<Option<Stop>, RunError> {
+        Ok(self.lockstep.is_none().then_some(Stop::Interrupted))
+    }
+
+    fn advance(&mut self, until: Timestamp, session: &mut Session<'_>) -> Result<Advance, RunError> {
+        let Some(lockstep) = &mut self.lockstep else { return Ok(Advance::Stopped(Stop::Interrupted)) };
+        let ran = lockstep.run(&mut self.simulated, until, |simulated, now, occasion| {
+            let drained = match occasion {
+                Occasion::Batch => simulated.drain(session),
+                Occasion::Glance => Control::Continue,
+            };
+            drained == Control::Continue && session.tell(now, &mut simulated.stage.network) == Control::Continue
+        });
+        Ok(match ran {
+            Ok(Ended::Reached) => Advance::Reached,
+            Ok(Ended::Stopped) => Advance::Stopped(Stop::Interrupted),
+            Ok(Ended::Over) if self.simulated.stage.readiness.failure().is_some() => {
+                Advance::Stopped(Stop::NotReady)
+            }
+            Ok(Ended::Over) => Advance::Over,
+            Err(error) => Advance::Stopped(Stop::Broken(Broken::Guest(error.to_string()))),
+        })
+    }
+
+    fn end(&mut self, stop: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
+        self.simulated.drain(session);
+        self.simulated.stage.expire(stop, session);
+        let now = self.simulated.stage.network.now();
+        let Some(lockstep) = &mut self.lockstep else { return Ok(()) };
+        self.reports = match stop {
+            None => finish(lockstep, now, self.simulated.stage.readiness.is_done())?,
+            Some(Stop::Broken(_)) => Vec::new(),
+            Some(_) => hurry(lockstep, now),
+        };
+        Ok(())
+    }
+
+    fn account(
+        &mut self,
+        stop: Option<&Stop>,
+        session: &mut Session<'_>,
+        account: &mut Account,
+    ) -> Result<(), RunError> {
+        let machines = self.lockstep.iter_mut().flat_map(LockStep::machines).map(|machine| &*machine);
+        let results = GuestResults::new(&self.guests, std::mem::take(&mut self.reports), machines);
+        let Simulated { stage, stepper } = &mut self.simulated;
+        let programs = stage.account(stop, Some(&results), &mut [], session, account)?;
+        let row = |((name, node), c): (&(String, u32), &StepperCounters)| LiveHost {
+            sent_packets: c.received_packets,
+            sent_bytes: c.received_bytes,
+            received_packets: c.sent_packets,
+            received_bytes: c.sent_bytes,
+            malformed: c.malformed,
+            ..live_host(name, *node, stage.world.routers.plan())
+        };
+        let hosts = self.guests.hosts().iter().zip(stepper.counters()).map(row).collect();
+        let machines = results.machines;
+        account.guests = Some(GuestSummary {
+            kernel: self.kernel.version.clone(),
+            // What was interrupted ended when somebody wanted it to.
+            reproducible: stop != Some(&Stop::Interrupted)
+                && self.lockstep.as_ref().is_none_or(LockStep::is_reproducible),
+            pushes: self.lockstep.as_ref().map_or(0, |lockstep| u64::from(lockstep.pushes())),
+            machines,
+            hosts,
+            programs,
+        });
+        Ok(())
+    }
+}
+
+/// Lets the guests end, and takes their reports. `early` says that this is before their time.
+fn finish(lockstep: &mut LockStep, end: Timestamp, early: bool) -> Result<Vec<Report>, RunError> {
+    lockstep.finish(end, early, &mut || true).map_err(guest_error)?;
+    lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
+}
+
+/// Lets the guests of a run that was stopped end, and takes their reports as far as they come soon. One that does not come is empty.
+fn hurry(lockstep: &mut LockStep, now: Timestamp) -> Vec<Report> {
+    let begun = host_now();
+    // What they have to say is not worth an error any more.
+    let _ = lockstep.finish(now, true, &mut || host_now() - begun < HASTE);
+    let reports = lockstep.machines().map(|machine| match machine.has_reported() {
+        true => machine.report().unwrap_or_default(),
+        false => Report::default(),
+    });
+    reports.collect()
+}

@@ -1,0 +1,41 @@
+//! A simulation: the network and its simulated hosts by the virtual clock.
+
+use warpline_core::Timestamp;
+use warpline_core::time::VirtualClock;
+use warpline_net::{Control, Driver, Network};
+
+use super::RunError;
+use super::session::{Advance, Party, Session, Stop};
+use crate::hosts::World;
+use crate::results::NoFrames;
+
+/// The party of a simulated run.
+pub(super) struct Simulation {
+    network: Network,
+    world: World,
+    driver: Driver<VirtualClock>,
+}
+
+impl Simulation {
+    pub(super) fn new(network: Network, world: World) -> Self {
+        Simulation { network, world, driver: Driver::new(VirtualClock::default()) }
+    }
+}
+
+impl Party for Simulation {
+    type World = World;
+
+    fn parts(&mut self) -> (&mut Network, &mut World) {
+        (&mut self.network, &mut self.world)
+    }
+
+    fn advance(&mut self, until: Timestamp, session: &mut Session<'_>) -> Result<Advance, RunError> {
+        let reached = self.driver.run(&mut self.network, &mut self.world, until, |network, world| {
+            match session.drain(network, world, &NoFrames) {
+                Control::Continue => session.tell(network.now(), network),
+                Control::Stop => Control::Stop,
+            }
+        });
+        Ok(if reached { Advance::Reached } else { Advance::Stopped(Stop::Interrupted) })
+    }
+}
