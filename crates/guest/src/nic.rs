@@ -64,7 +64,7 @@ impl Nic {
         Ok(())
     }
 
-    /// Puts a frame, made of several parts, before the guest; false if there is no room. It is told of it by [`Nic::flush`].
+    /// Puts a frame, made of several parts, before the guest; false if there is no room. [`Nic::flush`] then wakes the guest.
     pub fn transmit(&mut self, parts: &[&[u8]]) -> bool {
         let pushed = self.page.receive.push(0, parts);
         self.tell |= pushed == Some(true);
@@ -178,7 +178,7 @@ mod tests {
                     }
                     sent += 1;
                 }
-                // What is in the ring is told of a little later.
+                // The guest is woken a little after the frames were put into the ring.
                 for spin in 0..held {
                     if spin % 512 == 0 {
                         std::thread::yield_now();

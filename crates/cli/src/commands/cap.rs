@@ -31,14 +31,14 @@ Examples:
     warpline cap host.example --both
   Another congestion control, for thirty seconds, with everything kept:
     warpline cap host.example --cc reno --duration 30s --out runs/reno --trace
-  With other parameters of it (a wrong one is told which there are):
+  With other parameters (after a wrong name the error lists those that exist):
     warpline cap host.example --cc cubic:beta=0.5,hystart=no
   The tool that the IETF's drafts of 2001 describe:
     warpline cap host.example --preset classic
   For programs:
     warpline cap host.example --json | jq '.tests[].bulk_transfer_capacity_bps'
 
-Where a host and not the path was the bottleneck (processor, socket buffers, its own queue) no capacity is told; --anyway tells it.
+If a host was the bottleneck (processor, socket buffers, its own queue) and not the path, no capacity is reported, except with --anyway.
 
 Exit codes: 0 measured; 1 not measured, or in part only; 2 wrong input; 3 results could not be written; 130 interrupted.";
 

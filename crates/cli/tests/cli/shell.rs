@@ -402,7 +402,7 @@ fn what_a_killed_shell_leaves_is_removed() {
     child.wait().unwrap();
     // The command dies with it; what it put into the background is found.
     let cleaned = desk.warpline(&["clean"]).fine();
-    // It is said before; another test's shell may have been quicker.
+    // The message comes first; the shell of another test may have ended the process before.
     let told = cleaned.stderr.contains("ending process")
         && cleaned.stderr.contains("(sleep), left by warpline shell");
     assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
@@ -417,7 +417,7 @@ fn packets(capture: &std::path::Path) -> Vec<String> {
     let fields = fields.iter().flat_map(|field| ["-e", field]);
     let tshark = Command::new("tshark").arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output();
     let answer = crate::support::Answer::from(tshark.unwrap()).fine();
-    // A file that is cut off in the middle of a packet is told of here.
+    // tshark reports a file that ends in the middle of a packet.
     assert!(!answer.stderr.contains("cut short"), "{}", answer.stderr);
     answer.stdout.lines().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The guests of a scenario: which machines there are, what each is told to do, and what came of it.
+//! The guests of a scenario: which machines there are, the order that each gets, and its report.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
