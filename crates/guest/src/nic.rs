@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::machine::START;
 use crate::page::Page;
+use crate::time::START;
 
 /// A guest has written into the shared memory what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,8 +95,8 @@ mod tests {
     use warpline_core::dilation::{Pace, Tdf};
 
     use super::*;
-    use crate::dilation;
-    use crate::page::MODE_DILATED;
+    use crate::page::{MODE_DILATED, write_pace};
+    use crate::time::host_now;
 
     const FRAME: usize = 1500;
 
@@ -127,7 +127,7 @@ mod tests {
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
         let page = Arc::new(Page::create().unwrap());
         page.mode.store(MODE_DILATED, Ordering::Relaxed);
-        dilation::write_pace(&page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
+        write_pace(&page, &Pace::new(host_now(), Tdf::REAL), |shown| shown);
         let (bell, far) = socketpair(
             AddressFamily::Unix,
             SockType::Stream,

@@ -16,6 +16,8 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod flow;
 #[cfg(target_os = "linux")]
+mod gate;
+#[cfg(target_os = "linux")]
 mod hosts;
 #[cfg(target_os = "linux")]
 mod modules;

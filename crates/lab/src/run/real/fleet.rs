@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use warpline_core::{Pace, TimeDelta};
-use warpline_guest::dilation::{follow, host_now, nudge};
+use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::{Notice, Report};
+use warpline_guest::time::host_now;
 use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
 use warpline_live::port::LivePort;
 
