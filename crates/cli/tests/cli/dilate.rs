@@ -8,6 +8,7 @@ use std::sync::MutexGuard;
 
 use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
+use crate::terminal::on_a_terminal;
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
