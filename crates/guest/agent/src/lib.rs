@@ -4,7 +4,11 @@
 //! ready, waits until the guest's clock shows [`Order::start`], and then starts flows and programs, each at its time. At the end of
 //! the run it writes a [`Report`] and powers the guest off. All times are nanoseconds; those of an order are counted from the
 //! run's start unless stated otherwise.
+//!
+//! Linux only; elsewhere this library is empty.
+#![cfg(target_os = "linux")]
 
+mod listeners;
 pub mod notice;
 pub mod probe;
 
