@@ -386,10 +386,10 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
             .next()
             .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code()));
     }
-    let stopped = format!(
-        "interrupted after {done} of {} complete; the estimates are over these",
-        output::counted(seeds.len(), "run")
-    );
+    let estimates =
+        if done > 0 { "the estimates are over these" } else { "what was measured until then is kept" };
+    let stopped =
+        format!("interrupted after {done} of {} complete; {estimates}", output::counted(seeds.len(), "run"));
     finish(&text, replication.complete, &stopped)
 }
 

@@ -169,7 +169,10 @@ impl Service {
             remedy: if ok { "" } else { remedy },
         };
         let Some(unit) = self.units()[0].installed(root) else {
-            return finding(true, format!("can be installed: {}", self.command()));
+            return finding(
+                true,
+                format!("can be installed: {}", remedy.split(';').next().unwrap_or_default()),
+            );
         };
         for unit in self.units() {
             let Some(path) = unit.installed(root) else {
