@@ -3,8 +3,6 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use crate::output;
-
 /// The exit codes that `--help` and the book promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -79,9 +77,8 @@ impl Failure {
         self.code
     }
 
-    /// Puts the message on stderr and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
-        output::error(&self.message);
-        self.code.into()
+    /// What went wrong.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 }

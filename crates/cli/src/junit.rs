@@ -7,22 +7,42 @@ use std::path::Path;
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
 use warpline_lab::results::ProgramRow;
-use warpline_lab::run::{Broken, RunOutcome};
+use warpline_lab::run::{Broken, RunError, RunOutcome};
 
 use crate::failure::Failure;
 
-/// A test case: what it is called, how long it took in the run's time, and why it failed, if it did.
+/// A test case: what it is called, how long it took in the run's time, and what came of it.
 struct Case {
     class: String,
     name: String,
     seconds: f64,
-    failure: Option<String>,
+    verdict: Verdict,
+}
+
+enum Verdict {
+    Passed,
+    /// It ran and failed, and why.
+    Failed(String),
+    /// It could not run, and why.
+    Error(String),
+}
+
+impl From<Option<String>> for Verdict {
+    /// Of why it failed, if it did.
+    fn from(failure: Option<String>) -> Self {
+        failure.map_or(Verdict::Passed, Verdict::Failed)
+    }
+}
+
+/// The class of a seed's cases.
+fn class(scenario: &str, seed: u64) -> String {
+    format!("{scenario}.seed-{seed}")
 }
 
 /// The cases of one run: its programs, and the run itself.
 fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
     let summary = &outcome.summary;
-    let class = format!("{scenario}.seed-{}", summary.info.seed);
+    let class = class(scenario, summary.info.seed);
     let live = summary.live.iter().flat_map(|live| &live.programs);
     let guests = summary.guests.iter().flat_map(|guests| &guests.programs);
     let programs: Vec<&ProgramRow> = live.chain(guests).collect();
@@ -42,7 +62,7 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
         class,
         name: "run".to_owned(),
         seconds: summary.info.simulated_s,
-        failure: (!failures.is_empty()).then(|| failures.join("\n")),
+        verdict: (!failures.is_empty()).then(|| failures.join("\n")).into(),
     });
     cases
 }
@@ -50,15 +70,18 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
 fn program(class: &str, row: &ProgramRow, end: f64) -> Case {
     let seconds = row.start_s.map_or(0.0, |start| row.end_s.unwrap_or(end) - start);
     let name = format!("program {} of host {}", row.name, row.host);
-    Case { class: class.to_owned(), name, seconds, failure: row.failure.clone() }
+    Case { class: class.to_owned(), name, seconds, verdict: row.failure.clone().into() }
 }
 
 /// The document. Characters that XML cannot have are left out.
 fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
     let clean = |text: &str| text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "");
-    let failures = cases.iter().filter(|case| case.failure.is_some()).count();
-    let count =
-        [("tests", cases.len().to_string()), ("failures", failures.to_string()), ("errors", "0".to_owned())];
+    let number = |is: fn(&Verdict) -> bool| cases.iter().filter(|case| is(&case.verdict)).count().to_string();
+    let count = [
+        ("tests", number(|_| true)),
+        ("failures", number(|verdict| matches!(verdict, Verdict::Failed(_)))),
+        ("errors", number(|verdict| matches!(verdict, Verdict::Error(_)))),
+    ];
     let counts = || count.iter().map(|(key, value)| (*key, value.as_str()));
     let mut writer =
         Writer::new_with_indent(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_vec(), b' ', 2);
@@ -73,16 +96,21 @@ fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
                     .with_attribute(("classname", clean(&case.class).as_str()))
                     .with_attribute(("name", clean(&case.name).as_str()))
                     .with_attribute(("time", seconds.as_str()));
-                match &case.failure {
-                    None => element.write_empty()?,
-                    Some(text) => element.write_inner_content(|writer| {
-                        let first = clean(text.lines().next().unwrap_or_default());
-                        let failure =
-                            writer.create_element("failure").with_attribute(("message", first.as_str()));
-                        failure.write_text_content(BytesText::new(&clean(text)))?;
-                        Ok(())
-                    })?,
+                let (kind, text) = match &case.verdict {
+                    Verdict::Passed => {
+                        element.write_empty()?;
+                        continue;
+                    }
+                    Verdict::Failed(text) => ("failure", text),
+                    Verdict::Error(text) => ("error", text),
                 };
+                element.write_inner_content(|writer| {
+                    let first = text.lines().next().unwrap_or_default();
+                    let first = clean(first.strip_prefix("error: ").unwrap_or(first));
+                    let why = writer.create_element(kind).with_attribute(("message", first.as_str()));
+                    why.write_text_content(BytesText::new(&clean(text)))?;
+                    Ok(())
+                })?;
             }
             Ok(())
         })?;
@@ -93,19 +121,30 @@ fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A run that could not be done.
+fn error(class: String, why: &str) -> Case {
+    Case { class, name: "run".to_owned(), seconds: 0.0, verdict: Verdict::Error(why.to_owned()) }
+}
+
 fn put(file: &Path, scenario: &str, cases: &[Case]) -> Result<(), Failure> {
     let written = document(scenario, cases).and_then(|bytes| fs::write(file, bytes));
     written.map_err(|error| Failure::output(format!("cannot write {}: {error}", file.display())))
 }
 
-/// Writes what came of runs, one for each seed; nothing where no file was asked for.
+/// Writes what came of runs, one for each seed; `errors` are the seeds that could not run, and why. Nothing where no file was asked for.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(crate) fn write(file: Option<&Path>, scenario: &str, outcomes: &[RunOutcome]) -> Result<(), Failure> {
+pub(crate) fn write(
+    file: Option<&Path>,
+    scenario: &str,
+    outcomes: &[RunOutcome],
+    errors: &[(u64, RunError)],
+) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    let cases: Vec<Case> = outcomes.iter().flat_map(|outcome| cases(scenario, outcome)).collect();
-    put(file, scenario, &cases)
+    let mut all: Vec<Case> = outcomes.iter().flat_map(|outcome| cases(scenario, outcome)).collect();
+    all.extend(errors.iter().map(|(seed, why)| error(class(scenario, *seed), &why.to_string())));
+    put(file, scenario, &all)
 }
 
 /// Writes that there was no run, and why.
@@ -114,13 +153,7 @@ pub(crate) fn write(file: Option<&Path>, scenario: &str, outcomes: &[RunOutcome]
 /// If the file cannot be written.
 pub(crate) fn write_error(file: Option<&Path>, scenario: &str, why: &str) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    let case = Case {
-        class: scenario.to_owned(),
-        name: "run".to_owned(),
-        seconds: 0.0,
-        failure: Some(why.to_owned()),
-    };
-    put(file, scenario, &[case])
+    put(file, scenario, &[error(scenario.to_owned(), why)])
 }
 
 #[cfg(test)]
@@ -133,13 +166,15 @@ mod tests {
             class: "s.seed-1".to_owned(),
             name: name.to_owned(),
             seconds: 1.5,
-            failure: failure.map(str::to_owned),
+            verdict: failure.map(str::to_owned).into(),
         };
-        let cases = [case("a", None), case("b", Some("x < y & \"z\"\u{1b}\nmore"))];
+        let refused = error("s".to_owned(), "error: s.toml:1:2: no");
+        let cases = [case("a", None), case("b", Some("x < y & \"z\"\u{1b}\nmore")), refused];
         let text = String::from_utf8(document("s", &cases).unwrap()).unwrap();
-        assert!(text.contains("tests=\"2\" failures=\"1\""), "{text}");
+        assert!(text.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{text}");
         assert!(text.contains("<testcase classname=\"s.seed-1\" name=\"a\" time=\"1.500\"/>"), "{text}");
         assert!(text.contains("message=\"x &lt; y &amp; &quot;z&quot;\""), "{text}");
         assert!(text.contains("\nmore</failure>") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("<error message=\"s.toml:1:2: no\">error: s.toml:1:2: no</error>"), "{text}");
     }
 }

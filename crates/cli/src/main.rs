@@ -40,6 +40,9 @@ pub(crate) struct Cli {
 fn main() -> ExitCode {
     match Cli::parse().command.execute() {
         Ok(code) => code.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => {
+            output::error(failure.message());
+            failure.code().into()
+        }
     }
 }

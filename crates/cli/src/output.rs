@@ -117,6 +117,8 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
         _ => (value, ""),
     };
     let decimals = match scaled.abs() {
+        // Bytes and packets, and nothing.
+        _ if prefix.is_empty() && scaled.fract() == 0.0 => 0,
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
         _ => 2,
@@ -144,13 +146,13 @@ mod tests {
     fn numbers_keep_three_digits() {
         let shown: Vec<String> =
             [0.0, 7.256, 12.34, 999.4, 31_416_000.0, 2.5e9].into_iter().map(short).collect();
-        assert_eq!(shown, ["0.00", "7.26", "12.3", "999", "31.4 M", "2.50 G"]);
+        assert_eq!(shown, ["0", "7.26", "12.3", "999", "31.4 M", "2.50 G"]);
     }
 
     #[test]
     fn units_have_a_space_before_them_with_and_without_a_prefix() {
         let shown = [12e6, 500.0, 0.0].map(|bps| with_unit(bps, "bit/s"));
-        assert_eq!(shown, ["12.0 Mbit/s", "500 bit/s", "0.00 bit/s"]);
+        assert_eq!(shown, ["12.0 Mbit/s", "500 bit/s", "0 bit/s"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A disk in memory that fails when it is told to, for tests.
+//! A disk in memory for tests, which can be made to fail at any operation.
 //!
 //! It has a cache and a disk below. What is written is in the cache; a flush brings a file's content, or the names in a directory, to the disk.
 //! At a loss of power the cache is gone, and of what was not flushed a random part is on the disk all the same, in any order: pages, sizes, modes,

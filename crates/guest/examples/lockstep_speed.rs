@@ -14,7 +14,7 @@ mod bed;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use bed::{Bed, Path, bulk, guest};
     use warpline_core::Timestamp;
-    use warpline_guest::dilation::host_now;
+    use warpline_guest::time::host_now;
     use warpline_guest::{Kernel, LockStep};
 
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();

@@ -5,42 +5,16 @@
 //! pace ([`follow`]). The factor may be changed while they run: a change is announced before its time has come, so that all see it at
 //! the same instant and no clock goes back.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use nix::sys::signal::Signal;
-use rustix::time::{ClockId, clock_gettime};
 pub use warpline_core::dilation::Tdf;
 use warpline_core::dilation::{Line, Pace};
 
 use crate::error::{Doing, GuestError};
-use crate::machine::{Machine, START};
-use crate::page::{NEVER, Page};
-
-/// The machine's `CLOCK_MONOTONIC` in nanoseconds.
-pub fn host_now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Writes the lines that a guest's clock follows. The guest may read them at any time: an odd sequence tells it to look again. `shown` is
-/// what the clock shows for an instant of the run.
-pub(crate) fn write_pace(page: &Page, pace: &Pace, shown: impl Fn(u64) -> u64) {
-    let sequence = page.sequence.load(Ordering::Relaxed);
-    page.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-    fence(Ordering::Release);
-    let [host, run, tdf, next_host, next_run, next_tdf] = &page.pace;
-    let write = |fields: [&std::sync::atomic::AtomicU64; 3], line: &Line| {
-        for (field, value) in fields.into_iter().zip([line.host, shown(line.run), line.tdf.billionths()]) {
-            field.store(value, Ordering::Relaxed);
-        }
-    };
-    write([host, run, tdf], &pace.current);
-    match &pace.next {
-        Some(next) => write([next_host, next_run, next_tdf], next),
-        None => next_host.store(NEVER, Ordering::Relaxed),
-    }
-    page.sequence.store(sequence.wrapping_add(2), Ordering::Release);
-}
+use crate::machine::Machine;
+use crate::page::write_pace;
+use crate::time::{START, host_now, pause};
 
 /// Lets the clocks of guests that are ready follow the run's. What is announced in it ([`Pace::next`]) should be some milliseconds ahead.
 pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) {
@@ -139,10 +113,4 @@ impl Machine {
         }
         true
     }
-}
-
-/// A moment, in which a guest can do something.
-pub(crate) fn pause() {
-    let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-    let _ = rustix::event::poll(&mut [], Some(&moment));
 }

@@ -24,6 +24,7 @@ mod page;
 mod ring;
 mod share;
 pub mod simulator;
+pub mod time;
 
 pub use directory::clean;
 pub use error::GuestError;

@@ -22,13 +22,13 @@ use rustix::thread::futex;
 use warpline_agent::Notice;
 use warpline_core::{TimeDelta, Timestamp};
 
-use crate::dilation::host_now;
 use crate::error::GuestError;
 use crate::frame::{header, parse};
 use crate::kernel::Kernel;
-use crate::machine::{COST, Machine, MachineConfig, SPIN, START};
+use crate::machine::{COST, Machine, MachineConfig, SPIN};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::simulator::{HostId, Simulator};
+use crate::time::{START, host_now};
 
 /// A frame on its way to a guest: when it arrives, the number that orders those of one instant, and its bytes.
 type Coming = Reverse<(u64, u64, Vec<u8>)>;

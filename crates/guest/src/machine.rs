@@ -20,19 +20,15 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
 use warpline_core::dilation::{Pace, Tdf};
 
-use crate::dilation;
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
 use crate::nic::Nic;
-use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page};
+use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
 use crate::share::CpuShare;
+use crate::time::{EPOCH, START, host_now};
 
-/// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
-pub const START: u64 = 100_000_000_000;
-/// What a guest's `CLOCK_REALTIME` shows when the run starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
-pub const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
 /// never let time move; goodput does not depend on it.
 pub(crate) const COST: u64 = 1000;
@@ -397,7 +393,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
         Timing::Dilated => {
             page.mode.store(MODE_DILATED, relaxed);
             // It boots as fast as it can.
-            dilation::write_pace(page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
+            write_pace(page, &Pace::new(host_now(), Tdf::REAL), |shown| shown);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::machine::START;
 use crate::page::Page;
+use crate::time::START;
 
 /// A guest has written into the shared memory what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +64,7 @@ impl Nic {
         Ok(())
     }
 
-    /// Puts a frame, made of several parts, before the guest; false if there is no room. It is told of it by [`Nic::flush`].
+    /// Puts a frame, made of several parts, before the guest; false if there is no room. [`Nic::flush`] then wakes the guest.
     pub fn transmit(&mut self, parts: &[&[u8]]) -> bool {
         let pushed = self.page.receive.push(0, parts);
         self.tell |= pushed == Some(true);
@@ -95,8 +95,8 @@ mod tests {
     use warpline_core::dilation::{Pace, Tdf};
 
     use super::*;
-    use crate::dilation;
-    use crate::page::MODE_DILATED;
+    use crate::page::{MODE_DILATED, write_pace};
+    use crate::time::host_now;
 
     const FRAME: usize = 1500;
 
@@ -127,7 +127,7 @@ mod tests {
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
         let page = Arc::new(Page::create().unwrap());
         page.mode.store(MODE_DILATED, Ordering::Relaxed);
-        dilation::write_pace(&page, &Pace::new(dilation::host_now(), Tdf::REAL), |shown| shown);
+        write_pace(&page, &Pace::new(host_now(), Tdf::REAL), |shown| shown);
         let (bell, far) = socketpair(
             AddressFamily::Unix,
             SockType::Stream,
@@ -178,7 +178,7 @@ mod tests {
                     }
                     sent += 1;
                 }
-                // What is in the ring is told of a little later.
+                // The guest is woken a little after the frames were put into the ring.
                 for spin in 0..held {
                     if spin % 512 == 0 {
                         std::thread::yield_now();

@@ -3,10 +3,11 @@
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use warpline_core::dilation::{Line, Pace};
 
 use crate::error::{Doing, GuestError};
 
@@ -123,6 +124,26 @@ impl Drop for Page {
         // SAFETY: the mapping that `create` made, which nothing refers to any more.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), size_of::<Layout>()) };
     }
+}
+
+/// Writes the lines that a guest's clock follows. The guest may read them at any time: an odd sequence tells it to look again. `shown` is
+/// what the clock shows for an instant of the run.
+pub(crate) fn write_pace(page: &Page, pace: &Pace, shown: impl Fn(u64) -> u64) {
+    let sequence = page.sequence.load(Ordering::Relaxed);
+    page.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+    fence(Ordering::Release);
+    let [host, run, tdf, next_host, next_run, next_tdf] = &page.pace;
+    let write = |fields: [&AtomicU64; 3], line: &Line| {
+        for (field, value) in fields.into_iter().zip([line.host, shown(line.run), line.tdf.billionths()]) {
+            field.store(value, Ordering::Relaxed);
+        }
+    };
+    write([host, run, tdf], &pace.current);
+    match &pace.next {
+        Some(next) => write([next_host, next_run, next_tdf], next),
+        None => next_host.store(NEVER, Ordering::Relaxed),
+    }
+    page.sequence.store(sequence.wrapping_add(2), Ordering::Release);
 }
 
 #[cfg(test)]

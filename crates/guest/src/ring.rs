@@ -131,7 +131,7 @@ impl Ring {
             self.write(at, part);
             at += part.len();
         }
-        // The store and then the look: a guest that looks and then sleeps is told.
+        // Store first, then load: otherwise a guest that looks and then sleeps could miss its wake-up.
         self.head.store(head.wrapping_add(room(length) as u32), Ordering::SeqCst);
         let left = head.wrapping_add(room(length) as u32).wrapping_sub(self.tail.load(Ordering::SeqCst));
         Some(left as usize <= room(length) + skip)

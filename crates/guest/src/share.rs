@@ -149,7 +149,7 @@ impl Drop for CpuShare {
         // What has just been killed is still counted for a moment.
         for _ in 0..200 {
             match fs::remove_dir(&self.directory) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::dilation::pause(),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::time::pause(),
                 _ => return,
             }
         }
@@ -215,10 +215,10 @@ mod tests {
         busy.args(["-c", "echo 0 >&0; while :; do :; done"]).stdin(door);
         let mut busy = busy.spawn().unwrap();
         let wait = |what: &str, done: &dyn Fn() -> bool| {
-            let begun = crate::dilation::host_now();
+            let begun = crate::time::host_now();
             while !done() {
-                assert!(crate::dilation::host_now() - begun < 30_000_000_000, "{what}");
-                crate::dilation::pause();
+                assert!(crate::time::host_now() - begun < 30_000_000_000, "{what}");
+                crate::time::pause();
             }
         };
         let inside = || {

@@ -119,7 +119,7 @@ fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Program {
-    /// Makes a program ready in `namespace`, as one of `session`'s. It is told of in `changes`.
+    /// Makes a program ready in `namespace`, as one of `session`'s. `changes` is signalled when its state changes.
     ///
     /// # Errors
     /// If the process cannot be made.

@@ -15,7 +15,7 @@ use warpline_capacity::{
     VERSION,
 };
 use warpline_core::{Rate, TimeDelta};
-use warpline_live::measure::cap::{CapConfig, CapRun, run};
+use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::{MeasureError, treno};
@@ -167,9 +167,13 @@ fn a_server_that_stops_in_mid_test_says_so_and_what_was_measured_is_kept() {
     let mut server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
     let options = CapOptions { duration: TimeDelta::from_secs(30), ..gentle(Direction::Forward) };
     let config = config(server.address, options);
-    let client = std::thread::spawn(move || measure(&config));
-    #[expect(clippy::disallowed_methods, reason = "the test is to be under way")]
-    std::thread::sleep(Duration::from_millis(500));
+    let (tell, sent) = mpsc::channel();
+    let client = std::thread::spawn(move || {
+        // The last samples come when nothing waits for them any more.
+        let progress = &mut |sample: &Sample| tell.send(sample.progress.data_bytes).unwrap_or(());
+        run(&config, &AtomicBool::new(false), progress).unwrap()
+    });
+    while sent.recv().unwrap() <= 100_000 {}
     server.end();
     let run = client.join().unwrap();
     assert_eq!(run.outcome, Outcome::Refused(Refusal::Stopping, 0));

@@ -129,7 +129,7 @@ impl Trace {
         self.clients.iter().map(Vec::len).sum()
     }
 
-    /// Whether nobody asks for anything.
+    /// Whether it has no requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

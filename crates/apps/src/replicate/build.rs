@@ -60,7 +60,7 @@ pub enum BuildError {
     #[error("the directory {0}")]
     Names(String),
     /// The chunks do not come.
-    #[error("the connection broke: {0}")]
+    #[error("the chunks do not come: {0}")]
     Source(io::Error),
     /// The sender's file is not what it was when it was described.
     #[error("`{path}` changed at the sender while it was being sent")]

@@ -31,14 +31,14 @@ Examples:
     warpline cap host.example --both
   Another congestion control, for thirty seconds, with everything kept:
     warpline cap host.example --cc reno --duration 30s --out runs/reno --trace
-  With other parameters of it (a wrong one is told which there are):
+  With other parameters (after a wrong name the error lists those that exist):
     warpline cap host.example --cc cubic:beta=0.5,hystart=no
   The tool that the IETF's drafts of 2001 describe:
     warpline cap host.example --preset classic
   For programs:
     warpline cap host.example --json | jq '.tests[].bulk_transfer_capacity_bps'
 
-Where a host and not the path was the bottleneck (processor, socket buffers, its own queue) no capacity is told; --anyway tells it.
+If a host was the bottleneck (processor, socket buffers, its own queue) and not the path, no capacity is reported, except with --anyway.
 
 Exit codes: 0 measured; 1 not measured, or in part only; 2 wrong input; 3 results could not be written; 130 interrupted.";
 
@@ -270,7 +270,7 @@ impl Args {
 
 /// How a test ended, for people.
 /// `under_way` if data had flowed.
-fn told(outcome: Outcome, host: &str, under_way: bool) -> String {
+fn told(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
         Outcome::NoReport => {
@@ -283,7 +283,7 @@ fn told(outcome: Outcome, host: &str, under_way: bool) -> String {
             format!("nobody listens at {host} any more: `warpline capd` was stopped or killed in mid-test")
         }
         Outcome::Unreachable(Unreachable::Port) => {
-            format!("nobody listens at {host}: start `warpline capd` there")
+            format!("nobody listens at {host}, UDP port {port}: start `warpline capd` there")
         }
         Outcome::Unreachable(Unreachable::Host) if under_way => format!(
             "{host} cannot be reached any more: the way to it, or this host's own address, went away in mid-test"
@@ -352,7 +352,7 @@ fn finish(args: &Args, run: CapRun) -> Test {
             run.options.segment,
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
-        (outcome, _) => told(outcome, &args.host, run.granted.is_some()),
+        (outcome, _) => told(outcome, &args.host, run.remote.port(), run.granted.is_some()),
     };
     let here = run.local.ip().to_string();
     let there = format!("{} ({})", args.host, run.remote);

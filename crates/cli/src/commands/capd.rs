@@ -45,7 +45,7 @@ fn help() -> String {
 
 const EXAMPLES: &str = "\
 Needs no privilege. Many clients may measure at the same time; of none is anything kept, and none is answered with more bytes than it sent,
-before it has proven its address. Ctrl-C or SIGTERM ends it: clients under way are told.
+before it has proven its address. Ctrl-C or SIGTERM ends it and notifies the clients that are measuring.
 
 Examples:
   warpline capd

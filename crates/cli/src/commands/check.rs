@@ -60,7 +60,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 output::print(&text)?;
             }
             Err(failure) => {
-                failure.report();
+                output::error(failure.message());
                 code = Code::Usage;
             }
         }

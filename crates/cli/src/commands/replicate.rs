@@ -14,7 +14,8 @@ use warpline_apps::replicate::push::{self, Outcome, PushOptions, push};
 use warpline_apps::replicate::serve::{self, ServeOptions, serve};
 use warpline_apps::replicate::store::{current, manifest};
 use warpline_apps::replicate::tree::Tree;
-use warpline_core::Rate;
+use warpline_core::{Rate, TimeDelta};
+use warpline_lab::scenario::Time;
 use warpline_stacks::quic::{Identity, KeyError, Settings, Trust};
 use warpline_transport::cc::Algorithm;
 
@@ -137,9 +138,9 @@ struct Push {
     /// Receivers served at the same time; those that hang are not counted
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
-    /// Give a receiver up after so many seconds in which it takes, compares and checks nothing, even if it answers
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    patience: u64,
+    /// Give a receiver up when it has taken, compared and checked nothing for so long, even if it answers
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+    patience: Time,
     /// Leave out devices, sockets, pipes, and links that lead out of the directory
     #[arg(long)]
     skip_special: bool,
@@ -165,6 +166,12 @@ struct Verify {
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
+}
+
+/// A time with its unit; a plain number is one of seconds.
+fn patience(text: &str) -> Result<Time, String> {
+    let seconds = text.parse::<u32>().map(|seconds| Time(TimeDelta::from_secs(seconds.into())));
+    seconds.or_else(|_| text.parse::<Time>())
 }
 
 /// A rate that something can be sent at.
@@ -264,15 +271,16 @@ fn event_json(event: &serve::Event<'_>) -> Value {
 fn send(args: &Push) -> Result<Code, Failure> {
     let (identity, trust) = args.keys.load()?;
     let algorithm = Algorithm::from_name(&args.cc).map_err(Failure::usage)?;
+    let patience = Duration::from_nanos(args.patience.0.as_nanos());
     let options = PushOptions {
         at_once: args.at_once.into(),
-        patience: Duration::from_secs(args.patience),
+        patience,
         skip_special: args.skip_special,
         verify: args.verify,
         limit: args.limit,
         // A receiver that does not answer is noticed within its patience.
         settings: Settings {
-            idle_timeout: Duration::from_secs(args.patience.clamp(2, 15)),
+            idle_timeout: patience.clamp(Duration::from_secs(2), Duration::from_secs(15)),
             ..Settings::with(algorithm)
         },
     };

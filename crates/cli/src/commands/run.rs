@@ -166,7 +166,35 @@ impl Args {
     }
 }
 
+/// What a command line comes to.
+struct Plan {
+    scenario: Scenario,
+    seeds: Vec<u64>,
+    options: RunOptions,
+    /// The directory of the results, until they are in place.
+    _claimed: Option<Destination>,
+}
+
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+    let name = if args.file == Path::new("-") { None } else { args.file.file_stem() };
+    let name = name.map_or("standard input".into(), |stem| stem.to_string_lossy());
+    let plan = plan(&args).map_err(|failure| refused(&args, &name, failure))?;
+    if let [_] = plan.seeds[..] {
+        one(&args, &plan.scenario, &plan.options)
+    } else {
+        several(&args, &plan.scenario, &plan.seeds, &plan.options)
+    }
+}
+
+/// Tells CI, too, that there was no run.
+fn refused(args: &Args, scenario: &str, failure: Failure) -> Failure {
+    if let Err(unwritten) = junit::write_error(args.junit.as_deref(), scenario, failure.message()) {
+        output::error(unwritten.message());
+    }
+    failure
+}
+
+fn plan(args: &Args) -> Result<Plan, Failure> {
     let source = suggestion::scenario(&args.file)?;
     let mut sets = args.sets.clone();
     if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
@@ -196,7 +224,6 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         [seed] => format!("{}-{seed}", scenario.name),
         _ => format!("{}-{}-seeds", scenario.name, seeds.len()),
     };
-    // Held until the results are in place.
     let claimed = args.out.is_none().then(|| Destination::claim(&stem)).transpose()?;
     let target = match (&args.out, &claimed) {
         (Some(out), _) => out.clone(),
@@ -210,11 +237,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     interrupt::listen(unfinished)?;
     let options =
         RunOptions { out: Some(target), force: args.force, report: !args.no_report, ..RunOptions::default() };
-    if let [_] = seeds[..] {
-        one(&args, &scenario, &options)
-    } else {
-        several(&args, &scenario, &seeds, &options)
-    }
+    Ok(Plan { scenario, seeds, options, _claimed: claimed })
 }
 
 /// Goes on, unless somebody asked to stop.
@@ -232,12 +255,9 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
     bar.clear();
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => {
-            junit::write_error(args.junit.as_deref(), &scenario.name, &error.to_string())?;
-            return Err(failure(error));
-        }
+        Err(error) => return Err(refused(args, &scenario.name, failure(error))),
     };
-    junit::write(args.junit.as_deref(), &scenario.name, std::slice::from_ref(&outcome))?;
+    junit::write(args.junit.as_deref(), &scenario.name, std::slice::from_ref(&outcome), &[])?;
     let seconds = stopwatch.seconds();
     let directory = outcome.directory.as_deref();
     let report = report_path(directory, options);
@@ -327,12 +347,9 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     bar.clear();
     let replication = match replication {
         Ok(replication) => replication,
-        Err(error) => {
-            junit::write_error(args.junit.as_deref(), &scenario.name, &error.to_string())?;
-            return Err(failure(error));
-        }
+        Err(error) => return Err(refused(args, &scenario.name, failure(error))),
     };
-    junit::write(args.junit.as_deref(), &scenario.name, &replication.runs)?;
+    junit::write(args.junit.as_deref(), &scenario.name, &replication.runs, &replication.errors)?;
     let mishaps = mishaps(&replication);
     let seconds = stopwatch.seconds();
     // Nothing is there if no run was begun.
@@ -369,10 +386,10 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
             .next()
             .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code()));
     }
-    let stopped = format!(
-        "interrupted after {done} of {} complete; the estimates are over these",
-        output::counted(seeds.len(), "run")
-    );
+    let estimates =
+        if done > 0 { "the estimates are over these" } else { "what was measured until then is kept" };
+    let stopped =
+        format!("interrupted after {done} of {} complete; {estimates}", output::counted(seeds.len(), "run"));
     finish(&text, replication.complete, &stopped)
 }
 

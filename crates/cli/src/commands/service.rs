@@ -169,7 +169,10 @@ impl Service {
             remedy: if ok { "" } else { remedy },
         };
         let Some(unit) = self.units()[0].installed(root) else {
-            return finding(true, format!("not installed ({} is not there)", self.units()[0].name));
+            return finding(
+                true,
+                format!("can be installed: {}", remedy.split(';').next().unwrap_or_default()),
+            );
         };
         for unit in self.units() {
             let Some(path) = unit.installed(root) else {
@@ -288,7 +291,10 @@ mod tests {
         for &service in Service::value_variants() {
             let examine = |state: Option<&str>| service.examine(root, |_| state.map(str::to_owned));
             let found = examine(Some("inactive"));
-            assert!(found.ok && found.found.starts_with("not installed"), "{found:?}");
+            assert!(
+                found.ok && found.found.starts_with("can be installed: sudo warpline service install "),
+                "{found:?}"
+            );
             let paths: Vec<PathBuf> =
                 service.units().iter().map(|unit| unit.install(root).unwrap()).collect();
             for (state, ok, word) in [

@@ -140,6 +140,17 @@ fn a_server_that_is_never_ready_is_told_of_by_name_condition_and_limit() {
     assert!(junit(&desk).contains("name=\"program 0 of host server\""));
 }
 
+#[test]
+fn a_program_that_is_not_there_is_named_in_the_table_too() {
+    let Some(desk) = python() else { return };
+    fs::remove_file(desk.path().join("under-test/server")).unwrap();
+    let answer = run(&desk, &[]);
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    assert!(answer.stderr.contains("cannot start under-test/server: No such file"), "{answer:?}");
+    let row = answer.stdout.lines().find(|line| line.trim_start().starts_with("server.0")).unwrap();
+    assert!(row.contains("not started (FAILED)  under-test/server 7000"), "{row}");
+}
+
 /// Ctrl-C stops a run with guests while it is under way, and one whose guests still boot; what was measured is kept.
 #[test]
 fn a_run_with_guests_stops_when_it_is_asked_to() {

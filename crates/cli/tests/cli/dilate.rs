@@ -8,6 +8,7 @@ use std::sync::MutexGuard;
 
 use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
+use crate::terminal::on_a_terminal;
 
 /// Waits for this test's turn; none if the machine lacks what it needs.
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
@@ -255,31 +256,8 @@ fn a_change_of_the_terminals_size_reaches_a_shell() {
     let Some(_turn) = guests(&["python3"]) else { return };
     let desk = Desk::new();
     let shell = "trap 'stty size; exit 9' WINCH; echo ready; while :; do sleep 0.05; done";
-    // Who opens a terminal here is python: what runs in it, and waits for a line of it, is Warpline.
-    let script = r#"
-import fcntl, os, pty, struct, sys, termios
-def size(descriptor, rows, columns):
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-child, terminal = pty.fork()
-if child == 0:
-    size(0, 33, 101)
-    os.execv(sys.argv[1], sys.argv[1:])
-said = b""
-while True:
-    try:
-        part = os.read(terminal, 4096)
-    except OSError:
-        break
-    if not part:
-        break
-    if b"ready" not in said and b"ready" in said + part:
-        size(terminal, 50, 160)
-    said += part
-sys.stdout.write(said.decode())
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"#;
     let words = ["dilate", "--tdf", "2", "--", "sh", "-c", shell];
-    let answer = Answer::from(desk.program_in(&["python3", "-c", script], &words).output().unwrap());
+    let answer = on_a_terminal(&desk, "xterm", &words);
     assert_eq!(answer.code, Some(9), "{answer:?}");
     assert!(answer.stdout.contains("50 160"), "{answer:?}");
 }

@@ -34,3 +34,5 @@ mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -197,16 +197,16 @@ while n < 200000: n += len(c.recv(65536))
         assert!(answer.stdout.contains(outcome), "{}", answer.stdout);
     }
     assert_eq!(flow(&summary, "again.0")["transfers"], 2);
-    // Nobody answers, and nobody is there any more.
+    // All packets are lost, so that nothing answers.
     let silent = scenario("2s", &["command = \"true\""], &[&to("port = 9\nwait = \"0s\"")])
         .replace("probability = 0.01", "probability = 1.0");
     run(&desk, &silent).fine();
     assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
 }
 
-/// What nobody listens for is told of, by host, port and limit; the run ends then.
+/// If nothing listens where a flow connects to, the error names host, port and limit, and the run ends.
 #[test]
-fn a_flow_whose_program_never_listens_is_told_of() {
+fn a_flow_to_a_program_that_never_listens_ends_the_run() {
     let Some(_turn) = turn(&[]) else { return };
     let desk = Desk::new();
     let flow_keys = "name = \"lost\"\nfrom = \"a\"\nto = \"b\"\nport = 5009\nwait = \"300ms\"";

@@ -6,7 +6,6 @@
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -41,11 +40,6 @@ fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
         return None;
     }
     Some(kernel)
-}
-
-#[expect(clippy::disallowed_methods, reason = "programs are waited for")]
-fn sleep(millis: u64) {
-    std::thread::sleep(Duration::from_millis(millis));
 }
 
 fn available() -> String {
@@ -226,38 +220,56 @@ fn rate(report: &Value) -> f64 {
 }
 
 /// Transfers of iperf3 behind 20 Mbit/s, 40 ms and a queue of one BDP: the background alone, the foreground alone, both. `ways` are
-/// iperf3's options for the direction, `nice` those of `warpline nice`.
-fn beside_each_other(ways: &str, nice: &str) -> [Value; 5] {
+/// iperf3's options for the direction, `nice` those of `warpline nice`. What the background measured alone, the foreground alone, and the foreground beside it;
+/// and the background's status.
+fn beside_each_other(ways: &str, nice: &str) -> [Value; 4] {
     let desk = Desk::new();
     let warpline = env!("CARGO_BIN_EXE_warpline");
     let script = format!(
         "
         cd {directory}
-        sleep 1
+        until grep -q listening first.log && grep -q listening second.log; do sleep 0.1; done
         {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 5 {ways} -P 4 > alone.json || exit
         iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > before.json || exit
-        {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 14 {ways} -P 8 > background.json &
-        sleep 3
+        {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 300 {ways} -P 8 > background.json &
+        until {warpline} nice status --json | python3 busy.py; do sleep 0.1; done
         iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > beside.json || exit
         {warpline} nice status --json > status.json || exit
-        wait
+        kill $! && wait
+        exit 0
         ",
         directory = desk.path().display()
     );
     let script = desk.write("transfers.sh", &script).display().to_string();
+    // Whether each of the eight background connections has carried more than a queue of the link holds.
+    let busy = "
+import json, sys
+connections = json.load(sys.stdin)['connections']
+carried = [(c['bytes_acked'] or 0) + (c['bytes_received'] or 0) for c in connections]
+sys.exit(sum(bytes > 100_000 for bytes in carried) < 8)
+";
+    desk.write("busy.py", busy);
     let words = ["shell", "--rate", "20mbit", "--delay", "20ms", "--queue", "1BDP"];
-    let words =
-        [&words[..], &["--base", "iperf3 -s >/dev/null & iperf3 -s -p 5202 >/dev/null", "--", "sh", &script]];
+    let words = [
+        &words[..],
+        &[
+            "--base",
+            "iperf3 -s --forceflush > first.log & iperf3 -s -p 5202 --forceflush > second.log",
+            "--",
+            "sh",
+            &script,
+        ],
+    ];
     let answer = desk.warpline(&words.concat());
     assert_eq!(answer.code, Some(0), "{}", answer.stderr);
     let read = |name: &str| json(&std::fs::read_to_string(desk.path().join(name)).unwrap());
-    ["alone.json", "before.json", "background.json", "beside.json", "status.json"].map(read)
+    ["alone.json", "before.json", "beside.json", "status.json"].map(read)
 }
 
 #[test]
 fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
-    let Some(_kernel) = able(&["iperf3"]) else { return };
-    let [alone, before, _, beside, status] = beside_each_other("", "");
+    let Some(_kernel) = able(&["iperf3", "python3"]) else { return };
+    let [alone, before, beside, status] = beside_each_other("", "");
     assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
     // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
     let kept = rate(&beside) / rate(&before);
@@ -278,8 +290,8 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
 
 #[test]
 fn what_is_received_yields_too() {
-    let Some(_kernel) = able(&["iperf3"]) else { return };
-    let [alone, before, _, beside, status] = beside_each_other("-R", "--receive");
+    let Some(_kernel) = able(&["iperf3", "python3"]) else { return };
+    let [alone, before, beside, status] = beside_each_other("-R", "--receive");
     assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
     // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
     let kept = rate(&beside) / rate(&before);
@@ -305,7 +317,6 @@ fn a_request_to_end_is_passed_on() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
         .unwrap();
-    sleep(100);
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(9));
 }

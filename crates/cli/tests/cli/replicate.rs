@@ -7,8 +7,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use crate::support::{Answer, Desk};
 
@@ -181,7 +179,13 @@ fn a_directory_of_something_else_is_not_taken_for_a_store() {
     assert!(answer.stderr.contains("no store of replicated versions"), "{}", answer.stderr);
 }
 
-#[expect(clippy::disallowed_methods, reason = "the moments of the kills are to be random")]
+/// Bytes of the files in a directory and below it.
+fn bytes(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let entries = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
+    entries.map(|(path, metadata)| if metadata.is_dir() { bytes(&path) } else { metadata.len() }).sum()
+}
+
 #[test]
 fn random_kills_lose_and_half_write_nothing() {
     // The long form, and a stricter one, is scripts/replicate_kills.py.
@@ -201,7 +205,17 @@ fn random_kills_lose_and_half_write_nothing() {
         let words = ["replicate", "push", "source", &host, "--key", "team.key", "--quiet"];
         let mut push = bench.desk.program(&words).stderr(Stdio::null()).spawn().unwrap();
         let random = noise(round + 7, 2);
-        sleep(Duration::from_millis(u64::from(random[0]) * 2));
+        // Somewhere between the first byte and the last; or when all has come and is put in place.
+        let enough = u64::from(random[0]) * 6_000_000 / 255;
+        let mut before = 0;
+        while push.try_wait().unwrap().is_none() {
+            let come = bytes(&bench.desk.path().join("store/incoming"));
+            if come >= enough.max(1) || come < before {
+                break;
+            }
+            before = come;
+            std::thread::yield_now();
+        }
         if random[1].is_multiple_of(2) {
             bench.stop();
         }

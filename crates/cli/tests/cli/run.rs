@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::Desk;
+use crate::support::{Desk, SMALL};
 
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -155,4 +155,25 @@ fn a_full_disk_is_exit_code_3() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = desk.program(&["schema"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
+}
+
+/// CI shows why there was no run: a scenario that is refused, one that is missing, and results that cannot be written.
+#[test]
+fn junit_has_an_error_where_there_was_no_run() {
+    let desk = Desk::new();
+    desk.write("wrong.toml", &SMALL.replace("rate", "rat"));
+    desk.write("taken", "");
+    for (words, code, name, why) in [
+        (&["wrong.toml"][..], 2, "wrong", "unknown key `rat`"),
+        (&["nowhere.toml", "--seeds", "1..3"], 2, "nowhere", "nowhere.toml"),
+        (&["small.toml", "--out", "taken"], 3, "small", "taken"),
+    ] {
+        let answer = desk.warpline(&[&["run"], words, &["--junit", "junit.xml"]].concat());
+        assert_eq!(answer.code, Some(code), "{answer:?}");
+        let text = std::fs::read_to_string(desk.path().join("junit.xml")).unwrap();
+        assert!(text.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{text}");
+        assert!(text.contains(&format!("classname=\"{name}\" name=\"run\"")), "{text}");
+        assert!(text.contains("<error message=") && text.contains(why), "{text}");
+        std::fs::remove_file(desk.path().join("junit.xml")).unwrap();
+    }
 }

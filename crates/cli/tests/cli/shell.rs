@@ -9,6 +9,7 @@ use std::sync::MutexGuard;
 
 use crate::live::{alone, pause, shortest};
 use crate::support::Desk;
+use crate::terminal::on_a_terminal;
 
 /// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
 pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
@@ -402,7 +403,7 @@ fn what_a_killed_shell_leaves_is_removed() {
     child.wait().unwrap();
     // The command dies with it; what it put into the background is found.
     let cleaned = desk.warpline(&["clean"]).fine();
-    // It is said before; another test's shell may have been quicker.
+    // The message comes first; the shell of another test may have ended the process before.
     let told = cleaned.stderr.contains("ending process")
         && cleaned.stderr.contains("(sleep), left by warpline shell");
     assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
@@ -417,7 +418,7 @@ fn packets(capture: &std::path::Path) -> Vec<String> {
     let fields = fields.iter().flat_map(|field| ["-e", field]);
     let tshark = Command::new("tshark").arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output();
     let answer = crate::support::Answer::from(tshark.unwrap()).fine();
-    // A file that is cut off in the middle of a packet is told of here.
+    // tshark reports a file that ends in the middle of a packet.
     assert!(!answer.stderr.contains("cut short"), "{}", answer.stderr);
     answer.stdout.lines().map(str::to_owned).collect()
 }
@@ -499,33 +500,6 @@ fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
     assert_eq!(shell(&["--quiet"]), "");
 }
 
-/// Runs the program on a terminal of this kind, and returns all that it and its command write there.
-fn on_a_terminal(desk: &Desk, kind: &str, words: &[&str]) -> String {
-    // Who opens a terminal here is python.
-    let script = r#"
-import os, pty, sys
-child, terminal = pty.fork()
-if child == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
-said = b""
-while True:
-    try:
-        part = os.read(terminal, 4096)
-    except OSError:
-        break
-    if not part:
-        break
-    said += part
-os.waitpid(child, 0)
-sys.stdout.buffer.write(said)
-"#;
-    let program = env!("CARGO_BIN_EXE_warpline");
-    let words = [&["-c", script, program], words].concat();
-    let output =
-        Command::new("python3").args(words).current_dir(desk.path()).env("TERM", kind).output().unwrap();
-    crate::support::Answer::from(output).fine().stdout
-}
-
 #[test]
 fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
     if !able(true, &["ping", "python3"]) {
@@ -534,7 +508,7 @@ fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
     let desk = Desk::new();
     let words =
         ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
-    let said = on_a_terminal(&desk, "xterm-256color", &words);
+    let said = on_a_terminal(&desk, "xterm-256color", &words).fine().stdout;
     assert!(said.contains("\x1b]2;warpline: up ") && said.contains(" waiting, 0 lost"), "{said:?}");
     // Without what sets the title, which is put back at last, there is nothing but what the command wrote.
     let mut plain = String::new();
@@ -550,6 +524,6 @@ fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
     assert!(said.rfind("[23;2t") > said.rfind("]2;"), "{said:?}");
     for (kind, more) in [("linux", &[][..]), ("xterm", &["--quiet"])] {
         let words = [&["shell"], more, &["--", "sh", "-c", "sleep 1.2; echo one"]].concat();
-        assert_eq!(on_a_terminal(&desk, kind, &words), "one\r\n");
+        assert_eq!(on_a_terminal(&desk, kind, &words).fine().stdout, "one\r\n");
     }
 }

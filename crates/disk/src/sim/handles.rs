@@ -289,7 +289,7 @@ impl DiskFile for SimFile {
         let State { nodes, random, .. } = &mut *state;
         let Some(node) = nodes.get_mut(&self.number) else { return Err(failed()) };
         node.write_back(random, begun.is_err());
-        // An error of the background is told once.
+        // An error while writing back in the background is reported by one flush only, as Linux does.
         let earlier = std::mem::take(&mut node.failed);
         begun?;
         if earlier {

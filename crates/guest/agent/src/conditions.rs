@@ -1,10 +1,8 @@
 //! Conditions that others wait for: a program of this guest is ready, or something listens at a port of it.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -13,42 +11,13 @@ use warpline_agent::{Check, ConditionOrder, Ending, Notice, ProgramOrder, Why};
 
 use crate::channel::Channel;
 use crate::failure::{Doing, Failure};
+use crate::gate::Gate;
 use crate::hosts::{Hosts, enter};
 use crate::mounts::SHARED;
 use crate::programs::{self, Programs};
 
 /// How often conditions are looked at, in nanoseconds.
 const LOOK: u64 = 10_000_000;
-
-/// Which conditions hold, for all that wait.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<(Mutex<BTreeSet<u32>>, Condvar)>);
-
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        // Nothing panics while it holds the lock.
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A condition holds from now on.
-    pub(crate) fn open(&self, condition: u32) {
-        self.lock().insert(condition);
-        self.0.1.notify_all();
-    }
-
-    /// Whether all of these hold.
-    pub(crate) fn holds(&self, conditions: &[u32]) -> bool {
-        conditions.is_empty() || conditions.iter().all(|condition| self.lock().contains(condition))
-    }
-
-    /// Waits until all of these hold.
-    pub(crate) fn wait(&self, conditions: &[u32]) {
-        let mut open = self.lock();
-        while !conditions.iter().all(|condition| open.contains(condition)) {
-            open = self.0.1.wait(open).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
 
 #[derive(Debug)]
 enum State {

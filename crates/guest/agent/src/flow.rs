@@ -17,8 +17,8 @@ use nix::sys::socket::{
 use warpline_agent::{FlowOrder, FlowReport, RequestReport, Role, Sample, Service, TcpInfo};
 
 use crate::clock::Clock;
-use crate::conditions::Gate;
 use crate::failure::{Doing, Failure};
+use crate::gate::Gate;
 use crate::hosts::{Hosts, enter};
 use crate::stacks::Stacks;
 use crate::tcp_info;

@@ -1,10 +1,14 @@
-//! What a guest is told to do, and what it answers: files in a directory that the guest and the machine share.
+//! Orders to a guest and its reports: files in a directory that the guest and the machine share.
 //!
 //! The agent (this package's program) is the guest's first process. It reads the [`Order`], sets up hosts, says that it is
 //! ready, waits until the guest's clock shows [`Order::start`], and then starts flows and programs, each at its time. At the end of
 //! the run it writes a [`Report`] and powers the guest off. All times are nanoseconds; those of an order are counted from the
 //! run's start unless stated otherwise.
+//!
+//! Linux only; elsewhere this library is empty.
+#![cfg(target_os = "linux")]
 
+mod listeners;
 pub mod notice;
 pub mod probe;
 
@@ -192,11 +196,11 @@ pub struct ProgramOrder {
     pub output: String,
     /// Numbers of the conditions that it waits for.
     pub after: Vec<u32>,
-    /// The number by which its end is told of ([`Notice::Ended`]), if it is.
+    /// If its end is to be reported: the number that the notice carries ([`Notice::Ended`]).
     pub told: Option<u32>,
 }
 
-/// Something that others wait for. Whether it holds is told by a [`Notice`].
+/// Something that others wait for. A [`Notice`] reports whether it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionOrder {
     /// Its number, one of its own in the whole run.
@@ -205,9 +209,9 @@ pub struct ConditionOrder {
     pub host: u32,
     /// What is to hold.
     pub check: Check,
-    /// Place, among the programs, of the one that it is about: it is looked at from its start.
+    /// Index of the program that it is about, if it is about one: checks begin when that program starts.
     pub program: Option<u32>,
-    /// From when on it is looked at, if it is about no program.
+    /// When checks begin, if it is about no program.
     pub start: u64,
     /// How long it is looked at, at the most.
     pub limit: u64,

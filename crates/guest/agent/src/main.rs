@@ -1,4 +1,4 @@
-//! The first process of a guest: sets hosts up, runs what it is told at the times it is told, reports, and powers off.
+//! The first process of a guest: sets hosts up, runs the programs of its order at their times, reports, and powers off.
 //!
 //! It is one thread that waits for the next thing to do or for a program to end, and one thread for each end of a built-in flow,
 //! which sleeps inside the kernel as long as it can. See the library for what goes in and out.
@@ -15,6 +15,8 @@ mod console;
 mod failure;
 #[cfg(target_os = "linux")]
 mod flow;
+#[cfg(target_os = "linux")]
+mod gate;
 #[cfg(target_os = "linux")]
 mod hosts;
 #[cfg(target_os = "linux")]

@@ -20,9 +20,9 @@ const MOST_TEXT: usize = 400;
 pub enum Notice {
     /// From a guest: the condition with this number holds.
     Holds(u32),
-    /// From a guest: it does not come to hold, and why.
+    /// From a guest: this condition will not hold, and why.
     Fails(u32, Why),
-    /// From a guest: the program that is told of by this number has ended.
+    /// From a guest: the program with this number ([`ProgramOrder::told`](crate::ProgramOrder::told)) has ended.
     Ended(u32),
     /// To a guest: the condition with this number holds, wherever it is.
     GoOn(u32),
@@ -30,7 +30,7 @@ pub enum Notice {
     End,
 }
 
-/// Why a condition does not come to hold.
+/// Why a condition will not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {

@@ -4,10 +4,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+
+use crate::listeners::{Listener, Listeners};
 
 /// What says that a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,15 +33,29 @@ pub enum Check {
     Command(Vec<String>),
 }
 
-/// Tables of sockets of a network namespace, by /proc/net's names: TCP first, then UDP; IPv4 before IPv6 (proc(5)).
-const TABLES: [&str; 4] = ["tcp", "tcp6", "udp", "udp6"];
-/// States in those tables (linux/net/tcp_states.h): a listening TCP socket, and a UDP socket that is not connected.
-const LISTEN: &str = "0A";
-const UNCONNECTED: &str = "07";
+/// States of sockets (linux/net/tcp_states.h): a listening TCP socket, and a UDP socket that is not connected.
+const LISTEN: u8 = 10;
+const UNCONNECTED: u8 = 7;
 
-/// The tables of one network namespace. They stay that namespace's, whoever reads them.
+/// The sockets of one network namespace, whoever looks at them.
 #[derive(Debug)]
-pub struct Sockets([Option<File>; 4]);
+pub struct Sockets {
+    tcp: Tcp,
+    udp: Tables,
+}
+
+/// Where listening TCP sockets are looked up.
+#[derive(Debug)]
+enum Tcp {
+    /// The kernel is asked for them.
+    Asked(Listeners),
+    /// A kernel that does not answer has tables of all connections.
+    Read(Tables),
+}
+
+/// A protocol's sockets as the namespace's /proc/net has them (proc(5)): IPv4's, and IPv6's where the kernel has it.
+#[derive(Debug)]
+struct Tables([Option<File>; 2]);
 
 impl Sockets {
     /// Those of the calling thread's namespace.
@@ -47,56 +64,65 @@ impl Sockets {
     /// If the system does not show TCP's.
     pub fn open() -> io::Result<Self> {
         let open = |name: &str| File::open(Path::new("/proc/thread-self/net").join(name));
-        let [tcp, tcp6, udp, udp6] = TABLES.map(open);
-        // A kernel without IPv6 has two of them.
-        Ok(Sockets([Some(tcp?), tcp6.ok(), udp.ok(), udp6.ok()]))
+        let tcp = match Listeners::open() {
+            Ok(listeners) => Tcp::Asked(listeners),
+            Err(_) => Tcp::Read(Tables([Some(open("tcp")?), open("tcp6").ok()])),
+        };
+        Ok(Sockets { tcp, udp: Tables(["udp", "udp6"].map(|name| open(name).ok())) })
     }
 
-    /// Whether a socket in one of these tables matches. For each table the kernel goes through all of its connections: only those that
-    /// are needed.
-    fn any(
-        &mut self,
-        tables: std::ops::Range<usize>,
-        matches: impl Fn(usize, &str, u16, &str) -> bool,
-    ) -> io::Result<bool> {
-        for (table, file) in self.0.iter_mut().enumerate().filter(|(table, _)| tables.contains(table)) {
-            let Some(file) = file else { continue };
+    /// The TCP sockets that listen on a port.
+    fn listeners(&mut self, port: u16) -> io::Result<Vec<Listener>> {
+        match &mut self.tcp {
+            Tcp::Asked(listeners) => listeners.at(port),
+            Tcp::Read(tables) => tables.at(port, LISTEN),
+        }
+    }
+}
+
+impl Tables {
+    /// The sockets in this state that have this port.
+    fn at(&mut self, port: u16, state: u8) -> io::Result<Vec<Listener>> {
+        let mut found = Vec::new();
+        for file in self.0.iter_mut().flatten() {
             let mut text = String::new();
             file.seek(SeekFrom::Start(0))?;
             file.read_to_string(&mut text)?;
-            if text
-                .lines()
-                .filter_map(socket)
-                .any(|(address, port, state)| matches(table, address, port, state))
-            {
-                return Ok(true);
-            }
+            let sockets =
+                text.lines().filter_map(socket).filter(|socket| (socket.1, socket.2) == (port, state));
+            found.extend(sockets.map(|(address, ..)| Listener { address, only_ipv6: false }));
         }
-        Ok(false)
+        Ok(found)
     }
 }
 
-/// Address, port and state in a line of a table, as hexadecimal text but for the port.
-fn socket(line: &str) -> Option<(&str, u16, &str)> {
+/// Address, port and state in a line of a table.
+fn socket(line: &str) -> Option<(IpAddr, u16, u8)> {
     let mut fields = line.split_whitespace().skip(1);
     let (address, port) = fields.next()?.split_once(':')?;
     let state = fields.nth(1)?;
-    Some((address, u16::from_str_radix(port, 16).ok()?, state))
+    // Addresses stand there as numbers of four bytes each, in the order that this machine has them in its memory.
+    let number = |at: usize| u32::from_str_radix(address.get(at..at + 8)?, 16).ok();
+    let address = match address.len() {
+        8 => IpAddr::from(number(0)?.to_ne_bytes()),
+        32 => {
+            let mut bytes = [0; 16];
+            for (part, at) in bytes.chunks_exact_mut(4).zip([0, 8, 16, 24]) {
+                part.copy_from_slice(&number(at)?.to_ne_bytes());
+            }
+            IpAddr::from(bytes)
+        }
+        _ => return None,
+    };
+    Some((address, u16::from_str_radix(port, 16).ok()?, u8::from_str_radix(state, 16).ok()?))
 }
 
-/// Whether connections of other hosts come to a listening TCP socket with this address in table `table`.
-fn takes(table: usize, address: &str, ipv6: bool) -> bool {
-    /// The first twelve bytes of an IPv4 address in IPv6's form, and the loopback address, as the table has them.
-    const MAPPED: &str = "0000000000000000FFFF0000";
-    const LOOPBACK: &str = "00000000000000000000000001000000";
-    let loopback = |v4: &str| v4.ends_with("7F");
-    match (table, address.strip_prefix(MAPPED)) {
-        (0, _) => !ipv6 && !loopback(address),
-        (1, Some(v4)) => !ipv6 && !loopback(v4),
-        // The unspecified address takes both.
-        (1, None) => address != LOOPBACK && (ipv6 || address.bytes().all(|digit| digit == b'0')),
-        _ => false,
-    }
+/// Whether connections of other hosts come to a socket, by IPv6 or IPv4.
+fn takes(listener: Listener, ipv6: bool) -> bool {
+    let Listener { address, only_ipv6 } = listener;
+    let both = address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !only_ipv6;
+    let address = address.to_canonical();
+    !address.is_loopback() && (both || address.is_ipv6() == ipv6)
 }
 
 /// What is around a program.
@@ -196,13 +222,12 @@ impl Probe {
     /// If it cannot be looked at.
     pub fn holds(&mut self) -> io::Result<bool> {
         match self {
-            Probe::Port(sockets, port) => sockets.any(0..4, |table, _, own, state| {
-                own == *port && state == if table < 2 { LISTEN } else { UNCONNECTED }
-            }),
-            Probe::Listens(sockets, port, ipv6) => sockets
-                .any(usize::from(*ipv6)..2, |table, address, own, state| {
-                    own == *port && state == LISTEN && takes(table, address, *ipv6)
-                }),
+            Probe::Port(sockets, port) => {
+                Ok(!sockets.listeners(*port)?.is_empty() || !sockets.udp.at(*port, UNCONNECTED)?.is_empty())
+            }
+            Probe::Listens(sockets, port, ipv6) => {
+                Ok(sockets.listeners(*port)?.into_iter().any(|listener| takes(listener, *ipv6)))
+            }
             Probe::Prints(text, files) => {
                 for Output(search) in files {
                     if search.finds(text)? {
@@ -277,17 +302,53 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_tables_are_told_apart() {
+    fn lines_of_the_tables_are_read() {
         let line = "   0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0:0";
-        let (address, port, state) = socket(line).unwrap();
-        assert_eq!((port, state), (8080, LISTEN));
-        assert!(takes(1, address, true) && takes(1, address, false) && !takes(2, address, false));
-        let own = "B80D0120000000000000000001000000"; // 2001:db8::1
-        assert!(takes(1, own, true) && !takes(1, own, false));
-        assert!(!takes(1, "00000000000000000000000001000000", true));
-        let mapped = "0000000000000000FFFF00000100000A"; // 10.0.0.1
-        assert!(takes(1, mapped, false) && !takes(1, mapped, true));
-        assert!(takes(0, "0100000A", false) && !takes(0, "0100007F", false));
-        assert_eq!(socket("  sl  local_address rem_address   st"), None);
+        assert_eq!(socket(line), Some((Ipv6Addr::UNSPECIFIED.into(), 8080, LISTEN)));
+        let own = |text: &str| socket(&format!("0: {text}:0050 0:0 07")).unwrap().0.to_string();
+        let numbers = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+        assert_eq!(own(&numbers([127, 0, 0, 1])), "127.0.0.1");
+        let rest = [numbers([0; 4]), numbers([0; 4]), numbers([0, 0, 0, 1])].concat();
+        assert_eq!(own(&(numbers([0x20, 1, 0xd, 0xb8]) + &rest)), "2001:db8::1");
+        for wrong in ["  sl  local_address rem_address   st", "0: 0100:0050 0:0 07", "0: 0100007F:0050"] {
+            assert_eq!(socket(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_socket_takes_connections_by_its_address() {
+        // By IPv4, and by IPv6.
+        for (address, only_ipv6, taken) in [
+            ("10.0.0.1", false, (true, false)),
+            ("0.0.0.0", false, (true, false)),
+            ("127.0.0.1", false, (false, false)),
+            ("::", false, (true, true)),
+            ("::", true, (false, true)),
+            ("::1", false, (false, false)),
+            ("2001:db8::1", false, (false, true)),
+            ("::ffff:10.0.0.1", false, (true, false)),
+            ("::ffff:127.0.0.1", false, (false, false)),
+        ] {
+            let listener = Listener { address: address.parse().unwrap(), only_ipv6 };
+            assert_eq!((takes(listener, false), takes(listener, true)), taken, "{address}");
+        }
+    }
+
+    /// What a kernel without sock_diag is looked at by finds the same.
+    #[test]
+    fn the_tables_have_what_the_kernel_answers() {
+        let open = |name: &str| File::open(Path::new("/proc/thread-self/net").join(name)).ok();
+        let mut read =
+            Sockets { tcp: Tcp::Read(Tables(["tcp", "tcp6"].map(open))), ..Sockets::open().unwrap() };
+        let mut asked = Sockets::open().unwrap();
+        let [one, both] = ["127.0.0.1:0", "0.0.0.0:0"].map(|address| TcpListener::bind(address).unwrap());
+        for listener in [one, both] {
+            let address = listener.local_addr().unwrap();
+            let found = [Listener { address: address.ip(), only_ipv6: false }];
+            assert_eq!(read.listeners(address.port()).unwrap(), found);
+            assert_eq!(asked.listeners(address.port()).unwrap(), found);
+            drop(listener);
+            assert_eq!(read.listeners(address.port()).unwrap(), []);
+        }
     }
 }

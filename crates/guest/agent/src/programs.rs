@@ -15,8 +15,8 @@ use warpline_agent::{Ending, Notice, ProgramOrder, ProgramReport};
 
 use crate::channel::Channel;
 use crate::clock::{self, Clock};
-use crate::conditions::Gate;
 use crate::failure::{Doing, Failure};
+use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::mounts::SHARED;
 

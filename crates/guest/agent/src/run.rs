@@ -14,10 +14,11 @@ use warpline_agent::{Ending, FAILURE, FROZEN, Notice, Order, READY, REPORT, Repo
 
 use crate::channel::Channel;
 use crate::clock::{self, Clock};
-use crate::conditions::{Conditions, Gate};
+use crate::conditions::Conditions;
 use crate::console;
 use crate::failure::{Doing, Failure};
 use crate::flow::Flows;
+use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::modules;
 use crate::mounts::{self, SHARED};

@@ -2,9 +2,10 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpline_core::Pace;
-use warpline_guest::dilation::{self, Tdf, host_now};
+use warpline_guest::dilation::{self, Tdf};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{Ending, Notice, Report};
+use warpline_guest::time::host_now;
 use warpline_guest::{Machine, MachineConfig, frame};
 
 use crate::bed::{guest, kernel, program};
@@ -72,7 +73,7 @@ fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
         let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
         let dates: Vec<u64> = said.lines().take(2).map(|line| line.parse().unwrap()).collect();
         // It starts at the run's start, which is the first of January, and not before.
-        let start = warpline_guest::machine::EPOCH;
+        let start = warpline_guest::time::EPOCH;
         assert!(dates[0] >= start && dates[1] - dates[0] >= 500_000_000, "{said}");
         // No more of its time has passed than of the machine's.
         assert!((dates[1] - start) as f64 / 1e9 <= took / tdf, "{said} in {took} s");

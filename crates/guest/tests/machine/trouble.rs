@@ -247,7 +247,7 @@ fn a_guest_that_is_busy_holds_nobody_up() {
     assert!(!lockstep.finish(Timestamp::from_secs(999), true, &mut || false).unwrap());
 }
 
-/// What is told to end before its time reports, with what was measured until then.
+/// A run that is stopped early still reports what it has measured until then.
 #[test]
 fn a_run_that_is_over_before_its_time_is_reported() {
     let Some(kernel) = kernel() else { return };

@@ -39,7 +39,7 @@ pub struct CapInput<'a> {
     pub receiving: Option<HostResults>,
     /// Whether both ends read the same clock.
     pub same_clock: bool,
-    /// Whether a result is told although a host was the bottleneck.
+    /// Whether a result is reported although a host was the bottleneck.
     pub tell_anyway: bool,
 }
 

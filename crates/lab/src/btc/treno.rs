@@ -32,7 +32,7 @@ pub struct TrenoInput<'a> {
     pub first_hop_rations: bool,
     /// Probes of 1500 and of 48 bytes that come back in a second; none if it was not tried.
     pub probe_rates: Option<(f64, f64)>,
-    /// Whether a result is told although a host was the bottleneck.
+    /// Whether a result is reported although a host was the bottleneck.
     pub tell_anyway: bool,
 }
 

@@ -19,7 +19,7 @@ const WINDOW: f64 = 0.5;
 /// What is to be held against a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Reasons for which no capacity is told: a host was the bottleneck.
+    /// Reasons why no capacity is reported: a host was the bottleneck.
     pub host_limited: Vec<String>,
     /// What is worth knowing besides.
     pub notes: Vec<String>,

@@ -218,9 +218,11 @@ pub(crate) fn render_programs(programs: &[ProgramRow], width: usize) -> String {
     }
     let mut table = TextTable::default();
     table.words("program", programs.iter().map(|p| format!("{}.{}", p.host, p.name)));
+    // Why one was not started is said with the errors; it would leave no room for the other columns.
+    let outcome = |p: &ProgramRow| p.outcome.split(':').next().unwrap_or_default().to_owned();
     table.words(
         "ended",
-        programs.iter().map(|p| if p.ok { p.outcome.clone() } else { format!("{} (FAILED)", p.outcome) }),
+        programs.iter().map(|p| if p.ok { outcome(p) } else { format!("{} (FAILED)", outcome(p)) }),
     );
     table.words("command", programs.iter().map(|p| shortened(&p.command)));
     let mut text = format!("\nPrograms\n{}", table.render(width));

@@ -159,7 +159,7 @@ fn groups(summary: &Summary) -> TextTable {
 
 /// Whether a link says something about what happened: it lost or marked packets, was used for a good part, or let packets
 /// wait for a time that shows beside an RTT. Access links and ways back that only passed packets on do not.
-fn tells(link: &LinkRow) -> bool {
+pub(crate) fn tells(link: &LinkRow) -> bool {
     let busy = link.utilisation.is_some_and(|share| share >= 0.5);
     busy || link.drops() > 0 || link.marks > 0 || link.queue_delay_mean_ms >= 5.0
 }

@@ -1,13 +1,13 @@
 //! Replications: the same scenario with several seeds, each measure with mean, spread and 95 % confidence interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use serde::Serialize;
 
 use crate::results::measures::{Subject, measures};
 use crate::results::metrics::Estimate;
-use crate::results::render::MANY;
+use crate::results::render::{MANY, tells};
 use crate::results::summary::Summary;
 use crate::results::units::{ABSENT, TextTable, Unit};
 
@@ -37,6 +37,9 @@ pub struct Replications {
     pub incomplete: Vec<u64>,
     /// The measures, in the order of the first summary.
     pub measures: Vec<Replicated>,
+    /// Links that the terminal shows: those that it would show of one of the runs.
+    #[serde(skip)]
+    telling: BTreeSet<String>,
 }
 
 impl Replications {
@@ -44,7 +47,9 @@ impl Replications {
     pub fn of(summaries: &[Summary]) -> Replications {
         let mut order = Vec::new();
         let mut samples: BTreeMap<(Subject, &'static str), (Unit, Vec<f64>)> = BTreeMap::new();
+        let mut telling = BTreeSet::new();
         for summary in summaries.iter().filter(|summary| summary.info.complete) {
+            telling.extend(summary.links.iter().filter(|link| tells(link)).map(|link| link.name.clone()));
             for measure in measures(summary) {
                 let Some(value) = measure.value else { continue };
                 let key = (measure.subject, measure.metric);
@@ -71,6 +76,7 @@ impl Replications {
             seeds: seeds(|_| true),
             incomplete: seeds(|summary| !summary.info.complete),
             measures,
+            telling,
         }
     }
 
@@ -81,7 +87,7 @@ impl Replications {
     }
 
     /// The replications as lines of at most `width` characters. What is zero in all is left out; so are single flows where
-    /// there are many.
+    /// there are many, and links on which nothing happened.
     pub fn render(&self, width: usize) -> String {
         let runs = self.seeds.len();
         let mut text = format!("{}: {runs} {}", self.scenario, if runs == 1 { "seed" } else { "seeds" });
@@ -93,7 +99,12 @@ impl Replications {
         }
         let subjects = || self.measures.chunk_by(|x, y| x.subject == y.subject);
         let flows = subjects().filter(|all| matches!(all[0].subject, Subject::Flow(_))).count();
+        let mut rest = 0;
         for all in subjects() {
+            if matches!(&all[0].subject, Subject::Link(name) if !self.telling.contains(name)) {
+                rest += 1;
+                continue;
+            }
             let telling = |m: &&Replicated| m.estimate.min != 0.0 || m.estimate.max != 0.0;
             let shown: Vec<&Replicated> = all.iter().filter(telling).collect();
             let Some(first) = shown.first() else { continue };
@@ -111,6 +122,10 @@ impl Replications {
             table.figures("least", column(|e| Some(e.min)));
             table.figures("most", column(|e| Some(e.max)));
             let _ = write!(text, "\n{}\n{}", first.subject, table.render(width));
+        }
+        if rest > 0 {
+            let links = if rest == 1 { "1 more link".to_owned() } else { format!("{rest} more links") };
+            let _ = writeln!(text, "\n{links}: replications.json");
         }
         text
     }

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use warpline_core::{LinkId, TimeDelta, Timestamp};
-use warpline_guest::dilation::host_now;
 use warpline_guest::lockstep::{Ended, Occasion};
 use warpline_guest::order::{Notice, Report};
+use warpline_guest::time::host_now;
 use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
 use warpline_live::port::PortId;
 use warpline_live::stepper::{Stepper, StepperCounters};

@@ -26,7 +26,7 @@ pub struct CapConfig {
     pub key: Option<Vec<u8>>,
     /// How long nothing may be heard of it.
     pub patience: TimeDelta,
-    /// How often progress is told, and a sample taken.
+    /// How often progress is reported and a sample taken.
     pub interval: TimeDelta,
     /// Whether every event is kept for traces.
     pub trace: bool,
@@ -70,7 +70,7 @@ pub struct CapRun {
     pub too_big: Option<Option<u32>>,
 }
 
-/// Runs a test. `stop` ends it early with what it has; `progress` is told of it.
+/// Runs a test. `stop` ends it early with what it has; `progress` is called as it goes.
 ///
 /// # Errors
 /// If there is no socket, or segments are too large to be sent at all.

@@ -31,7 +31,7 @@ pub struct TrenoConfig {
     pub ttl: Option<u8>,
     /// The emulated TCP.
     pub options: TrenoOptions,
-    /// How often progress is told, and a sample taken.
+    /// How often progress is reported and a sample taken.
     pub interval: TimeDelta,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A filter of system calls (seccomp_unotify(2), Linux 5.6) stops `connect` and `listen` of the command and all that it starts. For each we take a
 //! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call go on as it was: accepted sockets inherit it. Programs
-//! that ask for another congestion control are told that they have it. What the kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
+//! that ask for another congestion control get the answer that they have it. What the kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
 //!
 //! What it cannot: hold back what is received; reach programs that are not those of this user any more. Without a privilege programs
 //! cannot get one either (no_new_privs(2)): sudo does not work below. Nobody answers when we have gone, so the calls fail then
@@ -154,7 +154,7 @@ fn filter() -> io::Result<OwnedFd> {
         jump(equal, libc::SYS_connect as u32, 8, 0),
         jump(equal, libc::SYS_listen as u32, 7, 0),
         jump(equal, libc::SYS_setsockopt as u32, 0, 5),
-        // Programs that ask for another congestion control are told that they have it.
+        // Programs that ask for another congestion control get the answer that they have it.
         statement(load, 24),
         jump(equal, libc::IPPROTO_TCP as u32, 0, 3),
         statement(load, 32),

@@ -199,7 +199,7 @@ impl Bed {
         self.finish(&mut child)
     }
 
-    /// Runs a Python program with `socket`, `struct`, `sys`, `time`, and the addresses of the host as `V4` and `V6`.
+    /// Runs a Python program with [`PYTHON`] before it and the addresses of the host as `V4` and `V6`.
     pub(crate) fn python(&mut self, program: &str) -> Said {
         let program = python(program);
         self.run(&["python3", "-c", &program])
@@ -253,9 +253,16 @@ impl Bed {
     }
 }
 
+/// What Python programs begin with. `info` is a number of the kernel's struct tcp_info (linux/tcp.h), by its place there.
+const PYTHON: &str = "
+import errno, select, socket, struct, sys, time
+SND_MSS, SEGS_IN, NOTSENT, DATA_SEGS_IN, SND_WND = 16, 140, 144, 152, 228
+def info(s, at): return struct.unpack_from('I', s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), at)[0]
+";
+
 /// A whole Python program.
 pub(crate) fn python(program: &str) -> String {
-    format!("import socket, struct, sys, time\nV4, V6 = '{MODEL_V4}', '{MODEL_V6}'\n{program}")
+    format!("{PYTHON}V4, V6 = '{MODEL_V4}', '{MODEL_V6}'\n{program}")
 }
 
 /// A directory that is removed when it is dropped.

@@ -190,7 +190,8 @@ data = open('pattern', 'rb').read()
 def write():
     s.sendall(data); s.shutdown(socket.SHUT_WR)
 t = threading.Thread(target=write); t.start()
-time.sleep(1)   # The host's window closes: it cannot send back what nobody takes.
+# The host's window closes: it cannot send back what is not taken here.
+while not (info(s, NOTSENT) > 0 and info(s, SND_WND) < info(s, SND_MSS)): time.sleep(0.01)
 got = b''
 while len(got) < len(data):
     part = s.recv(1 << 20)
@@ -198,9 +199,12 @@ while len(got) < len(data):
     got += part
 assert got == data, len(got)
 assert s.recv(1) == b''
-# A reader that stops for longer than several probes of the window take.
+# A reader that stops until the host has probed the closed window several times: segments come, and no new bytes in them.
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 20000); s.connect((V4, 19))
-time.sleep(3)
+got = segments = 0
+while got == 0 or info(s, SEGS_IN) < segments + 3:
+    if info(s, DATA_SEGS_IN) > got: got, segments = info(s, DATA_SEGS_IN), info(s, SEGS_IN)
+    time.sleep(0.01)
 with open('got', 'wb') as f:
     while True:
         part = s.recv(1 << 20)
@@ -224,14 +228,18 @@ with open('got', 'wb') as f:
             "
 for _ in range(5):
     s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('', 6000))
-    s.connect((V4, 80)); s.sendall(b'GET /bytes/1000 HTTP/1.1\\r\\n\\r\\n')
+    while True:
+        # Not before the last acknowledgement of the connection before has come.
+        try: s.connect((V4, 80)); break
+        except OSError as error: assert error.errno == errno.EADDRNOTAVAIL; time.sleep(0.01)
+    s.sendall(b'GET /bytes/1000 HTTP/1.1\\r\\n\\r\\n')
     got = b''
     while True:
         part = s.recv(100000)
         if not part: break
         got += part
     assert got.startswith(b'HTTP/1.1 200 OK') and len(got) > 1000
-    s.close(); time.sleep(0.1)
+    s.close()
 ",
         );
         assert!(said.ok);
@@ -255,10 +263,11 @@ for family, address in ((socket.AF_INET, V4), (socket.AF_INET6, V6)):
     for name, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 1)):
         s.setsockopt(socket.IPPROTO_TCP, name, value)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    time.sleep(3.5)
+    answered = info(s, SEGS_IN) + 3
+    while info(s, SEGS_IN) < answered: time.sleep(0.01)
     s.sendall(b'alive'); s.shutdown(socket.SHUT_WR); assert s.recv(1) == b''
     # Closed with unread data: a reset.
-    s = socket.socket(family); s.connect((address, 19)); s.recv(100000); time.sleep(0.2); s.close()
+    s = socket.socket(family); s.connect((address, 19)); s.recv(1000); select.select([s], [], []); s.close()
     # Closed ports.
     try: socket.socket(family).connect((address, 81)); assert False
     except ConnectionRefusedError: pass

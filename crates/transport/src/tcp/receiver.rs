@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     edge: u64,
     /// Timestamp to echo (RFC 7323 TS.Recent).
     ts_recent: u32,
-    /// Position of the FIN, if one came.
+    /// Position of the FIN, if one came; it counts once all before it has come.
     fin_at: Option<u64>,
     /// Whether the application takes bytes at once.
     auto_read: bool,
@@ -291,7 +291,11 @@ impl Receiver {
     /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
     #[inline]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
-        start == self.nxt && self.ranges.is_empty() && end <= self.edge && self.unread() == 0
+        start == self.nxt
+            && self.ranges.is_empty()
+            && end <= self.edge
+            && self.unread() == 0
+            && self.fin_at.is_none()
     }
 
     #[inline]
@@ -309,17 +313,18 @@ impl Receiver {
     }
 
     /// Any segment's sequence space `start..end`, a FIN in it if `fin`.
+    ///
+    /// Of several FINs that one counts which is first in order, as in Linux (`tcp_ofo_queue`): an old FIN is ignored, one that lies within
+    /// later payload as well, and so is everything after the FIN that counts (RFC 9293 section 3.10.7.4, steps seven and eight).
     pub(super) fn on_data(&mut self, now: Timestamp, start: u64, end: u64, fin: bool) -> Arrived {
         let payload_end = end - u64::from(fin);
         // A FIN may lie one past the window: it takes no buffer.
         let within = self.edge.max(self.nxt);
         let (end, fin) = if payload_end > within { (within, false) } else { (end, fin) };
+        let end = if self.fin_received() { end.min(self.nxt) } else { end };
         if start >= end {
             self.ack_now = true;
             return Arrived::default();
-        }
-        if fin {
-            self.fin_at = Some(end - 1);
         }
         self.full = self.full.max((payload_end - start).min(u64::from(u32::MAX)) as u32);
         if end <= self.nxt {
@@ -335,7 +340,13 @@ impl Receiver {
         if from == self.nxt {
             let had_gap = !self.ranges.is_empty();
             self.nxt = end;
-            // Ranges that this reaches join in.
+            if fin {
+                self.fin_at = Some(end - 1);
+            } else if self.fin_at.is_some_and(|at| at < end) {
+                self.fin_at = None;
+            }
+            let last = self.fin_at.map_or(u64::MAX, |at| at + 1);
+            // Ranges that this reaches join in, up to the FIN.
             let mut joined = 0;
             for &(range_start, range_end) in &self.ranges {
                 if range_start > self.nxt {
@@ -346,17 +357,24 @@ impl Receiver {
                     duplicate += overlap.1 - overlap.0;
                     self.dsack = self.dsack_on.then_some(overlap);
                 }
-                self.nxt = self.nxt.max(range_end);
+                self.nxt = self.nxt.max(range_end).min(last);
                 joined += 1;
             }
             self.ranges.drain(..joined);
             let nxt = self.nxt;
-            self.keep_recent(|(_, end)| end > nxt);
+            let over = self.fin_received();
+            if over {
+                self.ranges.clear();
+            }
+            self.keep_recent(|(_, end)| end > nxt && !over);
             self.unacked = self.unacked.saturating_add((end - from) as u32);
             // A segment that fills a gap, or any while a gap remains, is acknowledged at once (RFC 5681 section 4.2).
             self.schedule(now, had_gap || fin || duplicate > 0);
         } else {
             duplicate += self.insert(from, end);
+            if fin {
+                self.fin_at = Some(self.fin_at.map_or(end - 1, |at| at.min(end - 1)));
+            }
             self.ack_now = true;
         }
         Arrived { duplicate }

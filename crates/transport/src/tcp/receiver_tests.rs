@@ -131,3 +131,28 @@ fn a_fin_is_taken_after_all_before_it() {
     assert!(r.fin_received());
     assert_eq!(r.delivered(), 2000);
 }
+
+#[test]
+fn forged_fins_neither_end_a_stream_nor_move_its_end() {
+    let mut r = receiver();
+    r.on_data(NOW, 1, 1001, false);
+    // Within what has been received; ahead of all; and between, where payload is to come.
+    r.on_data(NOW, 400, 502, true);
+    assert_eq!((r.fin_received(), r.delivered()), (false, 1000));
+    r.on_data(NOW, 5001, 5002, true);
+    r.on_data(NOW, 1501, 1502, true);
+    r.on_data(NOW, 1001, 2001, false);
+    assert_eq!((r.fin_received(), r.delivered(), r.nxt()), (false, 2000, 2001));
+    // The real one, and what lies after it.
+    r.on_data(NOW, 3002, 4001, false);
+    r.on_data(NOW, 2001, 3002, true);
+    assert_eq!((r.fin_received(), r.delivered(), r.nxt()), (true, 3000, 3002));
+    assert!(!r.is_simple(3002, 3102) && r.ranges.is_empty() && r.recent_len == 0);
+    for (start, end, fin) in [(3002, 3102, false), (3002, 3003, true), (2001, 2502, true), (5001, 5003, true)]
+    {
+        r.on_data(NOW, start, end, fin);
+        assert_eq!((r.fin_received(), r.delivered(), r.nxt()), (true, 3000, 3002), "{start}..{end}");
+        assert!(r.is_ack_due());
+        r.acknowledge(false);
+    }
+}

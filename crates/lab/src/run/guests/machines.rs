@@ -1,8 +1,9 @@
 //! The guests of a run by the real or a dilated clock: machines booted, joined to the emulator, set to the run's time, watched, ended.
 
 use warpline_core::Pace;
-use warpline_guest::dilation::{follow, host_now, nudge};
+use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::{Notice, Report};
+use warpline_guest::time::host_now;
 use warpline_guest::{GuestError, Kernel, Machine};
 use warpline_live::port::LivePort;
 

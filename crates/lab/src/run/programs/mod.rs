@@ -40,7 +40,7 @@ struct Entry {
     stderr: PathBuf,
     /// Conditions that it waits for.
     after: Vec<u32>,
-    /// The number by which its end is told, if it is.
+    /// If its end is to be reported: the number that the notice carries.
     told: Option<u32>,
 }
 

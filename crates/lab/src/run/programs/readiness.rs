@@ -245,7 +245,7 @@ impl Readiness {
             .collect()
     }
 
-    /// The number by which the end of a program is told, if the run's end depends on it.
+    /// The number that the notice of a program's end carries, if the run's end depends on it.
     pub(in crate::run) fn told(&self, host: &str, number: usize) -> Option<u32> {
         let is = |(_, own, own_number): &(bool, String, usize)| own == host && *own_number == number;
         self.until.iter().position(is).map(|id| id as u32)
@@ -311,7 +311,7 @@ impl Readiness {
         self.failure.as_ref()
     }
 
-    /// The run has come to its end, at `end`: who still waited is told of.
+    /// The run has come to its end, at `end`: if something still waited, that is a failure.
     pub(in crate::run) fn expire(&mut self, end: TimeDelta) {
         let pending = self.conditions.iter().find(|condition| {
             condition.state == State::Pending && !condition.waiters.is_empty() && condition.start < end
