@@ -134,7 +134,8 @@ impl Party for LockStepRun {
                 Occasion::Batch => simulated.drain(session),
                 Occasion::Glance => Control::Continue,
             };
-            drained == Control::Continue && session.tell(now, &mut simulated.stage.network) == Control::Continue
+            drained == Control::Continue
+                && session.tell(now, &mut simulated.stage.network) == Control::Continue
         });
         Ok(match ran {
             Ok(Ended::Reached) => Advance::Reached,

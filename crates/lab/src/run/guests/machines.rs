@@ -169,10 +169,10 @@ mod tests {
     use std::process::Command;
 
     use warpline_core::{NodeId, Rate, TimeDelta};
-    use warpline_guest::{Console, MachineConfig};
     use warpline_guest::frame::mac;
     use warpline_guest::machine::Timing;
     use warpline_guest::order::{FlowOrder, HostOrder, Order, REPORT, Role};
+    use warpline_guest::{Console, MachineConfig};
     use warpline_live::crossing::Crossing;
     use warpline_live::emulator::{Emulator, EmulatorConfig};
     use warpline_net::{Control, LinkConfig, RateConfig};
