@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use warpline_lab::report::figure::{Figure, Format};
-use warpline_lab::report::{Quantity, ReportError, band, busiest_link, write_whole};
-use warpline_lab::results::{Comparison, MOST_CHANGES, RunSet};
+use warpline_lab::compare::compare;
+use warpline_report::figure::{Figure, Format};
+use warpline_report::{Quantity, ReportError, band, busiest_link, write_whole};
+use warpline_results::{MOST_CHANGES, RunSet};
 
 use crate::bar::Steps;
 use crate::commands::report;
@@ -79,7 +80,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         // Of very many flows the groups tell more, and sooner.
         let few =
             [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
-        let comparison = Comparison::of_sets(&a, &b, few || args.all || args.json);
+        let comparison = compare(&a, &b, few || args.all || args.json);
         if let Some((quantity, file, format)) = &plot {
             bar.update(0.9, "drawing");
             draw(args, (&a, &b), *quantity, (file.as_path(), *format))?;

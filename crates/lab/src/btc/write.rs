@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId, Packet};
 use warpline_core::record::{LinkEvent, LinkRecord, TcpRecord};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_results::{
+    AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
+    Summary,
+};
 use warpline_transport::btc::{Progress, Traced, TrenoOutcome, TrenoSample};
 
 use super::cap::CapReport;
 use super::lines::render;
 use super::treno::TrenoReport;
 use crate::report::write_report;
-use crate::results::{
-    AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
-    Summary,
-};
 
 /// What was traced of a test, at the client.
 #[derive(Clone, Debug, Default)]
@@ -246,7 +246,7 @@ fn seal(
     };
     let mut summary = Summary::new(info, vec![row], links);
     summary.warpline = env!("CARGO_PKG_VERSION").into();
-    summary.format = crate::results::summary::FORMAT;
+    summary.format = warpline_results::summary::FORMAT;
     let mut sealed = writer.seal(&summary, &[])?;
     if page {
         let path = sealed.path().join("report.html");

@@ -2,11 +2,11 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::Network;
+use warpline_results::{FlowRow, FlowSample, LinkRow, ResultError, RunInfo, TransferRow};
 
 use super::measure::{LinkInfo, Meter};
 use super::sinks::Sinks;
 use crate::hosts::World;
-use crate::results::{FlowRow, FlowSample, LinkRow, ResultError, RunInfo, TransferRow};
 use crate::scenario::Scenario;
 
 /// What is measured: the simulated hosts, and what else there is beside them.

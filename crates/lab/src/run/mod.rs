@@ -24,8 +24,6 @@ use warpline_core::time::VirtualClock;
 use warpline_net::{Control, Driver};
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
-use crate::report::ReportError;
-use crate::results::{NoFrames, ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Host, Scenario};
 use build::{Built, build};
 use course::{Course, run_info};
@@ -34,6 +32,8 @@ pub(crate) use faults::faults;
 pub use real::dilate;
 pub use real::{abandon, prepare};
 use sinks::Sinks;
+use warpline_report::ReportError;
+use warpline_results::{NoFrames, ResultError, Summary, Tables};
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;

@@ -12,6 +12,10 @@ use warpline_live::audit::Audit;
 use warpline_live::pool::Pool;
 use warpline_live::router;
 use warpline_net::{LinkStats, Network};
+use warpline_results::{
+    AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
+    RunWriter, Summary, WireFormat,
+};
 
 use super::RunError;
 use super::links::Duplex;
@@ -19,10 +23,6 @@ use super::measure::{LinkInfo, Meter};
 use super::real::audit_summary;
 use crate::hosts::World;
 use crate::report::write_report;
-use crate::results::{
-    AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
-    RunWriter, Summary, WireFormat,
-};
 
 /// How often what was captured is written to the file, and links are sampled, at the least.
 const INTERVAL: TimeDelta = TimeDelta::from_millis(100);

@@ -7,6 +7,8 @@ use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_live::host::{HostConfig, Hosts};
 use warpline_net::Control;
+use warpline_results::live::{AuditSummary, LatenessSummary};
+use warpline_results::{GuestSummary, LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 
 use super::fleet::Fleet;
 use super::models::Models;
@@ -16,8 +18,6 @@ use super::readiness::{self, Readiness};
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use super::{ETHERNET_MTU, INTERRUPTED, NOT_READY, interface_mtu};
-use crate::results::live::{AuditSummary, LatenessSummary};
-use crate::results::{GuestSummary, LiveHost, LiveSummary, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};

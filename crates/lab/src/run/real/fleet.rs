@@ -7,13 +7,13 @@ use warpline_guest::dilation::{follow, host_now, nudge};
 use warpline_guest::order::{Notice, Report};
 use warpline_guest::{GuestError, Kernel, Machine, MachineConfig};
 use warpline_live::port::LivePort;
+use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
 use super::guests::Guests;
 use super::ports::{SharedDevice, discard, has_notices, ports, take_notices, tell};
 use super::programs::Evidence;
 use super::readiness::Readiness;
 use super::traffic::Traffic;
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expanded, Scenario};

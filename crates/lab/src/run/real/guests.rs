@@ -11,11 +11,11 @@ use warpline_guest::order::{
     Role, SAMPLES, Sample, TcpInfo,
 };
 use warpline_guest::{Console, Machine, MachineConfig, frame};
+use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
 use super::programs::{self, DIRECTORY, Evidence};
 use super::readiness::{Readiness, machine_names};
 use super::traffic::{Known, StreamKey, Traffic};
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;

@@ -11,6 +11,7 @@ use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
 use warpline_live::port::PortId;
 use warpline_live::stepper::Stepper;
 use warpline_net::{Control, Network};
+use warpline_results::{GuestSummary, LiveHost, NoFrames, ResultError, Summary};
 
 use super::fleet::HASTE;
 use super::guests::Guests;
@@ -20,7 +21,6 @@ use super::readiness::{self, Readiness};
 use super::routers::{LiveWorld, Routers, TurnFrames};
 use super::ways::Ways;
 use super::{ETHERNET_MTU, INTERRUPTED, NOT_READY, interface_mtu};
-use crate::results::{GuestSummary, LiveHost, NoFrames, ResultError, Summary};
 use crate::run::addresses::AddressPlan;
 use crate::run::build::{Built, build};
 use crate::run::course::{Course, run_info};

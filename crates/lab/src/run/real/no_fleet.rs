@@ -4,11 +4,11 @@ use std::path::Path;
 
 use warpline_core::{Pace, TimeDelta};
 use warpline_live::port::LivePort;
+use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
 use super::programs::Evidence;
 use super::readiness::Readiness;
 use super::traffic::Traffic;
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expanded, Scenario};

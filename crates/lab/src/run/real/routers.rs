@@ -22,13 +22,13 @@ use warpline_live::reassembly::Reassembly;
 use warpline_live::wire::translate;
 use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
+use warpline_results::{FlowSample, Frames};
 
 use super::limiter::Limiter;
 use super::models::Models;
 use super::traffic::Traffic;
 use super::ways::Ways;
 use crate::hosts::World;
-use crate::results::{FlowSample, Frames};
 use crate::run::addresses::AddressPlan;
 use crate::run::course::Measured;
 
