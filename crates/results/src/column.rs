@@ -1,6 +1,7 @@
-//! Columns: how a field of a row becomes an Arrow array and back, and the macro that derives a table from a row struct.
+//! Columns: how a field of a row becomes an Arrow array and back, and the macro that declares a table.
 //!
-//! A table is said once, as a struct whose doc comments are also the column descriptions in the files.
+//! A column is declared once: its name, type, unit and meaning, what becomes of it where several rows are one, whether it is compared and
+//! where it is shown. Files, the terminal, comparisons, pages, Python's types and the book follow from that.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use arrow_array::types::{Float64Type, Int32Type, UInt8Type, UInt32Type, UInt64Ty
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_schema::DataType;
 
+use crate::declaration::{Column, ColumnInfo, Kind, Scalar};
+
 /// A word out of a small vocabulary; stored as an Arrow dictionary.
 pub type Word = Cow<'static, str>;
 
@@ -18,8 +21,12 @@ pub type Word = Cow<'static, str>;
 pub(crate) trait Cell: Sized {
     /// The Arrow type of the column.
     fn data_type() -> DataType;
+    /// What kind of value it has.
+    const KIND: Kind;
     /// Whether the column may hold nulls.
     const NULLABLE: bool = false;
+    /// The value, for whoever does not care for its type.
+    fn scalar(&self) -> Scalar<'_>;
     /// The column of these values.
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
@@ -33,8 +40,12 @@ pub(crate) trait Cell: Sized {
 macro_rules! number_cell {
     ($type:ty, $arrow:ty, $data_type:expr) => {
         impl Cell for $type {
+            const KIND: Kind = Kind::Whole;
             fn data_type() -> DataType {
                 $data_type
+            }
+            fn scalar(&self) -> Scalar<'_> {
+                Scalar::Whole(u64::from(*self))
             }
             fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
                 let mut builder = PrimitiveBuilder::<$arrow>::new();
@@ -47,10 +58,14 @@ macro_rules! number_cell {
             }
         }
         impl Cell for Option<$type> {
+            const KIND: Kind = Kind::Whole;
+            const NULLABLE: bool = true;
             fn data_type() -> DataType {
                 $data_type
             }
-            const NULLABLE: bool = true;
+            fn scalar(&self) -> Scalar<'_> {
+                self.map_or(Scalar::Absent, |value| Scalar::Whole(u64::from(value)))
+            }
             fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
                 let mut builder = PrimitiveBuilder::<$arrow>::new();
                 values.for_each(|value| builder.append_option(*value));
@@ -68,6 +83,7 @@ number_cell!(u32, UInt32Type, DataType::UInt32);
 number_cell!(u64, UInt64Type, DataType::UInt64);
 
 impl Cell for f64 {
+    const KIND: Kind = Kind::Float;
     fn data_type() -> DataType {
         DataType::Float64
     }
@@ -85,12 +101,16 @@ impl Cell for f64 {
             *self = 0.0;
         }
     }
+    fn scalar(&self) -> Scalar<'_> {
+        Scalar::Float(*self)
+    }
 }
 impl Cell for Option<f64> {
+    const KIND: Kind = Kind::Float;
+    const NULLABLE: bool = true;
     fn data_type() -> DataType {
         DataType::Float64
     }
-    const NULLABLE: bool = true;
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
         let mut builder = PrimitiveBuilder::<Float64Type>::new();
         values.for_each(|value| builder.append_option(value.filter(|v| v.is_finite())));
@@ -103,9 +123,13 @@ impl Cell for Option<f64> {
     fn make_finite(&mut self) {
         *self = self.filter(|value| value.is_finite());
     }
+    fn scalar(&self) -> Scalar<'_> {
+        self.map_or(Scalar::Absent, Scalar::Float)
+    }
 }
 
 impl Cell for bool {
+    const KIND: Kind = Kind::Truth;
     fn data_type() -> DataType {
         DataType::Boolean
     }
@@ -116,9 +140,13 @@ impl Cell for bool {
         let array = array.as_boolean_opt()?;
         array.is_valid(row).then(|| array.value(row))
     }
+    fn scalar(&self) -> Scalar<'_> {
+        Scalar::Truth(*self)
+    }
 }
 
 impl Cell for String {
+    const KIND: Kind = Kind::Text;
     fn data_type() -> DataType {
         DataType::Utf8
     }
@@ -131,12 +159,16 @@ impl Cell for String {
         let array = array.as_string_opt::<i32>()?;
         array.is_valid(row).then(|| array.value(row).to_owned())
     }
+    fn scalar(&self) -> Scalar<'_> {
+        Scalar::Text(Cow::Borrowed(self))
+    }
 }
 impl Cell for Option<String> {
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
     fn data_type() -> DataType {
         DataType::Utf8
     }
-    const NULLABLE: bool = true;
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
         let mut builder = StringBuilder::new();
         values.for_each(|value| builder.append_option(value.as_deref()));
@@ -146,6 +178,9 @@ impl Cell for Option<String> {
         let array = array.as_string_opt::<i32>()?;
         Some(array.is_valid(row).then(|| array.value(row).to_owned()))
     }
+    fn scalar(&self) -> Scalar<'_> {
+        self.as_deref().map_or(Scalar::Absent, |text| Scalar::Text(Cow::Borrowed(text)))
+    }
 }
 
 fn word_type() -> DataType {
@@ -153,6 +188,7 @@ fn word_type() -> DataType {
 }
 
 impl Cell for Word {
+    const KIND: Kind = Kind::Text;
     fn data_type() -> DataType {
         word_type()
     }
@@ -164,12 +200,16 @@ impl Cell for Word {
     fn value(array: &dyn Array, row: usize) -> Option<Self> {
         Option::<Word>::value(array, row).flatten()
     }
+    fn scalar(&self) -> Scalar<'_> {
+        Scalar::Text(Cow::Borrowed(self))
+    }
 }
 impl Cell for Option<Word> {
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
     fn data_type() -> DataType {
         word_type()
     }
-    const NULLABLE: bool = true;
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
         let mut builder = StringDictionaryBuilder::<Int32Type>::new();
         values.for_each(|value| builder.append_option(value.as_deref()));
@@ -180,14 +220,21 @@ impl Cell for Option<Word> {
         let words = array.values().as_string_opt::<i32>()?;
         Some(array.key(row).map(|key| Cow::Owned(words.value(key).to_owned())))
     }
+    fn scalar(&self) -> Scalar<'_> {
+        self.as_deref().map_or(Scalar::Absent, |text| Scalar::Text(Cow::Borrowed(text)))
+    }
 }
 
 /// A row of a result table.
-pub trait Row: Sized + Send + Sync {
+pub trait Row: Sized + Send + Sync + 'static {
     /// The table's name: "flows".
     const TABLE: &'static str;
-    /// Columns of numbers that say which row it is, as texts do, and measure nothing: times, and numbers of flows and links.
-    const KEYS: &'static [&'static str];
+    /// What a row of the table is.
+    const ABOUT: &'static str;
+    /// The columns, in the order of the file.
+    const COLUMNS: &'static [Column<Self>];
+    /// Columns that are not in the file, because they follow from the others.
+    const COMPUTED: &'static [Column<Self>];
     /// The table's columns, with "unit" and "description" in each field's metadata.
     fn schema() -> arrow_schema::SchemaRef;
     /// The rows as an Arrow record batch.
@@ -204,35 +251,61 @@ pub trait Row: Sized + Send + Sync {
     fn make_finite(&mut self);
 }
 
-/// Declares a row struct and its table. Each column has a doc comment (its description), a name, a type and a unit; one of numbers that
-/// only says which row it is has the word `key` after the unit.
+/// All columns of a row type, those that are not in the file last.
+pub(crate) fn columns<R: Row>() -> impl Iterator<Item = &'static Column<R>> {
+    R::COLUMNS.iter().chain(R::COMPUTED)
+}
+
+/// Declares a row struct and its table: everything that is said of a column, anywhere, follows from here.
+///
+/// Each column has a doc comment (its description), a name, a type, and in brackets its unit ([`Unit::declared`](crate::Unit)) and words
+/// for what else is to be known of it, which are methods of [`ColumnInfo`](crate::ColumnInfo): `key`, `compared`, `sum`, `mean` or `max`
+/// (of several rows), `terminal(place, heading)`, `if_any`, `called(heading)`, `drawn(quantity)`, `ticks`.
+///
+/// What stands under `computed` is in no file. A struct with `from` is made of something else by its function `new`: each column has its
+/// formula, and `rest` is a field that is no column.
 macro_rules! table {
     (
-        $(#[$attribute:meta])*
-        pub struct $row:ident: $table:literal {
-            $( $(#[doc = $doc:literal])+ $column:ident: $type:ty [$unit:literal $($key:ident)?], )+
+        $(#[doc = $about:literal])+
+        pub struct $row:ident: $table:literal $(#[$attribute:meta])* {
+            $( $(#[doc = $doc:literal])+ $column:ident: $type:ty [$unit:literal $($word:ident $(($($value:expr),+))?)*], )+
         }
+        $( computed $of:ident {
+            $( $(#[doc = $also_doc:literal])+ $also:ident: $also_type:ty
+                [$also_unit:literal $($also_word:ident $(($($also_value:expr),+))?)*] = $formula:expr, )+
+        } )?
+        $( rest { $(#[$rest_attribute:meta])* $rest:ident: $rest_type:ty } )?
     ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         $(#[$attribute])*
         pub struct $row {
             $( $(#[doc = $doc])+ pub $column: $type, )+
+            $( $(#[$rest_attribute])* pub $rest: $rest_type, )?
         }
 
         impl $crate::column::Row for $row {
             const TABLE: &'static str = $table;
-            const KEYS: &'static [&'static str] = &[ $( $( (stringify!($column), stringify!($key)).0, )? )+ ];
+            const ABOUT: &'static str = concat!($($about),+);
+            const COLUMNS: &'static [$crate::declaration::Column<Self>] = &[ $( $crate::declaration::Column {
+                info: $crate::declaration::ColumnInfo::new::<$type>(stringify!($column), $unit, concat!($($doc),+))
+                    $( .$word($($($value),+)?) )*,
+                value: |row| $crate::column::Cell::scalar(&row.$column),
+            }, )+ ];
+            const COMPUTED: &'static [$crate::declaration::Column<Self>] = &[ $( $( $crate::declaration::Column {
+                info: $crate::declaration::ColumnInfo::new::<$also_type>(stringify!($also), $also_unit, concat!($($also_doc),+))
+                    $( .$also_word($($($also_value),+)?) )*,
+                value: |$of| {
+                    let value: $also_type = $formula;
+                    $crate::column::Cell::scalar(&value).into_owned()
+                },
+            }, )+ )? ];
 
             fn schema() -> arrow_schema::SchemaRef {
                 use $crate::column::{Cell, field};
-                std::sync::Arc::new(arrow_schema::Schema::new(vec![
-                    $( field(
-                        stringify!($column),
-                        <$type as Cell>::data_type(),
-                        <$type as Cell>::NULLABLE,
-                        $unit,
-                        concat!($($doc),+),
-                    ), )+
-                ]))
+                let types = [ $( <$type as Cell>::data_type(), )+ ];
+                let fields = Self::COLUMNS.iter().zip(types).map(|(column, data_type)| field(&column.info, data_type));
+                std::sync::Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()))
             }
 
             fn batch(rows: &[Self]) -> Result<arrow_array::RecordBatch, arrow_schema::ArrowError> {
@@ -252,6 +325,7 @@ macro_rules! table {
                             "column `{}` of table `{}` holds {} in row {row}, where {} is expected",
                             stringify!($column), $table, $column.data_type(), <$type as Cell>::data_type(),
                         ))?, )+
+                        $( $rest: <$rest_type>::default(), )?
                     }))
                     .collect()
             }
@@ -262,22 +336,38 @@ macro_rules! table {
             }
         }
     };
+    (
+        $(#[doc = $about:literal])+
+        pub struct $row:ident: $table:literal $(#[$attribute:meta])* from ($($of:ident: $source:ty),+) {
+            $( $(#[doc = $doc:literal])+ $column:ident: $type:ty [$($declared:tt)+] = $formula:expr, )+
+        }
+        $( rest { $(#[$rest_attribute:meta])* $rest:ident: $rest_type:ty = $rest_formula:expr } )?
+    ) => {
+        $crate::column::table! {
+            $(#[doc = $about])+
+            pub struct $row: $table $(#[$attribute])* {
+                $( $(#[doc = $doc])+ $column: $type [$($declared)+], )+
+            }
+            $( rest { $(#[$rest_attribute])* $rest: $rest_type } )?
+        }
+
+        impl $row {
+            /// Works it out.
+            pub fn new($($of: $source),+) -> $row {
+                $row { $( $column: $formula, )+ $( $rest: $rest_formula, )? }
+            }
+        }
+    };
 }
 pub(crate) use table;
 
 /// A schema field with its documentation.
-pub(crate) fn field(
-    name: &str,
-    data_type: DataType,
-    nullable: bool,
-    unit: &str,
-    description: &str,
-) -> arrow_schema::Field {
-    let metadata = [("unit", unit), ("description", description.trim())]
+pub(crate) fn field(info: &ColumnInfo, data_type: DataType) -> arrow_schema::Field {
+    let metadata = [("unit", info.unit.symbol()), ("description", info.about())]
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
         .map(|(key, text)| (key.to_owned(), text.to_owned()));
-    arrow_schema::Field::new(name, data_type, nullable).with_metadata(metadata.collect())
+    arrow_schema::Field::new(info.name, data_type, info.optional).with_metadata(metadata.collect())
 }
 
 /// The column of that name.

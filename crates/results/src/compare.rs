@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::declaration::ColumnInfo;
 use crate::measures::{Figure, Subject, subjects};
 use crate::metrics::{Estimate, mean, student_t_975};
 use crate::set::{RunSet, spoken_seeds};
 use crate::summary::Summary;
-use crate::units::Unit;
 
 /// A measure of two runs or sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,10 +20,9 @@ pub struct Change {
     /// What it is about.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The metric's name, as in summary.json.
-    pub metric: &'static str,
-    /// Its unit.
-    pub unit: Unit,
+    /// Which column of it.
+    #[serde(flatten)]
+    pub column: &'static ColumnInfo,
     /// Value in the first, of a set its mean over the seeds that are compared; none where it has none.
     pub a: Option<f64>,
     /// Value in the second.
@@ -250,7 +249,7 @@ struct Values {
 }
 
 /// The measures of one subject, in the order in which they came.
-type Entry = Vec<(&'static str, Unit, Values)>;
+type Entry = Vec<(&'static ColumnInfo, Values)>;
 
 /// All measures of both sides.
 fn changes(a: &Entrant<'_>, b: &Entrant<'_>, method: Method, flows: bool) -> Vec<Change> {
@@ -269,34 +268,31 @@ fn changes(a: &Entrant<'_>, b: &Entrant<'_>, method: Method, flows: bool) -> Vec
     let mut changes = Vec::new();
     for subject in order {
         let entry = entries.remove(&subject).unwrap_or_default();
-        changes.extend(
-            entry
-                .into_iter()
-                .map(|(metric, unit, values)| values.change(subject.clone(), metric, unit, method)),
-        );
+        changes
+            .extend(entry.into_iter().map(|(column, values)| values.change(subject.clone(), column, method)));
     }
     changes
 }
 
 /// Takes the figures of a subject in one run.
 fn add(entry: &mut Entry, figures: &[Figure], seed: u64, first: bool) {
-    for (index, &(metric, unit, value)) in figures.iter().enumerate() {
-        // A kind of subject has its metrics in one order.
+    for (index, &(column, value)) in figures.iter().enumerate() {
+        // A kind of subject has its columns in one order.
         let at = match entry.get(index) {
-            Some((known, ..)) if *known == metric => index,
-            _ => entry.iter().position(|(known, ..)| *known == metric).unwrap_or_else(|| {
-                entry.push((metric, unit, Values::default()));
+            Some((known, _)) if *known == column => index,
+            _ => entry.iter().position(|(known, _)| *known == column).unwrap_or_else(|| {
+                entry.push((column, Values::default()));
                 entry.len() - 1
             }),
         };
-        let values = &mut entry[at].2;
+        let values = &mut entry[at].1;
         let side = if first { &mut values.a } else { &mut values.b };
         side.extend(value.map(|value| (seed, value)));
     }
 }
 
 impl Values {
-    fn change(mut self, subject: Subject, metric: &'static str, unit: Unit, method: Method) -> Change {
+    fn change(mut self, subject: Subject, column: &'static ColumnInfo, method: Method) -> Change {
         let mut pairs = Vec::new();
         if method == Method::Paired {
             let of_b: BTreeMap<u64, f64> = self.b.iter().copied().collect();
@@ -321,8 +317,7 @@ impl Values {
         };
         Change {
             subject,
-            metric,
-            unit,
+            column,
             a,
             b,
             difference,
@@ -365,7 +360,11 @@ mod tests {
     }
 
     fn goodput(comparison: &Comparison) -> &Change {
-        comparison.changes.iter().find(|c| c.subject == Subject::Total && c.metric == "goodput_bps").unwrap()
+        comparison
+            .changes
+            .iter()
+            .find(|c| c.subject == Subject::Total && c.column.name == "goodput_bps")
+            .unwrap()
     }
 
     #[test]
@@ -384,7 +383,9 @@ mod tests {
         let queue = comparison
             .changes
             .iter()
-            .find(|c| c.subject == Subject::Link("r1>r2".to_owned()) && c.metric == "queue_delay_mean_ms")
+            .find(|c| {
+                c.subject == Subject::Link("r1>r2".to_owned()) && c.column.name == "queue_delay_mean_ms"
+            })
             .unwrap();
         assert_eq!((queue.difference, queue.ratio, queue.ci95), (Some(17.25), Some(2.0), None));
         let json: serde_json::Value = serde_json::from_str(&comparison.to_json()).unwrap();

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::compare::{Change, Comparison, Method, Side};
 use crate::measures::Subject;
 use crate::set::spoken_seeds;
-use crate::units::{ABSENT, TextTable, Unit};
+use crate::text_table::{ABSENT, TextTable};
+use crate::units::Unit;
 
 /// Changes that are shown where nobody asks for all.
 pub const MOST_CHANGES: usize = 30;
@@ -111,8 +112,8 @@ impl Comparison {
         changes.truncate(most.unwrap_or(all));
         let show = |unit: Unit, value: Option<f64>| value.map_or(ABSENT.to_owned(), |value| unit.show(value));
         let signed = |change: &&Change| match change.difference {
-            Some(difference) if difference > 0.0 => format!("+{}", change.unit.show(difference)),
-            difference => show(change.unit, difference),
+            Some(difference) if difference > 0.0 => format!("+{}", change.column.unit.show(difference)),
+            difference => show(change.column.unit, difference),
         };
         let percent = |change: &&Change| match change.ratio {
             Some(ratio) if ratio > 0.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
@@ -120,12 +121,12 @@ impl Comparison {
         };
         let mut table = TextTable::default();
         table.words("of", changes.iter().map(|change| change.subject.to_string()));
-        table.words("metric", changes.iter().map(|change| change.metric.to_owned()));
-        table.figures("A", changes.iter().map(|change| show(change.unit, change.a)));
-        table.figures("B", changes.iter().map(|change| show(change.unit, change.b)));
+        table.words("metric", changes.iter().map(|change| change.column.name.to_owned()));
+        table.figures("A", changes.iter().map(|change| show(change.column.unit, change.a)));
+        table.figures("B", changes.iter().map(|change| show(change.column.unit, change.b)));
         table.figures("difference", changes.iter().map(signed));
         if changes.iter().any(|change| change.ci95.is_some()) {
-            table.figures("±", changes.iter().map(|change| show(change.unit, change.ci95)));
+            table.figures("±", changes.iter().map(|change| show(change.column.unit, change.ci95)));
         }
         table.figures("change", changes.iter().map(percent));
         text.push_str(&table.render(width));

@@ -11,7 +11,6 @@ use crate::column::{Word, table};
 
 table! {
     /// An event of a packet on a recorded link (`packets.parquet`).
-    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct PacketRow: "packets" {
         /// When.
         time_ns: u64 ["ns" key],
@@ -52,7 +51,6 @@ table! {
 
 table! {
     /// An event at a recorded TCP endpoint (`tcp.parquet`). Positions are stream bytes counted from the SYN, which is byte 0.
-    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TcpRow: "tcp" {
         /// When.
         time_ns: u64 ["ns" key],

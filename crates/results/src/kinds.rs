@@ -3,11 +3,13 @@
 use arrow_schema::{DataType, Field, SchemaRef};
 
 use crate::column::Row;
+use crate::declaration::ColumnInfo;
 use crate::error::ResultError;
 use crate::events::{PacketRow, TcpRow};
 use crate::live::DilationStep;
 use crate::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::run::Run;
+use crate::summary::{GroupSummary, InputFile, RunInfo, Totals, folded_columns};
 use crate::tables::Table;
 
 /// Makes everything that goes through all tables from a list of them, in the order in which they are documented.
@@ -67,20 +69,35 @@ pub(crate) const SEED: &str = "seed";
 /// The column with the name of a flow or a link.
 pub(crate) const NAME: &str = "name";
 
-/// A table that runs have, as it is declared.
+/// A table, as it is declared.
 #[derive(Clone, Debug)]
 pub struct TableKind {
     /// Its name: "flows".
     pub name: &'static str,
-    /// Its columns.
+    /// What a row of it is.
+    pub about: &'static str,
+    /// Its columns in a file.
     pub schema: SchemaRef,
-    /// Columns of numbers that say which row it is.
-    pub keys: &'static [&'static str],
+    /// What is declared of them.
+    pub columns: Vec<ColumnInfo>,
 }
 
 impl TableKind {
     fn of<R: Row>() -> TableKind {
-        TableKind { name: R::TABLE, schema: R::schema(), keys: R::KEYS }
+        let columns = R::COLUMNS.iter().map(|column| column.info).collect();
+        TableKind { name: R::TABLE, about: R::ABOUT.trim(), schema: R::schema(), columns }
+    }
+
+    /// The tables that only the summary has, and what it says of the run and its totals, in its order.
+    pub fn of_summary() -> Vec<TableKind> {
+        let mut groups = Self::of::<GroupSummary>();
+        groups.columns.extend(folded_columns().filter_map(|(column, _)| column.info.folded()));
+        vec![Self::of::<RunInfo>(), Self::of::<Totals>(), groups, Self::of::<InputFile>()]
+    }
+
+    /// What is declared of a column.
+    pub fn column(&self, name: &str) -> Option<&ColumnInfo> {
+        self.columns.iter().find(|column| column.name == name)
     }
 
     /// The table of this name.
@@ -103,7 +120,7 @@ impl TableKind {
 
     /// Whether a column says which row it is: a key, or a text.
     pub(crate) fn is_label(&self, field: &Field) -> bool {
-        self.keys.contains(&field.name().as_str())
+        self.column(field.name()).is_some_and(|column| column.key)
             || matches!(field.data_type(), DataType::Utf8 | DataType::Dictionary(..))
             || [SEED, NAME].contains(&field.name().as_str())
     }
@@ -116,11 +133,12 @@ mod tests {
     #[test]
     fn every_table_says_which_row_it_is() {
         for kind in TableKind::all() {
-            for key in kind.keys {
-                let (_, field) = kind.schema.column_with_name(key).unwrap();
-                assert!(field.data_type().is_numeric(), "{} of {}", key, kind.name);
+            let keys: Vec<&ColumnInfo> = kind.columns.iter().filter(|column| column.key).collect();
+            for key in &keys {
+                let (_, field) = kind.schema.column_with_name(key.name).unwrap();
+                assert!(field.data_type().is_numeric(), "{} of {}", key.name, kind.name);
             }
-            assert!(!kind.keys.is_empty() && kind.schema.fields().iter().any(|field| !kind.is_label(field)));
+            assert!(!keys.is_empty() && kind.schema.fields().iter().any(|field| !kind.is_label(field)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::column::table;
-use crate::units::TextTable;
+use crate::text_table::TextTable;
 
 /// The live part of a summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,9 +42,7 @@ pub struct DilationSummary {
 
 table! {
     /// From when on a dilated run had a factor (`dilation.parquet`, which only such a run has).
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    #[serde(default)]
-    pub struct DilationStep: "dilation" {
+    pub struct DilationStep: "dilation" #[serde(default)] {
         /// On the run's clock.
         time_s: f64 ["s" key],
         /// On the machine's, since the run's start.

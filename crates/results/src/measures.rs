@@ -1,12 +1,14 @@
-//! A summary as a flat list of measures: what comparisons and replications work on.
+//! What is measured in a run, subject by subject: what comparisons and replications work on. Which columns these are, their declarations say
+//! (`compared`).
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::column::{Row, columns};
+use crate::declaration::ColumnInfo;
 use crate::rows::FlowRow;
-use crate::summary::{GroupSummary, PROGRAM, Summary};
-use crate::units::Unit;
+use crate::summary::{GroupSummary, PROGRAM, Summary, folded_columns};
 
 /// What a measure is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -33,33 +35,23 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// One metric of one subject.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measure {
-    /// What it is about.
-    pub subject: Subject,
-    /// The metric's name, as in summary.json.
-    pub metric: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Its value; none where there is none.
-    pub value: Option<f64>,
+/// A quantity of a subject: the column that it is, and its value where it has one.
+pub type Figure = (&'static ColumnInfo, Option<f64>);
+
+/// The columns of a table that are compared, with their values in a row.
+fn figures<R: Row>(row: &R) -> Vec<Figure> {
+    columns::<R>()
+        .filter(|column| column.info.compared)
+        .map(|column| (&column.info, (column.value)(row).number()))
+        .collect()
 }
 
-/// A metric's name as in summary.json, its unit, and its value where it has one.
-pub type Figure = (&'static str, Unit, Option<f64>);
-
-/// The measures of a summary: the total, groups, flows, links, each in the summary's order.
-pub fn measures(summary: &Summary) -> Vec<Measure> {
-    let mut all = Vec::new();
-    for (subject, figures) in subjects(summary, true) {
-        all.extend(figures.into_iter().map(|(metric, unit, value)| Measure {
-            subject: subject.clone(),
-            metric,
-            unit,
-            value,
-        }));
-    }
+/// The same of a group, with what its flows' columns fold into.
+fn group_figures(group: &GroupSummary) -> Vec<Figure> {
+    let mut all = figures(group);
+    all.extend(folded_columns().filter(|(column, _)| column.info.compared).map(|(column, _)| {
+        (&column.info, group.more.get(column.info.name).and_then(serde_json::Value::as_f64))
+    }));
     all
 }
 
@@ -102,94 +94,24 @@ fn program_groups(summary: &Summary) -> Vec<GroupSummary> {
     members.into_iter().map(group).collect()
 }
 
-/// What has measures, each with its figures: the total, groups, flows where `flows` asks for them, links, each in the summary's order.
+/// What is measured, each with its figures: the total, groups, flows where `flows` asks for them, links, each in the summary's order.
 ///
-/// Nothing is there twice: the only flow of a group is its group, with the figures of both. Flows between programs have ports that the
-/// kernel chose; they are groups by what is the same in every run.
+/// Nothing is there twice: the only flow of a group is its group. Flows between programs have ports that the kernel chose; they are groups
+/// by what is the same in every run.
 pub fn subjects(summary: &Summary, flows: bool) -> Vec<(Subject, Vec<Figure>)> {
-    use Unit::{BitPerSecond, Count, Index, Millisecond, Second, Share};
-    let mut all: Vec<(Subject, Vec<Figure>)> = Vec::new();
-    let mut add = |subject: Subject, list: &[Figure]| all.push((subject, list.to_vec()));
-    let totals = &summary.totals;
-    add(
-        Subject::Total,
-        &[
-            ("goodput_bps", BitPerSecond, Some(totals.goodput_bps)),
-            ("throughput_bps", BitPerSecond, Some(totals.throughput_bps)),
-            ("jain", Index, totals.jain),
-            ("drops", Count, Some(totals.drops as f64)),
-            ("marks", Count, Some(totals.marks as f64)),
-        ],
-    );
-    let members = members(summary);
-    let only = |group: &GroupSummary| members.get(group.group.as_str()).copied().flatten();
-    let own = summary.groups.iter().filter(|group| group.app != PROGRAM).map(|group| (group, only(group)));
-    let between_programs = program_groups(summary);
-    for (group, only) in own.chain(between_programs.iter().map(|group| (group, None))) {
-        add(
-            Subject::Group(group.group.clone()),
-            &[
-                ("goodput_bps", BitPerSecond, Some(group.goodput_bps)),
-                ("goodput_mean_bps", BitPerSecond, Some(group.goodput_mean_bps)),
-                ("throughput_bps", BitPerSecond, Some(group.throughput_bps)),
-                ("jain", Index, group.jain),
-                ("retransmit_ratio", Share, Some(group.retransmit_ratio)),
-                ("lost_packets", Count, Some(group.lost_packets as f64)),
-                ("rtos", Count, Some(group.rtos as f64)),
-                ("rtt_mean_ms", Millisecond, group.rtt_mean_ms),
-                ("latency_mean_ms", Millisecond, group.latency_mean_ms),
-                ("latency_p95_max_ms", Millisecond, group.latency_p95_max_ms),
-                ("latency_max_ms", Millisecond, group.latency_max_ms),
-                ("message_latency_mean_ms", Millisecond, group.message_latency_mean_ms),
-                ("transfers_completed", Count, Some(group.transfers_completed as f64)),
-                ("completion_mean_s", Second, group.completion_mean_s),
-                // What only flows have, where this is one.
-                ("ce_marks", Count, only.map(|flow| flow.ce_marks as f64)),
-            ],
-        );
-    }
-    let alone = |flow: &FlowRow| members.get(flow.group.as_str()).is_some_and(Option::is_some);
-    for flow in summary.flows.iter().filter(|flow| flows && flow.app != PROGRAM && !alone(flow)) {
-        add(
-            Subject::Flow(flow.name.clone()),
-            &[
-                ("goodput_bps", BitPerSecond, Some(flow.goodput_bps)),
-                ("throughput_bps", BitPerSecond, Some(flow.throughput_bps)),
-                ("retransmitted_packets", Count, Some(flow.retransmitted_packets as f64)),
-                ("lost_packets", Count, Some(flow.lost_packets as f64)),
-                ("rtos", Count, Some(flow.rtos as f64)),
-                ("ce_marks", Count, Some(flow.ce_marks as f64)),
-                ("rtt_mean_ms", Millisecond, flow.rtt_mean_ms),
-                ("latency_mean_ms", Millisecond, flow.latency_mean_ms),
-                ("latency_p95_ms", Millisecond, flow.latency_p95_ms),
-                ("message_latency_mean_ms", Millisecond, flow.message_latency_mean_ms),
-                ("completion_mean_s", Second, flow.completion_mean_s),
-            ],
-        );
-    }
-    for link in &summary.links {
-        add(
-            Subject::Link(link.name.clone()),
-            &[
-                ("throughput_bps", BitPerSecond, Some(link.throughput_bps)),
-                ("utilisation", Share, link.utilisation),
-                ("drops", Count, Some(link.drops() as f64)),
-                ("marks", Count, Some(link.marks as f64)),
-                ("queue_delay_mean_ms", Millisecond, Some(link.queue_delay_mean_ms)),
-                ("queue_delay_max_ms", Millisecond, Some(link.queue_delay_max_ms)),
-            ],
-        );
-    }
-    all
-}
-
-/// The groups, each with its only flow; none where it has several.
-fn members(summary: &Summary) -> BTreeMap<&str, Option<&FlowRow>> {
-    let mut members: BTreeMap<&str, Option<&FlowRow>> = BTreeMap::new();
+    let mut all = vec![(Subject::Total, figures(&summary.totals))];
+    let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     for flow in &summary.flows {
-        members.entry(&flow.group).and_modify(|only| *only = None).or_insert(Some(flow));
+        *sizes.entry(&flow.group).or_default() += 1;
     }
-    members
+    let between_programs = program_groups(summary);
+    let groups = summary.groups.iter().filter(|group| group.app != PROGRAM).chain(&between_programs);
+    all.extend(groups.map(|group| (Subject::Group(group.group.clone()), group_figures(group))));
+    let alone = |flow: &FlowRow| sizes.get(flow.group.as_str()) == Some(&1);
+    let flows = summary.flows.iter().filter(|flow| flows && flow.app != PROGRAM && !alone(flow));
+    all.extend(flows.map(|flow| (Subject::Flow(flow.name.clone()), figures(flow))));
+    all.extend(summary.links.iter().map(|link| (Subject::Link(link.name.clone()), figures(link))));
+    all
 }
 
 #[cfg(test)]
@@ -202,15 +124,25 @@ mod tests {
     }
 
     #[test]
-    fn the_only_flow_of_a_group_is_there_once_with_the_figures_of_both() {
+    fn the_only_flow_of_a_group_is_there_once() {
         let one = example::summary(1, 1);
         let group = &one.flows[0].group;
         assert!(names(&one).contains(&format!("Group {group}")));
         assert!(!names(&one).iter().any(|name| name.starts_with("Flow ")), "{:?}", names(&one));
-        let figures = measures(&one);
-        let marks = figures.iter().find(|measure| measure.metric == "ce_marks").map(|measure| measure.value);
-        assert_eq!(marks, Some(Some(one.flows[0].ce_marks as f64)));
+        let marks = |summary: &Summary, subject: &str| {
+            let all = subjects(summary, true);
+            let (_, figures) = all.into_iter().find(|(name, _)| name.to_string() == subject).unwrap();
+            figures.into_iter().find(|(column, _)| column.name == "ce_marks").unwrap().1
+        };
+        assert_eq!(marks(&one, &format!("Group {group}")), Some(one.flows[0].ce_marks as f64));
         let several = example::summary(3, 1);
+        let sum: u64 =
+            several.flows.iter().filter(|flow| flow.group == *group).map(|flow| flow.ce_marks).sum();
+        assert_eq!(
+            marks(&several, &format!("Group {group}")),
+            Some(sum as f64),
+            "columns that say how are folded"
+        );
         assert_eq!(names(&several).iter().filter(|name| name.starts_with("Flow ")).count(), 3);
         assert!(!subjects(&several, false).iter().any(|(subject, _)| matches!(subject, Subject::Flow(_))));
     }

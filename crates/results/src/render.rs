@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
+use crate::column::{Row, columns};
+use crate::declaration::{Column, Kind, Scalar};
 use crate::rows::LinkRow;
 use crate::summary::Summary;
-use crate::units::{TextTable, Unit, grouped};
+use crate::text_table::TextTable;
+use crate::units::{Unit, grouped};
 
 /// More flows than this are shown by group, of more links that tell something the busiest only.
 pub(crate) const MANY: usize = 20;
@@ -18,14 +21,14 @@ pub fn render(summary: &Summary, width: usize) -> String {
             text,
             "\nFlows, by group ({} in all)\n{}",
             summary.flows.len(),
-            groups(summary).render(width)
+            table(&summary.groups.iter().collect::<Vec<_>>()).render(width)
         );
     } else if !summary.flows.is_empty() {
-        let _ = write!(text, "\nFlows\n{}", flows(summary).render(width));
+        let _ = write!(text, "\nFlows\n{}", table(&summary.flows.iter().collect::<Vec<_>>()).render(width));
     }
     if !summary.links.is_empty() {
         let (shown, title, rest) = telling(&summary.links);
-        let _ = write!(text, "\n{title}\n{}", links(&shown).render(width));
+        let _ = write!(text, "\n{title}\n{}", table(&shown).render(width));
         if rest > 0 {
             let _ = writeln!(text, "  {}: links.parquet", counted(rest as u64, "more link", "more links"));
         }
@@ -104,56 +107,27 @@ fn seconds(value: f64) -> String {
     format!("{} s", (value * 1e3).round() / 1e3)
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A count that is worth showing only where it is not always zero.
-fn unless_all_zero(counts: Vec<u64>) -> impl Iterator<Item = Option<f64>> {
-    let any = counts.iter().any(|&count| count > 0);
-    counts.into_iter().map(move |count| any.then_some(count as f64))
-}
-
-fn flows(summary: &Summary) -> TextTable {
-    let flows = &summary.flows;
+/// Rows as a table: the columns that are declared for the terminal, in the order of their places there.
+fn table<R: Row>(rows: &[&R]) -> TextTable {
+    let mut shown: Vec<(u8, &'static str, &Column<R>)> = columns::<R>()
+        .filter_map(|column| column.info.terminal.map(|(place, heading)| (place, heading, column)))
+        .collect();
+    shown.sort_by_key(|(place, ..)| *place);
     let mut table = TextTable::default();
-    table.words("flow", flows.iter().map(|f| f.name.clone()));
-    table.numbers("goodput", Unit::BitPerSecond, flows.iter().map(|f| Some(f.goodput_bps)));
-    if flows.iter().any(|f| f.outcome.is_some()) {
-        table.words("outcome", flows.iter().map(|f| f.outcome.clone().unwrap_or_default()));
+    for (_, heading, column) in shown {
+        let cells: Vec<Scalar<'_>> = rows.iter().map(|row| (column.value)(row)).collect();
+        let any = cells
+            .iter()
+            .any(|cell| cell.text().is_some() || cell.number().is_some_and(|number| number != 0.0));
+        if column.info.if_any && !any {
+            continue;
+        }
+        if column.info.kind == Kind::Text {
+            table.words(heading, cells.iter().map(|cell| cell.text().unwrap_or_default().to_owned()));
+        } else {
+            table.numbers(heading, column.info.unit, cells.iter().map(Scalar::number));
+        }
     }
-    table.words("control", flows.iter().map(|f| f.cc.clone().unwrap_or_else(|| f.transport.clone())));
-    let retransmitted = |f: &crate::FlowRow| {
-        (f.transport == "tcp").then(|| share(f.retransmitted_packets, f.sent_packets)).flatten()
-    };
-    table.numbers("retransmitted", Unit::Share, flows.iter().map(retransmitted));
-    table.numbers("RTT", Unit::Millisecond, flows.iter().map(|f| f.rtt_mean_ms));
-    table.numbers("latency p95", Unit::Millisecond, flows.iter().map(|f| f.latency_p95_ms));
-    table.numbers("message latency", Unit::Millisecond, flows.iter().map(|f| f.message_latency_mean_ms));
-    table.numbers("completion", Unit::Second, flows.iter().map(|f| f.completion_mean_s));
-    table.numbers("time-outs", Unit::Count, unless_all_zero(flows.iter().map(|f| f.rtos).collect()));
-    table.words("path", flows.iter().map(|f| format!("{} > {}", f.from, f.to)));
-    table
-}
-
-fn groups(summary: &Summary) -> TextTable {
-    let groups = &summary.groups;
-    let mut table = TextTable::default();
-    table.words("group", groups.iter().map(|g| g.group.clone()));
-    table.numbers("flows", Unit::Count, groups.iter().map(|g| Some(g.flows as f64)));
-    table.numbers("goodput", Unit::BitPerSecond, groups.iter().map(|g| Some(g.goodput_bps)));
-    table.numbers("per flow", Unit::BitPerSecond, groups.iter().map(|g| Some(g.goodput_mean_bps)));
-    table.numbers("Jain", Unit::Index, groups.iter().map(|g| g.jain));
-    table.words("control", groups.iter().map(|g| g.cc.clone()));
-    table.numbers(
-        "retransmitted",
-        Unit::Share,
-        groups.iter().map(|g| share(g.retransmitted_packets, g.sent_packets)),
-    );
-    table.numbers("RTT", Unit::Millisecond, groups.iter().map(|g| g.rtt_mean_ms));
-    table.numbers("latency", Unit::Millisecond, groups.iter().map(|g| g.latency_mean_ms));
-    table.numbers("completion", Unit::Second, groups.iter().map(|g| g.completion_mean_s));
-    table.numbers("time-outs", Unit::Count, unless_all_zero(groups.iter().map(|g| g.rtos).collect()));
     table
 }
 
@@ -182,19 +156,6 @@ fn telling(links: &[LinkRow]) -> (Vec<&LinkRow>, String, usize) {
     }
     let rest = links.len() - shown.len();
     (shown, title, rest)
-}
-
-fn links(links: &[&LinkRow]) -> TextTable {
-    let mut table = TextTable::default();
-    table.words("link", links.iter().map(|l| l.name.clone()));
-    table.numbers("rate", Unit::BitPerSecond, links.iter().map(|l| l.rate_bps));
-    table.numbers("used", Unit::Share, links.iter().map(|l| l.utilisation));
-    table.numbers("lost", Unit::Count, links.iter().map(|l| Some(l.drops() as f64)));
-    table.numbers("of arrivals", Unit::Share, links.iter().map(|l| share(l.drops(), l.arrivals)));
-    table.numbers("marked", Unit::Count, unless_all_zero(links.iter().map(|l| l.marks).collect()));
-    table.numbers("queue", Unit::Millisecond, links.iter().map(|l| Some(l.queue_delay_mean_ms)));
-    table.numbers("longest", Unit::Millisecond, links.iter().map(|l| Some(l.queue_delay_max_ms)));
-    table
 }
 
 #[cfg(test)]

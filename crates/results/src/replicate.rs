@@ -5,11 +5,12 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::measures::{Subject, measures};
+use crate::declaration::ColumnInfo;
+use crate::measures::{Subject, subjects};
 use crate::metrics::Estimate;
 use crate::render::MANY;
 use crate::summary::Summary;
-use crate::units::{ABSENT, TextTable, Unit};
+use crate::text_table::{ABSENT, TextTable};
 
 /// A measure over all replications that have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,10 +18,9 @@ pub struct Replicated {
     /// What it is about.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The metric's name, as in summary.json.
-    pub metric: &'static str,
-    /// Its unit.
-    pub unit: Unit,
+    /// Which column of it.
+    #[serde(flatten)]
+    pub column: &'static ColumnInfo,
     /// Mean, standard deviation and confidence interval over the seeds.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -42,27 +42,25 @@ pub struct Replications {
 impl Replications {
     /// Estimates over the complete runs among these, one summary per seed.
     pub fn of(summaries: &[Summary]) -> Replications {
-        let mut order = Vec::new();
-        let mut samples: BTreeMap<(Subject, &'static str), (Unit, Vec<f64>)> = BTreeMap::new();
+        let mut order: Vec<(Subject, &'static ColumnInfo)> = Vec::new();
+        let mut samples: BTreeMap<(Subject, &'static str), Vec<f64>> = BTreeMap::new();
         for summary in summaries.iter().filter(|summary| summary.info.complete) {
-            for measure in measures(summary) {
-                let Some(value) = measure.value else { continue };
-                let key = (measure.subject, measure.metric);
-                let (_, values) = samples.entry(key.clone()).or_insert_with(|| {
-                    order.push(key);
-                    (measure.unit, Vec::new())
-                });
-                values.push(value);
+            for (subject, figures) in subjects(summary, true) {
+                for (column, value) in figures {
+                    let Some(value) = value else { continue };
+                    let values = samples.entry((subject.clone(), column.name)).or_insert_with(|| {
+                        order.push((subject.clone(), column));
+                        Vec::new()
+                    });
+                    values.push(value);
+                }
             }
         }
-        let measures = order
-            .into_iter()
-            .filter_map(|key| {
-                let (unit, values) = samples.get(&key)?;
-                let (subject, metric) = key;
-                Some(Replicated { subject, metric, unit: *unit, estimate: Estimate::of(values)? })
-            })
-            .collect();
+        let mut measures = Vec::with_capacity(order.len());
+        for (subject, column) in order {
+            let values = samples.remove(&(subject.clone(), column.name)).unwrap_or_default();
+            measures.extend(Estimate::of(&values).map(|estimate| Replicated { subject, column, estimate }));
+        }
         let seeds = |complete: fn(&Summary) -> bool| {
             summaries.iter().filter(|summary| complete(summary)).map(|summary| summary.info.seed).collect()
         };
@@ -91,9 +89,9 @@ impl Replications {
             let _ =
                 writeln!(text, "Note: left out, because they are incomplete: seeds {}.", seeds.join(", "));
         }
-        let subjects = || self.measures.chunk_by(|x, y| x.subject == y.subject);
-        let flows = subjects().filter(|all| matches!(all[0].subject, Subject::Flow(_))).count();
-        for all in subjects() {
+        let by_subject = || self.measures.chunk_by(|x, y| x.subject == y.subject);
+        let flows = by_subject().filter(|all| matches!(all[0].subject, Subject::Flow(_))).count();
+        for all in by_subject() {
             let telling = |m: &&Replicated| m.estimate.min != 0.0 || m.estimate.max != 0.0;
             let shown: Vec<&Replicated> = all.iter().filter(telling).collect();
             let Some(first) = shown.first() else { continue };
@@ -101,10 +99,12 @@ impl Replications {
                 continue;
             }
             let column = |value: fn(&Estimate) -> Option<f64>| {
-                shown.iter().map(move |m| value(&m.estimate).map_or(ABSENT.to_owned(), |v| m.unit.show(v)))
+                shown
+                    .iter()
+                    .map(move |m| value(&m.estimate).map_or(ABSENT.to_owned(), |v| m.column.unit.show(v)))
             };
             let mut table = TextTable::default();
-            table.words("metric", shown.iter().map(|m| m.metric.to_owned()));
+            table.words("metric", shown.iter().map(|m| m.column.name.to_owned()));
             table.figures("mean", column(|e| Some(e.mean)));
             table.figures("±", column(|e| e.ci95));
             table.figures("deviation", column(|e| e.stddev));
@@ -127,7 +127,7 @@ mod tests {
         summaries[3].info.complete = false;
         let replications = Replications::of(&summaries);
         let goodput = &replications.measures[0];
-        assert_eq!((goodput.metric, goodput.estimate.n), ("goodput_bps", 3));
+        assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 3));
         // 10 kbit/s apart: deviation 10 kbit/s, interval t(2) / sqrt(3) of it.
         assert!((goodput.estimate.ci95.unwrap() - 4.3027 * 1e4 / 3f64.sqrt()).abs() < 1.0);
         assert_eq!(replications.incomplete, [4]);

@@ -3,19 +3,15 @@
 //! Times are seconds of the run unless the name says otherwise. Rates are bits per second. "After warm-up" means from the
 //! scenario's `warmup` to the end of the flow or of the run.
 
-use serde::{Deserialize, Serialize};
-
 use crate::column::table;
 
 table! {
     /// A row per flow instance (`flows.parquet`), and in a live run a row for each direction of traffic between programs that carried payload.
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    #[serde(default)]
-    pub struct FlowRow: "flows" {
+    pub struct FlowRow: "flows" #[serde(default)] {
         /// Number of the flow within the run.
-        flow: u32 ["" key],
+        flow: u32 ["" key called("№")],
         /// Name: the group and the instance's number, "bulk.0".
-        name: String [""],
+        name: String ["" terminal(1, "flow")],
         /// Name of the scenario's entry that it is an instance of.
         group: String [""],
         /// Host that opens the flow.
@@ -23,57 +19,57 @@ table! {
         /// Host at the other end.
         to: String [""],
         /// Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among themselves.
-        app: String [""],
+        app: String ["" called("Application")],
         /// Transport: tcp or udp; for programs also icmp, or the number of another protocol.
         transport: String [""],
         /// Congestion control; absent for UDP, and where it is a real program's.
-        cc: Option<String> [""],
+        cc: Option<String> ["" called("Congestion control")],
         /// When it started.
         start_s: f64 ["s"],
         /// When its last byte was delivered, or it stopped if that is later; absent while it still runs at the end.
         end_s: Option<f64> ["s"],
         /// What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent where nothing did.
-        outcome: Option<String> [""],
+        outcome: Option<String> ["" terminal(3, "outcome") if_any],
         /// Packets sent by both ends' data senders, retransmissions included.
-        sent_packets: u64 ["packets"],
+        sent_packets: u64 ["packets" called("Packets sent")],
         /// Bytes on the wire from the IP header on, retransmissions included.
-        sent_bytes: u64 ["B"],
+        sent_bytes: u64 ["B" called("Bytes sent")],
         /// Packets that carried bytes that had been sent before.
-        retransmitted_packets: u64 ["packets"],
+        retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
         /// Unique application bytes delivered after warm-up.
-        delivered_bytes: u64 ["B"],
+        delivered_bytes: u64 ["B" sum called("Delivered")],
         /// Unique application bytes delivered per second after warm-up.
-        goodput_bps: f64 ["bit/s"],
+        goodput_bps: f64 ["bit/s" compared terminal(2, "goodput")],
         /// Wire bytes sent per second after warm-up.
-        throughput_bps: f64 ["bit/s"],
+        throughput_bps: f64 ["bit/s" compared],
         /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
-        lost_packets: u64 ["packets"],
+        lost_packets: u64 ["packets" compared sum called("Lost")],
         /// Retransmission time-outs.
-        rtos: u64 [""],
+        rtos: u64 ["" compared sum terminal(10, "time-outs") if_any called("Time-outs")],
         /// Loss recovery episodes.
         recoveries: u64 [""],
         /// Reductions undone because the retransmission was spurious.
         undos: u64 [""],
         /// Packets that arrived with the congestion-experienced mark.
-        ce_marks: u64 ["packets"],
+        ce_marks: u64 ["packets" compared sum called("CE marks")],
         /// Smallest round-trip time sample.
         rtt_min_ms: Option<f64> ["ms"],
         /// Mean of the round-trip time samples.
-        rtt_mean_ms: Option<f64> ["ms"],
+        rtt_mean_ms: Option<f64> ["ms" compared terminal(6, "RTT")],
         /// Largest round-trip time sample.
         rtt_max_ms: Option<f64> ["ms"],
         /// Mean per-packet latency: first transmission to acknowledgement for TCP, one way for UDP.
-        latency_mean_ms: Option<f64> ["ms"],
+        latency_mean_ms: Option<f64> ["ms" compared mean],
         /// Median per-packet latency.
         latency_p50_ms: Option<f64> ["ms"],
         /// 95th percentile of the per-packet latency.
-        latency_p95_ms: Option<f64> ["ms"],
+        latency_p95_ms: Option<f64> ["ms" compared terminal(7, "latency p95")],
         /// 99th percentile of the per-packet latency.
         latency_p99_ms: Option<f64> ["ms"],
         /// Largest per-packet latency.
         latency_max_ms: Option<f64> ["ms"],
         /// Mean time from a message's creation to its last byte's delivery.
-        message_latency_mean_ms: Option<f64> ["ms"],
+        message_latency_mean_ms: Option<f64> ["ms" compared terminal(8, "message latency")],
         /// 95th percentile of the message latency.
         message_latency_p95_ms: Option<f64> ["ms"],
         /// Largest message latency.
@@ -81,19 +77,33 @@ table! {
         /// Transfers begun after warm-up: sized transfers and web objects.
         transfers: u64 [""],
         /// Those of them that completed.
-        transfers_completed: u64 [""],
+        transfers_completed: u64 ["" sum called("Transfers done")],
         /// Mean completion time of those.
-        completion_mean_s: Option<f64> ["s"],
+        completion_mean_s: Option<f64> ["s" compared terminal(9, "completion")],
     }
+    computed flow {
+        /// What decides how fast it sends: its congestion control, or its transport where it has none.
+        control: String ["" terminal(4, "control")] = flow.cc.clone().unwrap_or_else(|| flow.transport.clone()),
+        /// Retransmitted share of the packets sent; absent where nothing is sent again.
+        retransmit_ratio: Option<f64> ["share" terminal(5, "retransmitted")] = match flow.transport.as_str() {
+            "tcp" => share(flow.retransmitted_packets, flow.sent_packets),
+            _ => None,
+        },
+        /// Both ends.
+        path: String ["" terminal(11, "path")] = format!("{} > {}", flow.from, flow.to),
+    }
+}
+
+/// A part as a share of the whole; none of nothing.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 table! {
     /// A row per sized transfer, web object or message batch (`transfers.parquet`).
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    #[serde(default)]
-    pub struct TransferRow: "transfers" {
+    pub struct TransferRow: "transfers" #[serde(default)] {
         /// Number of the transfer within the run.
-        transfer: u64 ["" key],
+        transfer: u64 ["" key called("№")],
         /// Flow that carried it.
         flow: u32 ["" key],
         /// Name: the flow's, and what was moved.
@@ -105,7 +115,7 @@ table! {
         /// When its last byte was delivered; absent if that did not happen.
         end_s: Option<f64> ["s"],
         /// From being asked for to the last byte's delivery.
-        completion_s: Option<f64> ["s"],
+        completion_s: Option<f64> ["s" mean called("Completion time")],
         /// Whether every byte was delivered.
         complete: bool [""],
     }
@@ -113,45 +123,49 @@ table! {
 
 table! {
     /// A row per direction of a link (`links.parquet`).
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    #[serde(default)]
-    pub struct LinkRow: "links" {
+    pub struct LinkRow: "links" #[serde(default)] {
         /// Number of the link direction within the run.
-        link: u32 ["" key],
+        link: u32 ["" key called("№")],
         /// Name: "r1>r2".
-        name: String [""],
+        name: String ["" terminal(1, "link")],
         /// Node at the sending end.
         from: String [""],
         /// Node at the receiving end.
         to: String [""],
         /// Rate; its mean over the run where it follows a schedule or a trace, absent where the link has none.
-        rate_bps: Option<f64> ["bit/s"],
+        rate_bps: Option<f64> ["bit/s" terminal(2, "rate")],
         /// Propagation delay.
         delay_s: f64 ["s"],
         /// Packets transmitted after warm-up.
-        sent_packets: u64 ["packets"],
+        sent_packets: u64 ["packets" called("Packets sent")],
         /// Bytes transmitted after warm-up, from the IP header on, with the link's framing.
-        sent_bytes: u64 ["B"],
+        sent_bytes: u64 ["B" called("Bytes sent")],
         /// Bytes transmitted per second after warm-up.
-        throughput_bps: f64 ["bit/s"],
+        throughput_bps: f64 ["bit/s" compared],
         /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
-        utilisation: Option<f64> [""],
+        utilisation: Option<f64> ["share" compared max terminal(3, "used")],
         /// Packets dropped because the queue was full.
-        drops_overflow: u64 ["packets"],
+        drops_overflow: u64 ["packets" called("Drops: overflow")],
         /// Packets dropped early by active queue management.
-        drops_aqm: u64 ["packets"],
+        drops_aqm: u64 ["packets" called("Drops: AQM")],
         /// Packets taken by the loss model.
-        drops_loss: u64 ["packets"],
+        drops_loss: u64 ["packets" called("Drops: loss")],
         /// Packets dropped because the link was down.
-        drops_down: u64 ["packets"],
+        drops_down: u64 ["packets" called("Drops: link down")],
         /// Packets marked congestion-experienced here.
-        marks: u64 ["packets"],
+        marks: u64 ["packets" compared terminal(6, "marked") if_any],
         /// Packets offered to the link.
-        arrivals: u64 ["packets"],
+        arrivals: u64 ["packets" called("Packets offered")],
         /// Mean time in the queue of the packets transmitted.
-        queue_delay_mean_ms: f64 ["ms"],
+        queue_delay_mean_ms: f64 ["ms" compared terminal(7, "queue") called("Queueing delay mean")],
         /// Longest time in the queue of a packet transmitted.
-        queue_delay_max_ms: f64 ["ms"],
+        queue_delay_max_ms: f64 ["ms" compared max terminal(8, "longest") called("Queueing delay max")],
+    }
+    computed link {
+        /// Packets lost on this link, for whatever reason.
+        drops: u64 ["packets" compared terminal(4, "lost")] = link.drops(),
+        /// Lost share of the packets offered.
+        loss_ratio: Option<f64> ["share" terminal(5, "of arrivals")] = share(link.drops(), link.arrivals),
     }
 }
 
@@ -164,50 +178,48 @@ impl LinkRow {
 
 table! {
     /// State of a flow at the end of a sampling interval (`series_flows.parquet`).
-    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct FlowSample: "series_flows" {
         /// End of the interval.
         time_s: f64 ["s" key],
         /// Flow.
         flow: u32 ["" key],
         /// Unique application bytes delivered per second in the interval.
-        goodput_bps: f64 ["bit/s"],
+        goodput_bps: f64 ["bit/s" drawn("goodput") sum],
         /// Wire bytes sent per second in the interval.
-        throughput_bps: f64 ["bit/s"],
+        throughput_bps: f64 ["bit/s" drawn("throughput") sum],
         /// Congestion window of the data sender; absent for UDP.
-        cwnd_bytes: Option<u64> ["B"],
+        cwnd_bytes: Option<u64> ["B" drawn("cwnd") mean called("Congestion window")],
         /// Slow-start threshold; absent while it is unset.
-        ssthresh_bytes: Option<u64> ["B"],
+        ssthresh_bytes: Option<u64> ["B" called("Slow-start threshold")],
         /// Bytes sent and not yet acknowledged or declared lost.
         in_flight_bytes: Option<u64> ["B"],
         /// Smoothed round-trip time; absent before the first sample.
-        srtt_ms: Option<f64> ["ms"],
+        srtt_ms: Option<f64> ["ms" drawn("rtt") mean called("Smoothed RTT")],
         /// Packets retransmitted in the interval.
-        retransmits: u64 ["packets"],
+        retransmits: u64 ["packets" ticks],
     }
 }
 
 table! {
     /// State of a link direction at the end of a sampling interval (`series_links.parquet`).
-    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct LinkSample: "series_links" {
         /// End of the interval.
         time_s: f64 ["s" key],
         /// Link direction.
         link: u32 ["" key],
         /// Bytes transmitted per second in the interval, from the IP header on.
-        throughput_bps: f64 ["bit/s"],
+        throughput_bps: f64 ["bit/s" drawn("load") called("Link throughput")],
         /// Bits per second that the link could have carried in the interval: its rate, or its trace's opportunities; absent where it has no limit.
         capacity_bps: Option<f64> ["bit/s"],
         /// Packets waiting at the end of the interval.
-        backlog_packets: u32 ["packets"],
+        backlog_packets: u32 ["packets" drawn("queue") called("Queue")],
         /// Bytes waiting at the end of the interval.
-        backlog_bytes: u64 ["B"],
+        backlog_bytes: u64 ["B" called("Queue")],
         /// Packets lost in the interval, for whatever reason.
-        drops: u64 ["packets"],
+        drops: u64 ["packets" ticks],
         /// Packets marked congestion-experienced in the interval.
-        marks: u64 ["packets"],
+        marks: u64 ["packets" ticks],
         /// Mean time in the queue of the packets served in the interval.
-        queue_delay_ms: f64 ["ms"],
+        queue_delay_ms: f64 ["ms" drawn("delay") called("Queueing delay")],
     }
 }

@@ -108,7 +108,7 @@ fn sets_of_seeds_have_means_and_bands() {
         data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
     assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
     let goodput = &data.sets[0].measures[0];
-    assert_eq!((goodput.metric, goodput.estimate.n), ("goodput_bps", 4));
+    assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 4));
     let band =
         data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
     assert_eq!(band.time.values.len(), 120);
