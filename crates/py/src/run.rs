@@ -191,6 +191,19 @@ pub(crate) fn student_t_975(degrees_of_freedom: u64) -> f64 {
     results::metrics::student_t_975(degrees_of_freedom)
 }
 
+/// What is known of every table and column of results, from their declarations.
+#[pyfunction]
+pub(crate) fn result_tables(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("json")?.call_method1("loads", (results::describe::tables_json().to_string(),))
+}
+
+/// A value as people read it, to about three digits: `show("bit/s", 9.57e6)` is "9.57 Mbit/s".
+#[pyfunction]
+pub(crate) fn show(unit: &str, value: f64) -> PyResult<String> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("no unit {unit:?}"));
+    Ok(results::Unit::named(unit).ok_or_else(unknown)?.show(value))
+}
+
 fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<(), AnyError> {
     std::fs::write(directory.join("summary.json"), summary.to_json())?;
     for (name, table) in tables.iter() {

@@ -1,88 +1,59 @@
 //! A quantity over time across the runs of several seeds: mean, and the 95 % confidence interval of the mean at each sample.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use warpline_results::metrics::Estimate;
-use warpline_results::{FlowSample, LinkSample, Row as _, Run, RunSet, Summary};
+use warpline_results::{ColumnInfo, Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Summary};
 
 use super::ReportError;
+use super::heads::axis_kind;
 use super::tables::scan;
 
-/// What can be drawn over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quantity {
-    /// Unique application bits delivered per second: the sum over the flows.
-    Goodput,
-    /// Wire bits sent per second: the sum over the flows.
-    Throughput,
-    /// Congestion window: the mean of the flows.
-    Cwnd,
-    /// Smoothed round-trip time: the mean of the flows.
-    Rtt,
-    /// Packets that wait in front of a link.
-    Queue,
-    /// Time that packets waited in front of a link.
-    Delay,
-    /// Bits per second that a link carried.
-    Load,
+/// What can be drawn over time: a column of a series that is declared so (`drawn`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantity {
+    word: &'static str,
+    column: &'static ColumnInfo,
+    /// Whether it is that of a link; else of flows.
+    link: bool,
 }
 
-/// What is known of a quantity.
-struct Nature {
-    /// Its word on the command line.
-    name: &'static str,
-    /// On the axis of a figure.
-    label: &'static str,
-    /// The column of the series that has it.
-    column: &'static str,
-    /// "bps", "bytes", "ms", "packets": as the page and the figures scale it.
-    kind: &'static str,
-    /// Whether it is that of links; else of flows.
-    link: bool,
-    /// Whether flows add up; else their mean counts.
-    sum: bool,
+/// The quantities of a table.
+fn quantities<R: Row>(link: bool) -> impl Iterator<Item = Quantity> {
+    let info = R::COLUMNS.iter().map(|column| &column.info);
+    info.filter_map(move |column| Some(Quantity { word: column.quantity?, column, link }))
 }
 
 impl Quantity {
-    /// All of them.
-    pub const ALL: [Quantity; 7] = [
-        Quantity::Goodput,
-        Quantity::Throughput,
-        Quantity::Cwnd,
-        Quantity::Rtt,
-        Quantity::Queue,
-        Quantity::Delay,
-        Quantity::Load,
-    ];
+    /// All of them, those of flows first.
+    pub fn all() -> Vec<Quantity> {
+        quantities::<FlowSample>(false).chain(quantities::<LinkSample>(true)).collect()
+    }
 
-    fn nature(self) -> Nature {
-        let flow = |name, label, column, kind, sum| Nature { name, label, column, kind, link: false, sum };
-        let link = |name, label, column, kind| Nature { name, label, column, kind, link: true, sum: true };
-        match self {
-            Quantity::Goodput => flow("goodput", "Goodput", "goodput_bps", "bps", true),
-            Quantity::Throughput => flow("throughput", "Throughput", "throughput_bps", "bps", true),
-            Quantity::Cwnd => flow("cwnd", "Congestion window", "cwnd_bytes", "bytes", false),
-            Quantity::Rtt => flow("rtt", "Round-trip time", "srtt_ms", "ms", false),
-            Quantity::Queue => link("queue", "Queue", "backlog_packets", "packets"),
-            Quantity::Delay => link("delay", "Queueing delay", "queue_delay_ms", "ms"),
-            Quantity::Load => link("load", "Link throughput", "throughput_bps", "bps"),
-        }
+    /// The quantity of this word.
+    pub fn named(word: &str) -> Option<Quantity> {
+        Self::all().into_iter().find(|quantity| quantity.word == word)
     }
 
     /// Its word on the command line.
     pub fn name(self) -> &'static str {
-        self.nature().name
+        self.word
     }
     /// What an axis is called.
-    pub fn label(self) -> &'static str {
-        self.nature().label
+    pub fn label(self) -> Cow<'static, str> {
+        self.column.heading()
     }
-    pub(super) fn kind(self) -> &'static str {
-        self.nature().kind
+    /// What it is, in a sentence.
+    pub(crate) fn about(self) -> &'static str {
+        self.column.about()
+    }
+    /// The kind of number, as the page and figures scale it.
+    pub(crate) fn kind(self) -> &'static str {
+        axis_kind(self.column.unit)
     }
     /// Whether it is that of a link, not of flows.
     pub fn of_link(self) -> bool {
-        self.nature().link
+        self.link
     }
 }
 
@@ -133,7 +104,8 @@ fn read(
     of: Option<&str>,
     values: &mut BTreeMap<u64, Vec<f64>>,
 ) -> Result<(), ReportError> {
-    let Nature { column, sum, link, .. } = quantity.nature();
+    let Quantity { column, link, .. } = quantity;
+    let (column, sum) = (column.name, column.fold == Some(Fold::Sum));
     let (table, id) = if link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
     let members = members(run.summary(), quantity, of);
     let mut own: BTreeMap<u64, (f64, f64)> = BTreeMap::new();

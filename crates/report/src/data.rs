@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use warpline_results::Replicated;
 
+use super::bands::Quantity;
 use super::column::Column;
 
 /// Everything one report page shows.
@@ -30,14 +31,10 @@ pub struct SetData {
 }
 
 /// A quantity over time with the interval of its mean.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BandData {
-    /// Which quantity: its word, "goodput".
-    pub quantity: &'static str,
-    /// Its heading, "Goodput".
-    pub label: &'static str,
-    /// Its unit on the page: "bps", "ms".
-    pub kind: &'static str,
+    /// Which quantity.
+    pub quantity: Quantity,
     /// Whose: a group or a link; empty for all flows.
     pub of: String,
     /// Sample times, seconds.

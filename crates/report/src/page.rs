@@ -10,6 +10,7 @@ use super::data::{
     Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, SetData, Shares,
     Table, TcpTrace,
 };
+use super::heads;
 
 /// The skeleton; `{{...}}` is replaced.
 const TEMPLATE: &str = include_str!("assets/page.html");
@@ -51,7 +52,15 @@ pub fn render(data: &ReportData) -> String {
     let mut blobs = Blobs::default();
     let runs: Vec<Value> = data.runs.iter().map(|run| run_json(run, &mut blobs)).collect();
     let sets: Vec<Value> = data.sets.iter().map(|set| set_json(set, &mut blobs)).collect();
-    let manifest = script_safe(&json!({ "runs": runs, "sets": sets }).to_string());
+    let manifest = script_safe(
+        &json!({
+            "runs": runs,
+            "sets": sets,
+            "totals": heads::of_summary("totals"),
+            "run": heads::of_summary("run"),
+        })
+        .to_string(),
+    );
     let style = STYLES.concat();
     let script = SCRIPTS.join("\n;\n");
     let title = match data.runs.as_slice() {
@@ -119,11 +128,16 @@ fn set_json(set: &SetData, blobs: &mut Blobs) -> Value {
         "label": set.label,
         "seeds": set.seeds,
         "count": set.count,
-        "measures": set.measures,
+        "measures": set.measures.iter().map(|measure| json!({
+            "of": measure.subject,
+            "head": heads::declared(measure.column),
+            "estimate": measure.estimate,
+        })).collect::<Vec<_>>(),
         "bands": set.bands.iter().map(|band| json!({
-            "quantity": band.quantity,
-            "label": band.label,
-            "kind": band.kind,
+            "quantity": band.quantity.name(),
+            "label": band.quantity.label(),
+            "about": band.quantity.about(),
+            "kind": band.quantity.kind(),
             "of": band.of,
             "time": blobs.add(&band.time),
             "mean": blobs.add(&band.mean),
@@ -162,7 +176,13 @@ fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
 }
 
 fn table_json(table: &Table) -> Value {
-    json!({ "id": table.id, "columns": table.columns, "cells": table.cells, "total_rows": table.total_rows })
+    json!({
+        "id": table.id,
+        "columns": table.columns,
+        "heads": heads::of_table(&table.id, &table.columns),
+        "cells": table.cells,
+        "total_rows": table.total_rows,
+    })
 }
 
 fn columns_json<K: AsRef<str>>(columns: &[(K, Column)], blobs: &mut Blobs) -> Value {

@@ -9,16 +9,36 @@ use super::column::Column;
 use super::data::{Columns, Curves, FlowSeries, LinkSeries, Member};
 use super::decimate::{Marks, grid_bins, thin_column, thin_times};
 use super::tables::scan;
+use warpline_results::{ColumnInfo, FlowSample, Fold, LinkSample, Row};
 
 /// Flows or links that a page shows one by one at most.
 const MAX_MEMBERS: usize = 40;
 /// Cells that reading may hold in memory.
 const MAX_CELLS: usize = 48_000_000;
 
-const FLOW_COLUMNS: [&str; 6] =
-    ["goodput_bps", "throughput_bps", "cwnd_bytes", "ssthresh_bytes", "in_flight_bytes", "srtt_ms"];
-const LINK_COLUMNS: [&str; 5] =
-    ["throughput_bps", "capacity_bps", "backlog_packets", "backlog_bytes", "queue_delay_ms"];
+/// The columns of a series, by how they are drawn.
+struct Drawn {
+    /// Those that are lines; the first `summed` of them also as sums over everybody.
+    lines: Vec<&'static str>,
+    summed: usize,
+    /// Those that are ticks.
+    ticks: Vec<&'static str>,
+}
+
+impl Drawn {
+    /// As the columns are declared.
+    fn of<R: Row>() -> Drawn {
+        let measured = R::COLUMNS.iter().map(|column| &column.info).filter(|column| !column.key);
+        let (ticks, lines): (Vec<&ColumnInfo>, Vec<&ColumnInfo>) = measured.partition(|column| column.ticks);
+        let (sums, others): (Vec<&ColumnInfo>, Vec<&ColumnInfo>) =
+            lines.into_iter().partition(|column| column.fold == Some(Fold::Sum));
+        Drawn {
+            summed: sums.len(),
+            lines: sums.into_iter().chain(others).map(|column| column.name).collect(),
+            ticks: ticks.into_iter().map(|column| column.name).collect(),
+        }
+    }
+}
 
 /// A flow or link that may become a member: larger weights come first.
 pub(super) struct Candidate {
@@ -43,15 +63,15 @@ pub(super) fn flows(
     budget: usize,
 ) -> Result<Option<Sampled<FlowSeries>>, ReportError> {
     let total = candidates.len();
-    let Some(grid) = Grid::read(dir, "series_flows", "flow", &FLOW_COLUMNS, &["retransmits"], 2, candidates)?
+    let Some(grid) = Grid::read(dir, FlowSample::TABLE, "flow", Drawn::of::<FlowSample>(), candidates)?
     else {
         return Ok(None);
     };
     let omitted = total.saturating_sub(grid.members.len());
     let bins = grid.bins(budget);
-    let sums = |sums: &[Vec<f64>]| curves(&FLOW_COLUMNS[..2], sums, bins.as_deref());
+    let sums = |sums: &[Vec<f64>]| curves(&grid.names, sums, bins.as_deref());
     let others = (omitted > 0).then(|| (omitted, sums(&grid.others)));
-    let all: Vec<Vec<f64>> = (0..2)
+    let all: Vec<Vec<f64>> = (0..grid.others.len())
         .map(|c| {
             (0..grid.times.len())
                 .map(|i| {
@@ -75,8 +95,7 @@ pub(super) fn links(
     budget: usize,
 ) -> Result<Option<Sampled<LinkSeries>>, ReportError> {
     let total = candidates.len();
-    let Some(grid) =
-        Grid::read(dir, "series_links", "link", &LINK_COLUMNS, &["drops", "marks"], 0, candidates)?
+    let Some(grid) = Grid::read(dir, LinkSample::TABLE, "link", Drawn::of::<LinkSample>(), candidates)?
     else {
         return Ok(None);
     };
@@ -111,7 +130,7 @@ struct Grid {
     /// Seconds, ascending.
     times: Vec<f64>,
     members: Vec<Candidate>,
-    names: &'static [&'static str],
+    names: Vec<&'static str>,
     /// By member, column, time.
     cells: Vec<Vec<Vec<f64>>>,
     /// By member: counts in an interval that had any, as (name, time, count).
@@ -121,15 +140,12 @@ struct Grid {
 }
 
 impl Grid {
-    /// Reads `table`, whose rows are told apart by `time_s` and `id`. `summed` is how many of the first columns are added
-    /// up over those who do not become members.
+    /// Reads `table`, whose rows are told apart by `time_s` and `id`. What is summed is added up over those who do not become members.
     fn read(
         dir: &Path,
         table: &str,
         id: &str,
-        names: &'static [&'static str],
-        counted: &'static [&'static str],
-        summed: usize,
+        Drawn { lines: names, summed, ticks: counted }: Drawn,
         mut candidates: Vec<Candidate>,
     ) -> Result<Option<Grid>, ReportError> {
         // The bit pattern orders non-negative floats as their values.
@@ -152,6 +168,10 @@ impl Grid {
         let slots: BTreeMap<u32, usize> =
             candidates.iter().enumerate().map(|(slot, c)| (c.id, slot)).collect();
 
+        let mut wanted = vec!["time_s", id];
+        wanted.extend(&names);
+        wanted.extend(&counted);
+        let columns_of = names.clone();
         let mut grid = Grid {
             cells: vec![vec![vec![f64::NAN; times.len()]; names.len()]; candidates.len()],
             counts: vec![Vec::new(); candidates.len()],
@@ -160,13 +180,10 @@ impl Grid {
             names,
             times,
         };
-        let mut wanted = vec!["time_s", id];
-        wanted.extend(names);
-        wanted.extend(counted);
         let mut at = 0;
         scan(dir, table, &wanted, |batch| {
             let (times, ids) = (batch.numbers("time_s"), batch.numbers(id));
-            let columns: Vec<Vec<f64>> = names.iter().map(|name| batch.numbers(name)).collect();
+            let columns: Vec<Vec<f64>> = columns_of.iter().map(|name| batch.numbers(name)).collect();
             let counts: Vec<Vec<f64>> = counted.iter().map(|name| batch.numbers(name)).collect();
             for row in 0..batch.rows() {
                 // Rows mostly come in order of time, so the instant of the row before is tried first.
@@ -215,7 +232,7 @@ impl Grid {
     fn into_members(self, bins: Option<&[Range<usize>]>, budget: usize) -> Vec<Member> {
         let span = self.times.last().copied().unwrap_or(0.0);
         let share = (budget / 8 / self.members.len().max(1)).max(200);
-        let names = self.names;
+        let names = &self.names;
         self.members
             .into_iter()
             .zip(self.cells)

@@ -30,7 +30,7 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
             measures: Replications::of(&summaries).measures,
             bands: Vec::new(),
         };
-        for quantity in Quantity::ALL {
+        for quantity in Quantity::all() {
             let own: Vec<Option<&str>> = match (quantity.of_link(), groups.len()) {
                 (true, _) => links.iter().map(|link| Some(link.as_str())).collect(),
                 // The only group is all flows.
@@ -102,9 +102,7 @@ fn read_band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Optio
     };
     let (low, high) = (or_mean(values.low.clone()), or_mean(values.high.clone()));
     Ok(Some(BandData {
-        quantity: quantity.name(),
-        label: quantity.label(),
-        kind: quantity.kind(),
+        quantity,
         of: of.unwrap_or_default().to_owned(),
         time: Column::nanoseconds(values.time_s.iter().map(|time| (time * 1e9).round()).collect()),
         mean: Column::single(values.mean),

@@ -43,6 +43,12 @@ impl Change {
         self.difference.zip(self.ci95).map(|(difference, ci95)| difference.abs() > ci95)
     }
 
+    /// How many times its interval the difference is, infinite where the interval is nothing; none where there is no interval.
+    pub fn times_noise(&self) -> Option<f64> {
+        let (difference, ci95) = self.difference.zip(self.ci95)?;
+        Some(if difference == 0.0 { 0.0 } else { difference.abs() / ci95 })
+    }
+
     /// The difference as a share of the larger of both values, -1 to 1 where they have one sign; zero where one is missing.
     pub(crate) fn relative(&self) -> f64 {
         let largest = self.a.unwrap_or(0.0).abs().max(self.b.unwrap_or(0.0).abs());

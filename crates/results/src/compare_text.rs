@@ -6,45 +6,78 @@ use crate::compare::{Change, Comparison, Method, Side};
 use crate::measures::Subject;
 use crate::set::spoken_seeds;
 use crate::text_table::{ABSENT, TextTable};
-use crate::units::Unit;
+use crate::units::{Unit, grouped};
 
-/// Changes that are shown where nobody asks for all.
-pub const MOST_CHANGES: usize = 30;
+/// Lines that a comparison takes where it is not known how many there is room for.
+pub const SCREEN: usize = 40;
+/// Rows that a table has at the least, however small the screen.
+const LEAST_ROWS: usize = 8;
+/// Lines that follow the main table.
+const FOOT: usize = 6;
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    width: usize,
+    /// Lines of the screen; none where everything is shown.
+    lines: Option<usize>,
+}
+
+impl Room {
+    /// Rows that a table may have below this text.
+    fn rows(self, text: &str) -> usize {
+        let used = text.lines().count() + FOOT;
+        self.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used).max(LEAST_ROWS))
+    }
+}
 
 impl Comparison {
-    /// The comparison as lines of at most `width` characters, with at most `most` changes in a table (none: with all). What neither
-    /// side has, or is zero in both, is left out.
-    pub fn render(&self, width: usize, most: Option<usize>) -> String {
+    /// The comparison as lines of at most `width` characters, about as many as `lines` (none: with every measure). What neither side has,
+    /// or is zero in both, is left out.
+    pub fn render(&self, width: usize, lines: Option<usize>) -> String {
+        let room = Room { width, lines };
         let mut text = format!("A: {}\nB: {}\n", spoken(&self.a), spoken(&self.b));
+        self.keys(&mut text, room);
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
         for note in &self.notes {
             let _ = writeln!(text, "Note: {note}.");
         }
-        self.keys(&mut text, most);
         let told: Vec<&Change> = self.changes.iter().filter(|change| change.tells()).collect();
+        let (mut changed, same): (Vec<_>, Vec<_>) =
+            told.into_iter().partition(|change| change.difference != Some(0.0));
+        let mut quiet = Quiet { same: same.len(), ..Quiet::default() };
         match self.method {
             Method::Single => {
-                let (changed, same): (Vec<_>, Vec<_>) =
-                    told.into_iter().partition(|change| change.difference != Some(0.0));
-                let title = format!("Differences, the largest first ({})", changed.len());
-                self.table(&mut text, &title, changed, (width, most));
-                if !same.is_empty() {
-                    let _ = writeln!(text, "\nThe same in both: {}", counted(same.len()));
-                }
-                text.push_str(
-                    "\nTwo single runs: how much of this is chance is not known. Sets of seeds tell: warpline run SCENARIO --seeds 1..10\n",
-                );
+                changed.sort_by(|x, y| {
+                    rank(x).cmp(&rank(y)).then(y.relative().abs().total_cmp(&x.relative().abs()))
+                });
+                let title = format!("Differences ({}), the largest first", changed.len());
+                table(&mut text, &title, &changed, room);
             }
-            Method::Paired | Method::Welch => self.sets(&mut text, told, (width, most)),
+            Method::Paired | Method::Welch => self.sets(&mut text, changed, &mut quiet, room),
         }
+        text += &quiet.line(room.lines.is_some());
+        text.push_str(match self.method {
+            Method::Single => {
+                "Two single runs: how much of this is chance is not known. Sets of seeds tell: warpline run SCENARIO --seeds 1..10\n"
+            }
+            _ if quiet.within > 0 => {
+                "Of measures that did not change, about one in twenty looks as if it had: that is what 95 % means.\n"
+            }
+            _ => "",
+        });
         text
     }
 
-    /// The keys of the scenario that differ.
-    fn keys(&self, text: &mut String, most: Option<usize>) {
+    /// The keys of the scenario that differ; on a screen they take a quarter of it.
+    fn keys(&self, text: &mut String, room: Room) {
         if self.scenario.is_empty() {
             return;
         }
-        let shown = most.unwrap_or(usize::MAX).min(self.scenario.len());
+        let most = room.lines.map_or(usize::MAX, |lines| (lines / 4).max(LEAST_ROWS));
+        let shown = most.min(self.scenario.len());
         text.push_str("\nChanged in the scenario\n");
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not set)".to_owned());
         for change in &self.scenario[..shown] {
@@ -53,85 +86,126 @@ impl Comparison {
         rest(text, self.scenario.len() - shown, "keys");
     }
 
-    /// Two sets: what is beyond noise, and what is not.
-    fn sets(&self, text: &mut String, told: Vec<&Change>, (width, most): (usize, Option<usize>)) {
-        let (known, unknown): (Vec<_>, Vec<_>) = told.into_iter().partition(|change| change.ci95.is_some());
-        let judged = known.len();
-        let (beyond, within): (Vec<_>, Vec<_>) =
+    /// Two sets: what is beyond noise, the farthest first, and what is not.
+    fn sets(&self, text: &mut String, changed: Vec<&Change>, quiet: &mut Quiet, room: Room) {
+        let (known, mut unknown): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|change| change.ci95.is_some());
+        let (mut beyond, mut within): (Vec<_>, Vec<_>) =
             known.into_iter().partition(|change| change.beyond_noise() == Some(true));
+        for changes in [&mut beyond, &mut within, &mut unknown] {
+            changes.sort_by(|x, y| {
+                let noise = |change: &Change| change.times_noise().unwrap_or(0.0);
+                let relative = |change: &Change| change.relative().abs();
+                noise(y)
+                    .total_cmp(&noise(x))
+                    .then(rank(x).cmp(&rank(y)))
+                    .then(relative(y).total_cmp(&relative(x)))
+            });
+        }
         let how = match self.method {
             Method::Paired => "mean difference from seed to the same seed",
             _ => "difference of the means",
         };
-        let _ = writeln!(text, "\nDifference: {how}; ± is half of its 95 % confidence interval");
-        if judged > 0 {
-            let title = format!("Changed beyond the noise of the seeds ({} of {judged})", beyond.len());
-            let none = beyond.is_empty();
-            self.table(text, &title, beyond, (width, most));
-            if none {
-                text.push_str("  none\n");
+        let _ = writeln!(
+            text,
+            "\nDifference: {how}; ± is half of its 95 % confidence interval, its noise. What is farthest beyond it comes first"
+        );
+        // Where nothing can be judged, there is still something to see.
+        let judged = !beyond.is_empty() || !within.is_empty() || quiet.same > 0;
+        if judged {
+            table(text, &format!("Changed beyond the noise of the seeds ({})", beyond.len()), &beyond, room);
+        }
+        if !judged || room.lines.is_none() {
+            if !within.is_empty() {
+                table(text, &format!("Within the noise ({})", within.len()), &within, room);
+            }
+            if !unknown.is_empty() {
+                table(text, &format!("Too few seeds to judge ({})", unknown.len()), &unknown, room);
             }
         }
-        if !within.is_empty() {
-            if most.is_none() {
-                self.table(text, &format!("Within the noise ({})", within.len()), within, (width, None));
-            } else {
-                let _ = writeln!(text, "\nWithin the noise: {} (--all shows them)", counted(within.len()));
-            }
-            let _ = writeln!(
-                text,
-                "Of measures that did not change, about one in twenty looks as if it had: that is what 95 % means."
-            );
-        }
-        if !unknown.is_empty() {
-            let title = format!("Too few seeds to judge ({})", unknown.len());
-            self.table(text, &title, unknown, (width, most));
-        }
+        quiet.within = within.len();
+        quiet.unknown = if judged { unknown.len() } else { 0 };
     }
+}
 
-    /// A table of changes, the largest first within the whole run, the groups, the links and the flows.
-    fn table(
-        &self,
-        text: &mut String,
-        title: &str,
-        mut changes: Vec<&Change>,
-        (width, most): (usize, Option<usize>),
-    ) {
-        let _ = writeln!(text, "\n{title}");
-        if changes.is_empty() {
-            return;
+/// How many measures say nothing.
+#[derive(Default)]
+struct Quiet {
+    same: usize,
+    within: usize,
+    unknown: usize,
+}
+
+impl Quiet {
+    /// In a line; `short` where they are not shown.
+    fn line(&self, short: bool) -> String {
+        let parts: Vec<String> = [
+            ("within the noise", self.within),
+            ("the same in both", self.same),
+            ("too few seeds to judge", self.unknown),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{} {what}", grouped(count as f64)))
+        .collect();
+        let all = self.same + self.within + self.unknown;
+        match all {
+            0 => "\n".to_owned(),
+            _ => {
+                let hint = if short && self.within + self.unknown > 0 { " (--all shows them)" } else { "" };
+                format!("\nDid not change: {} ({}){hint}\n", counted(all), parts.join(", "))
+            }
         }
-        let rank = |change: &Change| match change.subject {
-            Subject::Total => 0,
-            Subject::Group(_) => 1,
-            Subject::Link(_) => 2,
-            Subject::Flow(_) => 3,
-        };
-        changes.sort_by(|x, y| rank(x).cmp(&rank(y)).then(y.relative().abs().total_cmp(&x.relative().abs())));
-        let all = changes.len();
-        changes.truncate(most.unwrap_or(all));
-        let show = |unit: Unit, value: Option<f64>| value.map_or(ABSENT.to_owned(), |value| unit.show(value));
-        let signed = |change: &&Change| match change.difference {
-            Some(difference) if difference > 0.0 => format!("+{}", change.column.unit.show(difference)),
-            difference => show(change.column.unit, difference),
-        };
-        let percent = |change: &&Change| match change.ratio {
-            Some(ratio) if ratio > 0.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
-            _ => ABSENT.to_owned(),
-        };
-        let mut table = TextTable::default();
-        table.words("of", changes.iter().map(|change| change.subject.to_string()));
-        table.words("metric", changes.iter().map(|change| change.column.name.to_owned()));
-        table.figures("A", changes.iter().map(|change| show(change.column.unit, change.a)));
-        table.figures("B", changes.iter().map(|change| show(change.column.unit, change.b)));
-        table.figures("difference", changes.iter().map(signed));
-        if changes.iter().any(|change| change.ci95.is_some()) {
-            table.figures("±", changes.iter().map(|change| show(change.column.unit, change.ci95)));
-        }
-        table.figures("change", changes.iter().map(percent));
-        text.push_str(&table.render(width));
-        rest(text, all - changes.len(), "measures");
     }
+}
+
+/// Where a subject stands among changes that are alike.
+fn rank(change: &Change) -> u8 {
+    match change.subject {
+        Subject::Total => 0,
+        Subject::Group(_) => 1,
+        Subject::Link(_) => 2,
+        Subject::Flow(_) => 3,
+    }
+}
+
+/// A table of changes.
+fn table(text: &mut String, title: &str, changes: &[&Change], room: Room) {
+    let _ = writeln!(text, "\n{title}");
+    if changes.is_empty() {
+        text.push_str("  none\n");
+        return;
+    }
+    let most = room.rows(text);
+    // One more row takes as much room as to say that it is left out.
+    let shown = if changes.len() <= most.saturating_add(1) { changes } else { &changes[..most] };
+    let show = |unit: Unit, value: Option<f64>| value.map_or(ABSENT.to_owned(), |value| unit.show(value));
+    let signed = |change: &&Change| match change.difference {
+        Some(difference) if difference > 0.0 => format!("+{}", change.column.unit.show(difference)),
+        difference => show(change.column.unit, difference),
+    };
+    let percent = |change: &&Change| match change.ratio {
+        Some(ratio) if ratio > 0.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        _ => ABSENT.to_owned(),
+    };
+    let times = |change: &&Change| match change.times_noise() {
+        Some(times) if times.is_finite() => format!("{times:.1}"),
+        Some(_) => "∞".to_owned(),
+        None => ABSENT.to_owned(),
+    };
+    let mut table = TextTable::default();
+    table.words("of", shown.iter().map(|change| change.subject.to_string()));
+    table.words("metric", shown.iter().map(|change| change.column.name.to_owned()));
+    table.figures("A", shown.iter().map(|change| show(change.column.unit, change.a)));
+    table.figures("B", shown.iter().map(|change| show(change.column.unit, change.b)));
+    table.figures("change", shown.iter().map(percent));
+    table.figures("difference", shown.iter().map(signed));
+    if shown.iter().any(|change| change.ci95.is_some()) {
+        table.figures("±", shown.iter().map(|change| show(change.column.unit, change.ci95)));
+        table.figures("times ±", shown.iter().map(times));
+    }
+    text.push_str(&table.render(room.width));
+    rest(text, changes.len() - shown.len(), "measures");
 }
 
 /// A side and its seeds.
@@ -143,7 +217,7 @@ fn spoken(side: &Side) -> String {
 }
 
 fn counted(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "measure" } else { "measures" })
+    format!("{} {}", grouped(count as f64), if count == 1 { "measure" } else { "measures" })
 }
 
 /// Says how many are not shown.
@@ -187,22 +261,24 @@ mod tests {
 
     #[test]
     fn what_changed_beyond_noise_comes_first() {
-        let text = sets().render(110, Some(MOST_CHANGES));
+        let text = sets().render(120, Some(SCREEN));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         // Who is compared, what was changed, what is beyond noise, and how much is not.
         let places = [
             "A: runs/cubic (4 seeds: 1 to 4)\nB: runs/vegas (4 seeds: 1 to 4)\n",
             "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n  flow.new.cc: (not set) -> vegas\n",
             "mean difference from seed to the same seed",
-            "Changed beyond the noise of the seeds (1 of ",
-            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms    +10.2 ms",
-            "Within the noise: ",
+            "Changed beyond the noise of the seeds (1)",
+            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms  +58.6 %    +10.2 ms",
+            "Did not change: ",
+            " within the noise, ",
+            " the same in both) (--all shows them)",
             "about one in twenty",
         ]
         .map(place);
         assert!(places.is_sorted(), "{text}");
         assert!(!text.contains("rtt_mean_ms"), "{text}");
-        let all = sets().render(110, None);
+        let all = sets().render(120, None);
         assert!(all.contains("Within the noise (") && all.contains("rtt_mean_ms"), "{all}");
     }
 
@@ -211,14 +287,43 @@ mod tests {
         let (a, mut b) = (example::summary(2, 1), example::summary(1, 2));
         b.links[0].queue_delay_mean_ms = 34.5;
         let comparison = Comparison::of(("runs/a", vec![&a]), ("runs/b", vec![&b]), true);
-        let text = comparison.render(100, Some(12));
-        for part in [
-            "Note: the seeds differ: 1 and 2.",
-            "Differences, the largest first (",
-            " more measures: --all shows them",
-        ] {
+        let text = comparison.render(100, Some(20));
+        for part in ["Note: the seeds differ: 1 and 2.", "Differences (", " more measures: --all shows them"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.contains("how much of this is chance is not known") && !text.contains('±'), "{text}");
+    }
+
+    #[test]
+    fn the_farthest_beyond_its_noise_comes_first_and_all_fits_a_screen() {
+        // Many links that each changed, by ever more; one change is small, but of no noise at all.
+        let make = |step: f64| -> Vec<Summary> {
+            (1..=4)
+                .map(|seed| {
+                    let mut summary = example::summary(2, seed);
+                    let link = summary.links[0].clone();
+                    for index in 0..60 {
+                        let wait =
+                            100.0 + step * f64::from(index) + 0.1 * (seed * (1 + step as u64) % 3) as f64;
+                        summary.links.push(crate::LinkRow {
+                            name: format!("l{index}"),
+                            queue_delay_mean_ms: wait,
+                            queue_delay_max_ms: if index == 7 { 400.0 + step } else { 400.0 },
+                            ..link.clone()
+                        });
+                    }
+                    summary
+                })
+                .collect()
+        };
+        let (a, b) = (make(0.0), make(1.0));
+        let comparison = Comparison::of(("a", a.iter().collect()), ("b", b.iter().collect()), true);
+        let text = comparison.render(120, Some(30));
+        assert!(text.lines().count() <= 31, "{text}");
+        let row = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(row("Link l7  ") < row("Link l59  ") && row("Link l59  ") < row("Link l58  "), "{text}");
+        assert!(text.contains("∞") && text.contains(" more measures: --all shows them"), "{text}");
+        assert!(comparison.render(120, None).lines().count() > 200);
     }
 }

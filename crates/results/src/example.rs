@@ -213,15 +213,12 @@ pub(crate) fn transfers() -> Vec<TransferRow> {
 pub(crate) fn flow_samples() -> Vec<FlowSample> {
     (1..=60)
         .map(|second| FlowSample {
-            time_s: f64::from(second),
-            flow: 0,
-            goodput_bps: 4.8e6,
-            throughput_bps: 5e6,
             cwnd_bytes: Some(14_480 * second as u64),
             ssthresh_bytes: (second > 9).then_some(7_240),
             in_flight_bytes: Some(1_448),
             srtt_ms: (second > 1).then_some(61.5),
             retransmits: 2,
+            ..FlowSample::new(f64::from(second), 0, 4.8e6, 5e6)
         })
         .collect()
 }

@@ -95,6 +95,11 @@ impl TableKind {
         vec![Self::of::<RunInfo>(), Self::of::<Totals>(), groups, Self::of::<InputFile>()]
     }
 
+    /// The table of this name, be it in a file or in the summary.
+    pub fn declared(name: &str) -> Option<TableKind> {
+        Self::all().into_iter().chain(Self::of_summary()).find(|kind| kind.name == name)
+    }
+
     /// What is declared of a column.
     pub fn column(&self, name: &str) -> Option<&ColumnInfo> {
         self.columns.iter().find(|column| column.name == name)

@@ -85,7 +85,7 @@ table! {
         /// What decides how fast it sends: its congestion control, or its transport where it has none.
         control: String ["" terminal(4, "control")] = flow.cc.clone().unwrap_or_else(|| flow.transport.clone()),
         /// Retransmitted share of the packets sent; absent where nothing is sent again.
-        retransmit_ratio: Option<f64> ["share" terminal(5, "retransmitted")] = match flow.transport.as_str() {
+        retransmit_ratio: Option<f64> ["1" terminal(5, "retransmitted")] = match flow.transport.as_str() {
             "tcp" => share(flow.retransmitted_packets, flow.sent_packets),
             _ => None,
         },
@@ -143,7 +143,7 @@ table! {
         /// Bytes transmitted per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
         /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
-        utilisation: Option<f64> ["share" compared max terminal(3, "used")],
+        utilisation: Option<f64> ["1" compared max terminal(3, "used")],
         /// Packets dropped because the queue was full.
         drops_overflow: u64 ["packets" called("Drops: overflow")],
         /// Packets dropped early by active queue management.
@@ -165,7 +165,7 @@ table! {
         /// Packets lost on this link, for whatever reason.
         drops: u64 ["packets" compared terminal(4, "lost")] = link.drops(),
         /// Lost share of the packets offered.
-        loss_ratio: Option<f64> ["share" terminal(5, "of arrivals")] = share(link.drops(), link.arrivals),
+        loss_ratio: Option<f64> ["1" terminal(5, "of arrivals")] = share(link.drops(), link.arrivals),
     }
 }
 
@@ -197,6 +197,13 @@ table! {
         srtt_ms: Option<f64> ["ms" drawn("rtt") mean called("Smoothed RTT")],
         /// Packets retransmitted in the interval.
         retransmits: u64 ["packets" ticks],
+    }
+}
+
+impl FlowSample {
+    /// A sample of what every flow has.
+    pub fn new(time_s: f64, flow: u32, goodput_bps: f64, throughput_bps: f64) -> FlowSample {
+        FlowSample { time_s, flow, goodput_bps, throughput_bps, ..FlowSample::default() }
     }
 }
 

@@ -37,7 +37,7 @@ table! {
         /// Warm-up that is cut off, in seconds.
         warmup_s: f64 ["s"],
         /// Duration that was in fact run, in seconds.
-        simulated_s: f64 ["s"],
+        simulated_s: f64 ["s" called("Simulated time")],
         /// Whether the run came to its end.
         complete: bool [""],
         /// Why it did not: "interrupted" and so on.
@@ -107,7 +107,7 @@ table! {
         /// Packets retransmitted.
         retransmitted_packets: u64 ["packets" called("Retransmitted")] = sum(flows, |flow| flow.retransmitted_packets),
         /// Retransmitted share of the packets sent, 0 to 1.
-        retransmit_ratio: f64 ["share" compared terminal(7, "retransmitted") called("Retransmitted share")] =
+        retransmit_ratio: f64 ["1" compared terminal(7, "retransmitted") called("Retransmitted share")] =
             sum(flows, |flow| flow.retransmitted_packets) as f64 / sum(flows, |flow| flow.sent_packets).max(1) as f64,
         /// Packets lost.
         lost_packets: u64 ["packets" compared called("Lost")] = sum(flows, |flow| flow.lost_packets),

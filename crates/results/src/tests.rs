@@ -217,7 +217,7 @@ fn a_run_killed_half_way_leaves_nothing_behind_the_next() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
-    let this = "results::tests::a_run_killed_half_way_leaves_nothing_behind_the_next";
+    let this = "tests::a_run_killed_half_way_leaves_nothing_behind_the_next";
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", this])
         .env(OUT, &out)

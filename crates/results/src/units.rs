@@ -1,67 +1,81 @@
 //! Units: what a number measures, and how it is printed for people.
 
 /// What a number measures, and so how it is printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Bits per second.
-    #[serde(rename = "bit/s")]
     BitPerSecond,
     /// Bytes.
-    #[serde(rename = "B")]
     Byte,
     /// Packets.
-    #[serde(rename = "packets")]
     Packet,
     /// Seconds.
-    #[serde(rename = "s")]
     Second,
     /// Milliseconds.
-    #[serde(rename = "ms")]
     Millisecond,
     /// Nanoseconds.
-    #[serde(rename = "ns")]
     Nanosecond,
     /// A number of things, or no number.
-    #[serde(rename = "")]
     Count,
     /// A share of one, printed in per cent.
-    #[serde(rename = "1")]
     Share,
     /// A plain number of no unit.
-    #[serde(rename = "index")]
     Index,
 }
 
+/// Every unit with its word.
+const WORDS: [(Unit, &str); 9] = [
+    (Unit::BitPerSecond, "bit/s"),
+    (Unit::Byte, "B"),
+    (Unit::Packet, "packets"),
+    (Unit::Second, "s"),
+    (Unit::Millisecond, "ms"),
+    (Unit::Nanosecond, "ns"),
+    (Unit::Count, ""),
+    (Unit::Share, "1"),
+    (Unit::Index, "index"),
+];
+
 impl Unit {
-    /// The unit that the declaration of a column writes so.
+    /// The unit of a word; none if there is no such unit.
+    pub const fn named(word: &str) -> Option<Unit> {
+        let word = word.as_bytes();
+        let mut index = 0;
+        while index < WORDS.len() {
+            let known = WORDS[index].1.as_bytes();
+            let mut at = 0;
+            while at < known.len() && at < word.len() && known[at] == word[at] {
+                at += 1;
+            }
+            if at == known.len() && at == word.len() {
+                return Some(WORDS[index].0);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// The unit that the declaration of a column names.
     ///
     /// # Panics
-    /// For any other word: declarations are constants, so that a wrong one does not compile.
+    /// If there is none: declarations are constants, so that a wrong one does not compile.
     pub(crate) const fn declared(word: &str) -> Unit {
-        match word.as_bytes() {
-            b"bit/s" => Unit::BitPerSecond,
-            b"B" => Unit::Byte,
-            b"packets" => Unit::Packet,
-            b"s" => Unit::Second,
-            b"ms" => Unit::Millisecond,
-            b"ns" => Unit::Nanosecond,
-            b"" => Unit::Count,
-            b"share" => Unit::Share,
-            b"index" => Unit::Index,
-            _ => panic!("no unit is written so"),
+        match Unit::named(word) {
+            Some(unit) => unit,
+            None => panic!("no unit has this word"),
         }
+    }
+
+    /// Its word: "bit/s", "packets", "1" for a share, "" for a count.
+    pub fn word(self) -> &'static str {
+        WORDS.iter().find(|(unit, _)| *unit == self).map_or("", |(_, word)| word)
     }
 
     /// Its symbol, as in the files; empty for numbers without a unit.
     pub fn symbol(self) -> &'static str {
         match self {
-            Unit::BitPerSecond => "bit/s",
-            Unit::Byte => "B",
-            Unit::Packet => "packets",
-            Unit::Second => "s",
-            Unit::Millisecond => "ms",
-            Unit::Nanosecond => "ns",
-            Unit::Count | Unit::Share | Unit::Index => "",
+            Unit::Share | Unit::Index => "",
+            unit => unit.word(),
         }
     }
 
@@ -86,6 +100,12 @@ impl Unit {
             Unit::Share => format!("{} %", significant(value * 100.0)),
             Unit::Index => format!("{value:.3}"),
         }
+    }
+}
+
+impl serde::Serialize for Unit {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
     }
 }
 

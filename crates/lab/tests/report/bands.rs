@@ -7,6 +7,10 @@ use warpline_net::Control;
 use warpline_report::{Band, Quantity, band, busiest_link};
 use warpline_results::{Estimate, FlowSample, RunSet};
 
+fn quantity(word: &str) -> Quantity {
+    Quantity::named(word).unwrap()
+}
+
 #[test]
 fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
     let text = r#"
@@ -21,7 +25,7 @@ fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
     let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
     replicate(&scenario, &[1, 2, 3], 2, &options, &|_, _| Control::Continue).unwrap();
     let set = RunSet::open(&out).unwrap();
-    let all = band(&set, Quantity::Goodput, None).unwrap();
+    let all = band(&set, quantity("goodput"), None).unwrap();
     assert_eq!(all.time_s, [0.5, 1.0, 1.5, 2.0]);
     let samples: Vec<f64> = set
         .runs()
@@ -34,14 +38,14 @@ fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
     let estimate = Estimate::of(&samples).unwrap();
     assert!((all.mean[1] - estimate.mean).abs() < 1e-6 * estimate.mean);
     assert!((all.high[1] - all.mean[1] - estimate.ci95.unwrap()).abs() < 1e-6 * estimate.mean);
-    let parts = [Some("bulk"), Some("one")].map(|of| band(&set, Quantity::Goodput, of).unwrap().mean[1]);
+    let parts = [Some("bulk"), Some("one")].map(|of| band(&set, quantity("goodput"), of).unwrap().mean[1]);
     assert!((parts[0] + parts[1] - all.mean[1]).abs() < 1e-6 * estimate.mean, "groups add up");
-    let both = ["bulk.0", "bulk.1"].map(|of| band(&set, Quantity::Cwnd, Some(of)).unwrap().mean[1]);
-    let mean = band(&set, Quantity::Cwnd, Some("bulk")).unwrap().mean[1];
+    let both = ["bulk.0", "bulk.1"].map(|of| band(&set, quantity("cwnd"), Some(of)).unwrap().mean[1]);
+    let mean = band(&set, quantity("cwnd"), Some("bulk")).unwrap().mean[1];
     assert!((both[0] + both[1] - 2.0 * mean).abs() < 1e-6 * mean, "windows have a mean");
     assert_eq!(busiest_link(&set).as_deref(), Some("a>b"));
-    assert_eq!(band(&set, Quantity::Queue, Some("a>b")).unwrap().time_s.len(), 4);
-    assert_eq!(band(&set, Quantity::Goodput, Some("none")).unwrap(), Band::default());
+    assert_eq!(band(&set, quantity("queue"), Some("a>b")).unwrap().time_s.len(), 4);
+    assert_eq!(band(&set, quantity("goodput"), Some("none")).unwrap(), Band::default());
     let one = RunSet::open(&out.join("seed-2")).unwrap();
-    assert!(band(&one, Quantity::Rtt, None).unwrap().low.iter().all(|low| low.is_nan()));
+    assert!(band(&one, quantity("rtt"), None).unwrap().low.iter().all(|low| low.is_nan()));
 }

@@ -109,13 +109,16 @@ fn sets_of_seeds_have_means_and_bands() {
     assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
     let goodput = &data.sets[0].measures[0];
     assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 4));
-    let band =
-        data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
+    let band = data.sets[0]
+        .bands
+        .iter()
+        .find(|band| band.quantity.name() == "goodput" && band.of.is_empty())
+        .unwrap();
     assert_eq!(band.time.values.len(), 120);
     let ends = band.low.values.iter().zip(&band.mean.values).zip(&band.high.values);
     assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
     assert!(ends.clone().filter(|((low, _), high)| low < high).count() > 100);
-    assert!(data.sets[0].bands.iter().any(|band| band.quantity == "delay" && band.of == "r1>r2"));
+    assert!(data.sets[0].bands.iter().any(|band| band.quantity.name() == "delay" && band.of == "r1>r2"));
     // The same runs one by one are not a set: they are compared with the first.
     let runs = [dir.join("one/seed-1"), dir.join("one/seed-2")];
     assert!(ReportData::read(&[&runs[0], &runs[1]], capacity).unwrap().sets.is_empty());

@@ -59,4 +59,7 @@ const W = {};
   W.runs = manifest.runs;
   // What is known across the seeds of each set; none where single runs are shown.
   W.sets = manifest.sets ?? [];
+  // What is known of the columns of a run's totals and of the run itself; that of tables is with them.
+  W.totalHeads = manifest.totals;
+  W.runHeads = manifest.run;
 })();

@@ -1,23 +1,31 @@
 // Several runs together: a table of their key figures and their curves in common plots.
 (() => {
   "use strict";
-  const METRICS = [
-    ["Goodput", "bps", (r) => r.summary.totals?.goodput_bps], ["Throughput", "bps", (r) => r.summary.totals?.throughput_bps],
-    ["Jain’s index", "number", (r) => r.summary.totals?.jain], ["Drops", "count", (r) => r.summary.totals?.drops],
-    ["Marks", "count", (r) => r.summary.totals?.marks], ["Retransmitted packets", "count", (r) => sum(r, "flows", "retransmitted_packets")],
-    ["RTOs", "count", (r) => sum(r, "flows", "rtos")], ["Latency, mean of flows", "ms", (r) => mean(r, "flows", "latency_mean_ms")],
-    ["Longest queueing delay", "ms", (r) => most(r, "links", "queue_delay_max_ms")],
-    ["Completion time, mean", "s", (r) => mean(r, "transfers", "completion_s")], ["Packet hops", "count", (r) => r.summary.packet_hops],
-    ["Simulated time", "s", (r) => r.summary.simulated_s],
-  ];
-  const cells = (run, id, name) => {
-    const table = run.tables.find((t) => t.id === id);
-    const c = table ? table.columns.indexOf(name) : -1;
-    return c < 0 ? [] : table.cells[c].filter((v) => typeof v === "number");
+  // What becomes of a column's rows, where its declaration says so.
+  const FOLDS = {
+    sum: ["", (v) => v.reduce((a, b) => a + b, 0)], mean: [", mean", (v) => v.reduce((a, b) => a + b, 0) / v.length],
+    max: [", largest", (v) => Math.max(...v)],
   };
-  const sum = (...at) => { const v = cells(...at); return v.length ? v.reduce((a, b) => a + b, 0) : undefined; };
-  const mean = (...at) => { const v = cells(...at); return v.length ? v.reduce((a, b) => a + b, 0) / v.length : undefined; };
-  const most = (...at) => { const v = cells(...at); return v.length ? Math.max(...v) : undefined; };
+  const FOLDED = ["flows", "links", "transfers"];
+  // Each as label, kind, and its value in a run.
+  const metrics = () => {
+    const all = W.totalHeads.map(({ name, label, kind }) => [label, kind, (run) => run.summary.totals?.[name]]);
+    for (const id of FOLDED) {
+      const tables = W.runs.map((run) => run.tables.find((t) => t.id === id));
+      const heads = tables.find((table) => table)?.heads.filter(({ fold }) => fold) ?? [];
+      for (const { name, label, kind, fold } of heads) {
+        const [words, of] = FOLDS[fold];
+        all.push([label + words, kind, (run) => {
+          const table = run.tables.find((t) => t.id === id);
+          const cells = table?.cells[table.columns.indexOf(name)]?.filter((v) => typeof v === "number") ?? [];
+          return cells.length ? of(cells) : undefined;
+        }]);
+      }
+    }
+    const told = ["packet_hops", "simulated_s"];
+    for (const { name, label, kind } of W.runHeads.filter((head) => told.includes(head.name))) all.push([label, kind, (run) => run.summary[name]]);
+    return all;
+  };
 
   const difference = (value, base) => {
     if (!base || value === undefined || base === undefined) return null;
@@ -26,7 +34,7 @@
   };
 
   const comparison = () => {
-    const rows = METRICS.map(([label, kind, of]) => [label, kind, W.runs.map(of)]).filter(([, , values]) => values.some((v) => v !== undefined && v !== null));
+    const rows = metrics().map(([label, kind, of]) => [label, kind, W.runs.map(of)]).filter(([, , values]) => values.some((v) => v !== undefined && v !== null));
     return W.el("section", { class: "card wide table", "aria-label": "Key figures" }, W.el("div", { class: "card-head" }, W.el("h3", null, "Key figures")),
       W.el("p", { class: "about" }, "Differences are from the first run."),
       W.el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Key figures" }, W.el("table", { class: "compare" },

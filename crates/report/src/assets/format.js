@@ -1,4 +1,4 @@
-// Numbers for people: units, labels of columns, ticks of axes.
+// Numbers for people: units, ticks of axes.
 (() => {
   "use strict";
   const SCALES = {
@@ -56,23 +56,5 @@
     while (places < 9 && !digitsOf(step / factor, places)) places++;
     const format = new Intl.NumberFormat("en-GB", { minimumFractionDigits: places, maximumFractionDigits: places });
     return { unit, texts: values.map((v) => (v === null ? "" : format.format(v / factor))) };
-  };
-
-  const KINDS = [[/_bps$/, "bps"], [/_bytes$|^bytes$/, "bytes"], [/_ms$/, "ms"], [/_s$/, "s"], [/_packets$/, "count"],
-    [/^utilisation$|_ratio$/, "ratio"], [/^jain$/, "number"], [/^(flow|link|transfer)$/, "id"]];
-  const LABELS = {
-    from: "From", to: "To", cc: "Congestion control", app: "Application", sent_packets: "Packets sent", sent_bytes: "Bytes sent",
-    retransmitted_packets: "Retransmitted", delivered_bytes: "Delivered", lost_packets: "Lost", rtos: "RTOs",
-    ce_marks: "CE marks", rate_bps: "Rate", delay_s: "Delay", drops_overflow: "Drops: overflow", drops_aqm: "Drops: AQM",
-    drops_loss: "Drops: loss", drops_down: "Drops: link down", arrivals: "Packets offered", jain: "Jain’s index",
-    flow: "№", link: "№", transfer: "№", transfers_completed: "Transfers done", completion_mean_s: "Completion mean",
-    retransmit_ratio: "Retransmitted share", start_s: "Start", end_s: "End", completion_s: "Completion time",
-  };
-
-  W.kind = (column) => KINDS.find(([pattern]) => pattern.test(column))?.[1] ?? "count";
-  W.label = (column) => {
-    if (LABELS[column]) return LABELS[column];
-    const words = column.replace(/_(bps|bytes|ms|s)$/, "").replaceAll("_", " ").replace(/^rtt/, "RTT");
-    return words.charAt(0).toUpperCase() + words.slice(1);
   };
 })();

@@ -1,30 +1,28 @@
 // Sets of seeds: key figures as mean and interval, and curves with the 95 % interval of the mean as a band.
 (() => {
   "use strict";
-  // Units as in replications.json, in the words of `W.human`.
-  const KINDS = { "bit/s": "bps", ms: "ms", s: "s", "": "count", 1: "ratio", index: "number" };
   const SHOWN = 12;
 
-  const nameOf = (m) => (m.kind === "total" ? "All flows" : m.name);
-  const keyOf = (m) => `${m.kind} ${m.name ?? ""} ${m.metric}`;
+  const nameOf = (m) => (m.of.kind === "total" ? "All flows" : m.of.name);
+  const keyOf = (m) => `${m.of.kind} ${m.of.name ?? ""} ${m.head.name}`;
 
   // A row per measure, a column per set. Single flows are in the tables of the runs.
   const figures = () => {
     const known = new Map();
-    W.sets.forEach((set, i) => set.measures.filter((m) => m.kind !== "flow").forEach((m) => {
+    W.sets.forEach((set, i) => set.measures.filter((m) => m.of.kind !== "flow").forEach((m) => {
       if (!known.has(keyOf(m))) known.set(keyOf(m), { measure: m, values: [] });
       known.get(keyOf(m)).values[i] = m;
     }));
-    const rows = [...known.values()].filter(({ values }) => values.some((m) => m && (m.min !== 0 || m.max !== 0)));
+    const rows = [...known.values()].filter(({ values }) => values.some((m) => m && (m.estimate.min !== 0 || m.estimate.max !== 0)));
     const cell = (m) => {
       if (!m) return W.el("td", null, "–");
-      const kind = KINDS[m.unit] ?? "number";
-      const title = `${m.n} seeds; least ${W.human(kind, m.min)}, most ${W.human(kind, m.max)}` + (m.stddev == null ? "" : `, deviation ${W.human(kind, m.stddev)}`);
-      return W.el("td", { title }, W.human(kind, m.mean), m.ci95 == null ? null : W.el("span", { class: "difference" }, `± ${W.human(kind, m.ci95)}`));
+      const { kind } = m.head, e = m.estimate;
+      const title = `${e.n} seeds; least ${W.human(kind, e.min)}, most ${W.human(kind, e.max)}` + (e.stddev == null ? "" : `, deviation ${W.human(kind, e.stddev)}`);
+      return W.el("td", { title }, W.human(kind, e.mean), e.ci95 == null ? null : W.el("span", { class: "difference" }, `± ${W.human(kind, e.ci95)}`));
     };
     const body = W.el("tbody", null);
     const fill = (limit) => body.replaceChildren(...rows.slice(0, limit).map(({ measure, values }) => W.el("tr", null,
-      W.el("td", { class: "text key" }, nameOf(measure)), W.el("td", { class: "text" }, W.label(measure.metric)), ...W.sets.map((_, i) => cell(values[i])))));
+      W.el("td", { class: "text key" }, nameOf(measure)), W.el("td", { class: "text", title: measure.head.about }, measure.head.label), ...W.sets.map((_, i) => cell(values[i])))));
     const more = W.el("button", { type: "button", class: "more", onclick: () => { fill(rows.length); more.hidden = true; } }, `Show all ${rows.length} measures`);
     more.hidden = rows.length <= SHOWN;
     fill(SHOWN);
@@ -34,12 +32,6 @@
       W.el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Key figures" }, W.el("table", { class: "compare" },
         W.el("thead", null, W.el("tr", null, head("Of", true), head("Measure", true), ...W.sets.map((set) => head(`${set.label}, ${set.count} ${set.count === 1 ? "seed" : "seeds"}`)))),
         body), more));
-  };
-
-  const NOTES = {
-    goodput: "Bytes that reached the application, each counted once.", throughput: "Bytes sent on the wire.",
-    cwnd: "What may be in flight: the mean of the flows.", rtt: "Smoothed, the mean of the flows.",
-    queue: "Packets that wait in front of the link.", delay: "Time that packets waited in front of the link.", load: "What the link carried.",
   };
 
   // A plot per quantity, with a choice of the group or link where there are several.
@@ -52,7 +44,7 @@
     const only = names.length === 1 && names[0] !== "" ? ` Link ${names[0]}.` : "";
     const plot = new W.Plot({
       title: bands[0].label, wide: quantity === "goodput", height: quantity === "goodput" ? 300 : 260, tools,
-      about: `${NOTES[quantity] ?? ""}${only} Mean over the seeds, and its 95 % interval.`,
+      about: `${bands[0].about}${only} Mean over the seeds, and its 95 % interval.`,
       build: () => {
         const groups = W.sets.map((set, i) => {
           const b = set.bands.find((other) => other.quantity === quantity && other.of === of);

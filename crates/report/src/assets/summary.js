@@ -32,10 +32,9 @@
 
   W.figures = (s) => {
     const t = s.totals ?? {};
-    const figures = [["Goodput", "bps", t.goodput_bps], ["Throughput", "bps", t.throughput_bps], ["Drops", "count", t.drops],
-      ["Marks", "count", t.marks], ["Jain’s index", "number", t.jain]].filter(([, , v]) => v !== undefined && v !== null)
-      // Nor has it links that would drop or mark, or flows to share among.
-      .filter(([label]) => s.scenario_hash !== "" || label === "Goodput" || label === "Throughput");
+    const figures = W.totalHeads.filter(({ name }) => t[name] !== undefined && t[name] !== null)
+      // A capacity test has no links that would drop or mark, nor flows to share among.
+      .filter(({ kind }) => s.scenario_hash !== "" || kind === "bps").map(({ name, label, kind }) => [label, kind, t[name]]);
     if (!figures.length) return null;
     return W.el("div", { class: "figures" }, ...figures.map(([label, kind, v]) => W.el("div", { class: "figure" },
       W.el("span", null, label), W.el("b", { title: W.exact(kind, v) }, W.human(kind, v)))));

@@ -4,8 +4,6 @@
   const PAGE = 200;
   // Longer texts are wrapped: sentences, not names.
   const LONG = 60;
-  const TITLES = { flows: "Flows", links: "Links", transfers: "Transfers", groups: "Groups" };
-
   const csvCell = (value) => {
     if (value === null || value === undefined) return "";
     const text = String(value);
@@ -13,9 +11,9 @@
   };
 
   W.table = (table, label) => {
-    const { columns, cells } = table;
+    const { columns, heads: told, cells } = table;
     const total = cells[0]?.length ?? 0;
-    const kinds = columns.map((name, c) => (cells[c].some((v) => typeof v === "string") ? "text" : W.kind(name)));
+    const kinds = columns.map((_, c) => (cells[c].some((v) => typeof v === "string") ? "text" : told[c].kind));
     // A column without a single value only takes room.
     const shownColumns = columns.map((_, c) => c).filter((c) => cells[c].some((v) => v !== null));
     const key = columns.includes("name") ? columns.indexOf("name") : columns.indexOf("group");
@@ -67,18 +65,18 @@
 
     const head = W.el("tr", null, ...shownColumns.map((c) => {
       const th = W.el("th", { scope: "col", class: (kinds[c] === "text" ? "text" : "") + (c === key ? " key" : "") },
-        W.el("button", { type: "button", title: columns[c], onclick: () => {
+        W.el("button", { type: "button", title: told[c].about ? `${columns[c]}: ${told[c].about}` : columns[c], onclick: () => {
           // Numbers start with the largest: that is what one looks for.
           descending = sorted === c ? !descending : kinds[c] !== "text" && kinds[c] !== "id";
           sorted = c;
           heads.forEach((other, i) => { if (i === c) other.setAttribute("aria-sort", descending ? "descending" : "ascending"); else other.removeAttribute("aria-sort"); });
           fill();
-        } }, W.label(columns[c])));
+        } }, told[c].label));
       heads.set(c, th);
       return th;
     }));
     fill();
-    const title = label ?? TITLES[table.id] ?? W.label(table.id);
+    const title = label ?? table.id.charAt(0).toUpperCase() + table.id.slice(1).replaceAll("_", " ");
     return W.el("section", { class: "card wide table", "aria-label": title },
       W.el("div", { class: "card-head" }, W.el("h3", null, title), W.el("div", { class: "tools" }, count, total > 8 ? filter : null, copy, save)),
       W.el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": title }, W.el("table", null, W.el("thead", null, head), body), more));

@@ -164,7 +164,7 @@ impl Figure {
         shapes.push(text("Time (s)", ((left + right) / 2.0, height - LETTERS * 0.6), Anchor::Middle, false));
         let label = match &self.of {
             Some(of) => format!("{} of {of}", self.quantity.label()),
-            None => self.quantity.label().to_owned(),
+            None => self.quantity.label().into_owned(),
         };
         let axis = format!("{label} ({unit})");
         shapes.push(text(&axis, (LETTERS * 1.1, (upper + lower) / 2.0), Anchor::Middle, true));
@@ -265,7 +265,7 @@ mod tests {
     fn figure() -> Figure {
         let lines =
             vec![("runs/cubic & <co>".to_owned(), band(4.8e6)), ("runs/vegas".to_owned(), band(3.1e6))];
-        Figure { quantity: Quantity::Throughput, of: Some("bulk".to_owned()), lines }
+        Figure { quantity: Quantity::named("throughput").unwrap(), of: Some("bulk".to_owned()), lines }
     }
 
     #[test]
@@ -337,8 +337,11 @@ mod tests {
 
     #[test]
     fn what_has_no_samples_or_one_run_is_drawn_all_the_same() {
-        let empty =
-            Figure { quantity: Quantity::Queue, of: None, lines: vec![("a".to_owned(), Band::default())] };
+        let empty = Figure {
+            quantity: Quantity::named("queue").unwrap(),
+            of: None,
+            lines: vec![("a".to_owned(), Band::default())],
+        };
         assert!(empty.is_empty());
         assert!(String::from_utf8(empty.write(Format::Svg)).unwrap().contains("Queue (packets)"));
         let mut one = figure();
