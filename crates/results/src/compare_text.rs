@@ -58,7 +58,7 @@ impl Comparison {
             }
             Method::Paired | Method::Welch => self.sets(&mut text, changed, &mut quiet, room),
         }
-        text += &quiet.line(room.lines.is_some());
+        text += &quiet.lines(room.lines.is_some());
         text.push_str(match self.method {
             Method::Single => {
                 "Two single runs: how much of this is chance is not known. Sets of seeds tell: warpline run SCENARIO --seeds 1..10\n"
@@ -106,14 +106,13 @@ impl Comparison {
             Method::Paired => "mean difference from seed to the same seed",
             _ => "difference of the means",
         };
-        let _ = writeln!(
-            text,
-            "\nDifference: {how}; ± is half of its 95 % confidence interval, its noise. What is farthest beyond it comes first"
-        );
+        let _ = writeln!(text, "\nDifference: {how}; ± is half of its 95 % confidence interval");
         // Where nothing can be judged, there is still something to see.
-        let judged = !beyond.is_empty() || !within.is_empty() || quiet.same > 0;
+        let judged = !beyond.is_empty() || !within.is_empty();
         if judged {
-            table(text, &format!("Changed beyond the noise of the seeds ({})", beyond.len()), &beyond, room);
+            let title =
+                format!("Changed beyond the noise of the seeds ({}), the farthest first", beyond.len());
+            table(text, &title, &beyond, room);
         }
         if !judged || room.lines.is_none() {
             if !within.is_empty() {
@@ -137,25 +136,24 @@ struct Quiet {
 }
 
 impl Quiet {
-    /// In a line; `short` where they are not shown.
-    fn line(&self, short: bool) -> String {
-        let parts: Vec<String> = [
-            ("within the noise", self.within),
-            ("the same in both", self.same),
-            ("too few seeds to judge", self.unknown),
-        ]
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{} {what}", grouped(count as f64)))
-        .collect();
-        let all = self.same + self.within + self.unknown;
-        match all {
-            0 => "\n".to_owned(),
-            _ => {
-                let hint = if short && self.within + self.unknown > 0 { " (--all shows them)" } else { "" };
-                format!("\nDid not change: {} ({}){hint}\n", counted(all), parts.join(", "))
-            }
+    /// In a line or two; `hidden` where they are not shown.
+    fn lines(&self, hidden: bool) -> String {
+        let hint = |count: usize| if hidden && count > 0 { "; --all shows them" } else { "" };
+        let mut text = match (self.within, self.same) {
+            (0, 0) => "\n".to_owned(),
+            (0, same) => format!("\nDid not change: {}\n", counted(same)),
+            (within, same) => format!(
+                "\nDid not change: {} ({} within the noise, {} the same in both){}\n",
+                counted(within + same),
+                grouped(within as f64),
+                grouped(same as f64),
+                hint(within)
+            ),
+        };
+        if self.unknown > 0 {
+            let _ = writeln!(text, "Too few seeds to judge: {}{}", counted(self.unknown), hint(self.unknown));
         }
+        text
     }
 }
 
@@ -199,10 +197,13 @@ fn table(text: &mut String, title: &str, changes: &[&Change], room: Room) {
     table.figures("A", shown.iter().map(|change| show(change.column.unit, change.a)));
     table.figures("B", shown.iter().map(|change| show(change.column.unit, change.b)));
     table.figures("change", shown.iter().map(percent));
-    table.figures("difference", shown.iter().map(signed));
-    if shown.iter().any(|change| change.ci95.is_some()) {
-        table.figures("±", shown.iter().map(|change| show(change.column.unit, change.ci95)));
+    let judged = shown.iter().any(|change| change.ci95.is_some());
+    if judged {
         table.figures("times ±", shown.iter().map(times));
+    }
+    table.figures("difference", shown.iter().map(signed));
+    if judged {
+        table.figures("±", shown.iter().map(|change| show(change.column.unit, change.ci95)));
     }
     text.push_str(&table.render(room.width));
     rest(text, changes.len() - shown.len(), "measures");
@@ -268,11 +269,11 @@ mod tests {
             "A: runs/cubic (4 seeds: 1 to 4)\nB: runs/vegas (4 seeds: 1 to 4)\n",
             "Changed in the scenario\n  flow.bulk.cc: cubic -> vegas\n  flow.new.cc: (not set) -> vegas\n",
             "mean difference from seed to the same seed",
-            "Changed beyond the noise of the seeds (1)",
-            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms  +58.6 %    +10.2 ms",
+            "Changed beyond the noise of the seeds (1), the farthest first",
+            "  Link r1>r2  queue_delay_mean_ms  17.5 ms  27.8 ms  +58.6 %",
             "Did not change: ",
             " within the noise, ",
-            " the same in both) (--all shows them)",
+            " the same in both); --all shows them",
             "about one in twenty",
         ]
         .map(place);
@@ -325,5 +326,14 @@ mod tests {
         assert!(row("Link l7  ") < row("Link l59  ") && row("Link l59  ") < row("Link l58  "), "{text}");
         assert!(text.contains("∞") && text.contains(" more measures: --all shows them"), "{text}");
         assert!(comparison.render(120, None).lines().count() > 200);
+    }
+
+    #[test]
+    fn a_run_beside_a_set_shows_its_differences_unjudged() {
+        let set: Vec<Summary> = (1..=4).map(|seed| example::summary(2, seed)).collect();
+        let comparison = Comparison::of(("a", vec![&set[0]]), ("b", set.iter().collect()), true);
+        let text = comparison.render(100, Some(SCREEN));
+        assert!(text.contains("Too few seeds to judge (") && text.contains("  Total "), "{text}");
+        assert!(!text.contains("beyond the noise"), "{text}");
     }
 }

@@ -3,8 +3,8 @@
   "use strict";
   // What becomes of a column's rows, where its declaration says so.
   const FOLDS = {
-    sum: ["", (v) => v.reduce((a, b) => a + b, 0)], mean: [", mean", (v) => v.reduce((a, b) => a + b, 0) / v.length],
-    max: [", largest", (v) => Math.max(...v)],
+    sum: [null, (v) => v.reduce((a, b) => a + b, 0)], mean: ["mean", (v) => v.reduce((a, b) => a + b, 0) / v.length],
+    max: ["largest", (v) => Math.max(...v)],
   };
   const FOLDED = ["flows", "links", "transfers"];
   // Each as label, kind, and its value in a run.
@@ -14,8 +14,8 @@
       const tables = W.runs.map((run) => run.tables.find((t) => t.id === id));
       const heads = tables.find((table) => table)?.heads.filter(({ fold }) => fold) ?? [];
       for (const { name, label, kind, fold } of heads) {
-        const [words, of] = FOLDS[fold];
-        all.push([label + words, kind, (run) => {
+        const [word, of] = FOLDS[fold];
+        all.push([word ? `${label} (${word} of ${id})` : label, kind, (run) => {
           const table = run.tables.find((t) => t.id === id);
           const cells = table?.cells[table.columns.indexOf(name)]?.filter((v) => typeof v === "number") ?? [];
           return cells.length ? of(cells) : undefined;
