@@ -58,6 +58,9 @@ impl Comparison {
             }
             Method::Paired | Method::Welch => self.sets(&mut text, changed, &mut quiet, room),
         }
+        if room.lines.is_none() && !same.is_empty() {
+            table(&mut text, &format!("The same in both ({})", same.len()), &same, room);
+        }
         text += &quiet.lines(room.lines.is_some());
         text.push_str(match self.method {
             Method::Single => {
@@ -141,13 +144,13 @@ impl Quiet {
         let hint = |count: usize| if hidden && count > 0 { "; --all shows them" } else { "" };
         let mut text = match (self.within, self.same) {
             (0, 0) => "\n".to_owned(),
-            (0, same) => format!("\nDid not change: {}\n", counted(same)),
+            (0, same) => format!("\nDid not change: {}{}\n", counted(same), hint(same)),
             (within, same) => format!(
                 "\nDid not change: {} ({} within the noise, {} the same in both){}\n",
                 counted(within + same),
                 grouped(within as f64),
                 grouped(same as f64),
-                hint(within)
+                hint(within + same)
             ),
         };
         if self.unknown > 0 {
