@@ -65,11 +65,14 @@ docs: ## Make the book (with mdBook, if it is there) and the API documentation
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
 
-schema: ## Write the scenarios' schema, reference and Python classes anew, after a change of their structs
+schema: ## Write the schema, the references and Python's classes anew, after a change of scenarios' structs or of columns
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) schema > docs/scenario.schema.json
 	$(DEBUG) schema --markdown > docs/src/reference.md
+	$(DEBUG) schema --results > docs/results.json
+	$(DEBUG) schema --results --markdown > docs/src/columns.md
 	$(PYTHON) python/tools/generate_model.py
+	$(PYTHON) python/tools/generate_summary.py
 
 python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
 	$(VENV)/bin/python -m pip install --quiet '.[all]'
@@ -124,6 +127,7 @@ test-scenarios: ## Every scenario loads, and the schema and reference in docs ar
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) check scenarios/*.toml
 	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
+	&& $(DEBUG) schema --results | diff --unified docs/results.json - && $(DEBUG) schema --results --markdown | diff --unified docs/src/columns.md - \
 	|| { echo "The schema in docs is out of date: make schema"; exit 1; }
 
 test-python: $(VENV)/bin/python ## The Python package

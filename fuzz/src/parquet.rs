@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Once;
 
-use warpline_lab::results::{
+use warpline_results::{
     DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, Row, Table, TcpRow, TransferRow,
 };
 

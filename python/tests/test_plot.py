@@ -123,9 +123,9 @@ def test_cdf(finished: warpline.Run) -> None:
     times = sorted(value for value in finished.transfers["completion_s"] if value is not None)
     assert list(drawn.get_xdata()[1:]) == times
     assert list(drawn.get_ydata()) == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
-    assert axes.get_xlabel() == "Completion (s)"
+    assert axes.get_xlabel() == "Completion time (s)"
     assert plot.cdf(finished, "goodput_bps").get_xlabel() == "Goodput (Mbit/s)"
-    assert plot.cdf(finished, "srtt_ms", table="series_flows").get_xlabel() == "Srtt (ms)"
+    assert plot.cdf(finished, "srtt_ms", table="series_flows").get_xlabel() == "Smoothed RTT (ms)"
     with pytest.raises(KeyError, match="nonsense"):
         plot.cdf(finished, "nonsense")
     with pytest.raises(ValueError, match="no numbers"):

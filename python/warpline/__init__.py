@@ -24,6 +24,7 @@ from warpline._errors import (
     SweepError,
     WarplineError,
 )
+from warpline._columns import Column, columns
 from warpline._model import (
     BernoulliLoss,
     Bic,
@@ -78,7 +79,7 @@ from warpline._progress import Observer
 from warpline._run import Run
 from warpline._runs import RunSet
 from warpline._scenario import Scenario, run
-from warpline._summary import FlowRow, GroupSummary, LinkRow, Summary, Totals
+from warpline._summary import FlowRow, GroupSummary, InputFile, LinkRow, Summary, Totals
 from warpline._sweep import sweep
 from warpline._warpline import (
     AckSample,
@@ -102,6 +103,7 @@ __all__ = [
     "Codel",
     "CongestionControl",
     "CongestionEvent",
+    "Column",
     "ConstantDistribution",
     "Cubic",
     "CustomCc",
@@ -119,6 +121,7 @@ __all__ = [
     "FqCodel",
     "GilbertElliottLoss",
     "GroupSummary",
+    "InputFile",
     "Host",
     "Ledbat",
     "LedbatPlusPlus",
@@ -164,6 +167,7 @@ __all__ = [
     "Web",
     "Westwood",
     "__version__",
+    "columns",
     "json_schema",
     "plot",
     "quic",

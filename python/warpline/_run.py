@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from warpline._columns import Column, columns
 from warpline._summary import Summary
-from warpline._warpline import NativeRun, Table
+from warpline._warpline import NativeRun, Table, show
 
 
 class Run:
@@ -108,25 +109,16 @@ class Run:
         state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"
         return (
             f"<warpline.Run {summary['scenario']}: seed {summary['seed']}, {summary['duration_s']:g} s{state}, "
-            f"{len(summary['flows'])} flows, {bits(summary['totals']['goodput_bps'])}>"
+            f"{len(summary['flows'])} flows, {show('bit/s', summary['totals']['goodput_bps'])}>"
         )
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
         summary = self.summary
-        head = ["group", "cc", "flows", "goodput", "Jain's index", "retransmitted", "mean RTT"]
-        rows = [
-            [
-                group["group"],
-                group["cc"],
-                str(group["flows"]),
-                bits(group["goodput_bps"]),
-                "–" if group["jain"] is None else f"{group['jain']:.3f}",
-                f"{group['retransmit_ratio']:.2%}",
-                "–" if group["rtt_mean_ms"] is None else f"{group['rtt_mean_ms']:.1f} ms",
-            ]
-            for group in summary["groups"]
-        ]
+        # The columns that the terminal shows, too, in the same order.
+        shown = sorted((column for column in columns("groups").values() if column.place is not None), key=lambda column: column.place or 0)
+        head = [column.heading for column in shown]
+        rows = [[_cell(column, dict(group)[column.name]) for column in shown] for group in summary["groups"]]
         state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"
         caption = f"{summary['scenario']}: seed {summary['seed']}, {summary['duration_s']:g} s{state}"
         cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
@@ -139,9 +131,8 @@ class Run:
         )
 
 
-def bits(bps: float) -> str:
-    """A rate for people: "9.57 Mbit/s"."""
-    for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if bps >= factor:
-            return f"{bps / factor:.3g} {unit}" if bps < 1e3 * factor else f"{bps / factor:.0f} {unit}"
-    return f"{bps:.0f} bit/s"
+def _cell(column: Column, value: object) -> str:
+    """A value for people."""
+    if isinstance(value, (int, float)):
+        return show(column.unit, value)
+    return "–" if value is None else str(value)

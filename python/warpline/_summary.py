@@ -1,39 +1,80 @@
-"""The summary of a run as typed mappings: what summary.json holds."""
+"""The summary of a run as typed mappings: what summary.json holds.
+
+Generated from the declarations of the columns by python/tools/generate_summary.py; change those, not this file.
+"""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 Totals = TypedDict(
     "Totals",
-    {"goodput_bps": float, "throughput_bps": float, "drops": int, "marks": int, "jain": float | None},
+    {
+        # Unique application bits delivered per second of the measured part of the run. A flow's own goodput is over its
+        # own lifetime, so that those of flows that come and go add up to more.
+        "goodput_bps": float,
+        # Wire bits sent per second of the measured part of the run.
+        "throughput_bps": float,
+        # Packets lost on all links.
+        "drops": int,
+        # Packets marked congestion-experienced on all links.
+        "marks": int,
+        # Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent
+        # without flows or goodput.
+        "jain": float | None,
+    },
 )
 """Metrics of the whole run."""
 
 GroupSummary = TypedDict(
     "GroupSummary",
     {
+        # Name of the group.
         "group": str,
+        # Application.
         "app": str,
+        # Congestion control, or the transport where there is none.
         "cc": str,
+        # Number of flows.
         "flows": int,
+        # Unique application bits delivered per second of the measured part of the run.
         "goodput_bps": float,
+        # Mean of the flows' own goodput, in bit/s.
         "goodput_mean_bps": float,
+        # Wire bits sent per second of the measured part of the run.
         "throughput_bps": float,
+        # Jain's fairness index of the flows' goodput.
         "jain": float | None,
+        # Packets sent.
         "sent_packets": int,
+        # Packets retransmitted.
         "retransmitted_packets": int,
+        # Retransmitted share of the packets sent, 0 to 1.
         "retransmit_ratio": float,
+        # Packets lost.
         "lost_packets": int,
+        # Retransmission time-outs.
         "rtos": int,
+        # Mean round-trip time in milliseconds: the flows' means, weighted by packets sent.
         "rtt_mean_ms": float | None,
+        # Mean per-packet latency in milliseconds: the flows' means, weighted by packets sent for the first time.
         "latency_mean_ms": float | None,
+        # Largest of the flows' 95th percentiles of the latency, in milliseconds.
         "latency_p95_max_ms": float | None,
+        # Largest latency, in milliseconds.
         "latency_max_ms": float | None,
+        # Mean of the flows' mean message latencies, in milliseconds.
         "message_latency_mean_ms": float | None,
+        # Transfers begun.
         "transfers": int,
+        # Transfers completed.
         "transfers_completed": int,
+        # Mean completion time in seconds, over all completed transfers.
         "completion_mean_s": float | None,
+        # Unique application bytes delivered after warm-up.
+        "delivered_bytes": int,
+        # Packets that arrived with the congestion-experienced mark.
+        "ce_marks": int,
     },
 )
 """Metrics of the flows of one scenario entry."""
@@ -41,75 +82,143 @@ GroupSummary = TypedDict(
 FlowRow = TypedDict(
     "FlowRow",
     {
+        # Number of the flow within the run.
         "flow": int,
+        # Name: the group and the instance's number, "bulk.0".
         "name": str,
+        # Name of the scenario's entry that it is an instance of.
         "group": str,
+        # Host that opens the flow.
         "from": str,
+        # Host at the other end.
         "to": str,
+        # Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among
+        # themselves.
         "app": str,
+        # Transport: tcp or udp; for programs also icmp, or the number of another protocol.
         "transport": str,
+        # Congestion control; absent for UDP, and where it is a real program's.
         "cc": str | None,
+        # When it started.
         "start_s": float,
+        # When its last byte was delivered, or it stopped if that is later; absent while it still runs at the end.
         "end_s": float | None,
+        # What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent
+        # where nothing did.
         "outcome": str | None,
+        # Packets sent by both ends' data senders, retransmissions included.
         "sent_packets": int,
+        # Bytes on the wire from the IP header on, retransmissions included.
         "sent_bytes": int,
+        # Packets that carried bytes that had been sent before.
         "retransmitted_packets": int,
+        # Unique application bytes delivered after warm-up.
         "delivered_bytes": int,
+        # Unique application bytes delivered per second after warm-up.
         "goodput_bps": float,
+        # Wire bytes sent per second after warm-up.
         "throughput_bps": float,
+        # Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         "lost_packets": int,
+        # Retransmission time-outs.
         "rtos": int,
+        # Loss recovery episodes.
         "recoveries": int,
+        # Reductions undone because the retransmission was spurious.
         "undos": int,
+        # Packets that arrived with the congestion-experienced mark.
         "ce_marks": int,
+        # Smallest round-trip time sample.
         "rtt_min_ms": float | None,
+        # Mean of the round-trip time samples.
         "rtt_mean_ms": float | None,
+        # Largest round-trip time sample.
         "rtt_max_ms": float | None,
+        # Mean per-packet latency: first transmission to acknowledgement for TCP, one way for UDP.
         "latency_mean_ms": float | None,
+        # Median per-packet latency.
         "latency_p50_ms": float | None,
+        # 95th percentile of the per-packet latency.
         "latency_p95_ms": float | None,
+        # 99th percentile of the per-packet latency.
         "latency_p99_ms": float | None,
+        # Largest per-packet latency.
         "latency_max_ms": float | None,
+        # Mean time from a message's creation to its last byte's delivery.
         "message_latency_mean_ms": float | None,
+        # 95th percentile of the message latency.
         "message_latency_p95_ms": float | None,
+        # Largest message latency.
         "message_latency_max_ms": float | None,
+        # Transfers begun after warm-up: sized transfers and web objects.
         "transfers": int,
+        # Those of them that completed.
         "transfers_completed": int,
+        # Mean completion time of those.
         "completion_mean_s": float | None,
     },
 )
-"""Metrics of one flow."""
+"""A row per flow instance (flows.parquet), and in a live run a row for each direction of traffic between programs that
+carried payload."""
 
 LinkRow = TypedDict(
     "LinkRow",
     {
+        # Number of the link direction within the run.
         "link": int,
+        # Name: "r1>r2".
         "name": str,
+        # Node at the sending end.
         "from": str,
+        # Node at the receiving end.
         "to": str,
+        # Rate; its mean over the run where it follows a schedule or a trace, absent where the link has none.
         "rate_bps": float | None,
+        # Propagation delay.
         "delay_s": float,
+        # Packets transmitted after warm-up.
         "sent_packets": int,
+        # Bytes transmitted after warm-up, from the IP header on, with the link's framing.
         "sent_bytes": int,
+        # Bytes transmitted per second after warm-up.
         "throughput_bps": float,
+        # Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         "utilisation": float | None,
+        # Packets dropped because the queue was full.
         "drops_overflow": int,
+        # Packets dropped early by active queue management.
         "drops_aqm": int,
+        # Packets taken by the loss model.
         "drops_loss": int,
+        # Packets dropped because the link was down.
         "drops_down": int,
+        # Packets marked congestion-experienced here.
         "marks": int,
+        # Packets offered to the link.
         "arrivals": int,
+        # Mean time in the queue of the packets transmitted.
         "queue_delay_mean_ms": float,
+        # Longest time in the queue of a packet transmitted.
         "queue_delay_max_ms": float,
     },
 )
-"""Metrics of one direction of a link."""
+"""A row per direction of a link (links.parquet)."""
+
+InputFile = TypedDict(
+    "InputFile",
+    {
+        # Its copy in the run directory.
+        "file": str,
+        # Its size in bytes.
+        "bytes": int,
+        # Hash of what it holds: "sha256:" and 64 hexadecimal digits.
+        "hash": str,
+    },
+)
+"""A file that the scenario reads, a trace or a log."""
 
 
-class Summary(TypedDict):
-    """What ran, and its metrics in total, per group, per flow and per link direction."""
-
+class _Always(TypedDict):
     warpline: str
     format: int
     scenario: str
@@ -127,3 +236,14 @@ class Summary(TypedDict):
     groups: list[GroupSummary]
     flows: list[FlowRow]
     links: list[LinkRow]
+
+
+class Summary(_Always, total=False):
+    """What ran, and its metrics in total, per group, per flow and per link direction.
+
+    `inputs` is there where the scenario reads files, `live` and `guests` in live runs and those with guests.
+    """
+
+    inputs: list[InputFile]
+    live: dict[str, Any]
+    guests: dict[str, Any]

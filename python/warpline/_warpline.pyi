@@ -24,7 +24,9 @@ __all__ = [
     "json_schema",
     "quic_keygen",
     "report_seeds",
+    "result_tables",
     "run_scenario",
+    "show",
     "student_t_975",
 ]
 
@@ -50,6 +52,12 @@ def run_scenario(
 
 def report_seeds(out: str | PathLike[str], runs: Sequence[NativeRun]) -> None:
     """Writes the report page of runs of several seeds: means with intervals, and each run."""
+
+def result_tables() -> list[dict[str, Any]]:
+    """What is known of every table and column of results, from their declarations."""
+
+def show(unit: str, value: float) -> str:
+    """A value as people read it, to about three digits: `show("bit/s", 9.57e6)` is "9.57 Mbit/s"."""
 
 def student_t_975(degrees_of_freedom: int) -> float:
     """The 97.5 % quantile of Student's t distribution: half of a 95 % interval's width in standard errors."""
@@ -121,6 +129,9 @@ class Table:
     @property
     def units(self) -> dict[str, str]:
         """Units of the columns that have one, by name."""
+    @property
+    def descriptions(self) -> dict[str, str]:
+        """What each column holds, by name."""
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
     def __getitem__(self, name: str, /) -> list[Any]: ...

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from warpline._columns import Column, columns
 from warpline._frames import require
 from warpline._run import Run
 from warpline._warpline import student_t_975
@@ -30,56 +31,52 @@ if TYPE_CHECKING:
 Selection: TypeAlias = "str | int | Sequence[str | int] | None"
 """Which flows or links: a name, a group, a number, or several; None for all that have something to show."""
 
-# Each quantity with its steps: factor and unit, largest first.
-_RATE = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
-_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+# Units that are scaled, each with its steps: factor and unit, largest first.
+_STEPS = {
+    "bit/s": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+}
 _LEGEND_LINES = 12
 
 
 def throughput(run: Run, ax: Axes | None = None, *, flows: Selection = None, goodput: bool = False) -> Axes:
     """Throughput of each flow over time, in wire bits per second; with `goodput`, unique application bits."""
-    lines = _flow_lines(run, "goodput_bps" if goodput else "throughput_bps", flows)
-    return _draw(ax, lines, "Goodput" if goodput else "Throughput", _RATE, run)
+    column = columns("series_flows")["goodput_bps" if goodput else "throughput_bps"]
+    return _draw(ax, _flow_lines(run, column.name, flows), column, run)
 
 
 def cwnd(run: Run, ax: Axes | None = None, *, flows: Selection = None, ssthresh: bool = False) -> Axes:
     """Congestion window of each TCP flow over time; with `ssthresh`, its slow-start threshold too, dashed."""
     lines = _flow_lines(run, "cwnd_bytes", flows)
     thresholds = _flow_lines(run, "ssthresh_bytes", flows, missing_is_error=False) if ssthresh else {}
-    return _draw(ax, lines, "Congestion window", _BYTES, run, dashed=thresholds, dashed_label="ssthresh")
+    return _draw(ax, lines, columns("series_flows")["cwnd_bytes"], run, dashed=thresholds, dashed_label="ssthresh")
 
 
 def rtt(run: Run, ax: Axes | None = None, *, flows: Selection = None) -> Axes:
     """Smoothed round-trip time of each TCP flow over time."""
-    return _draw(ax, _flow_lines(run, "srtt_ms", flows), "Smoothed RTT", ((1.0, "ms"),), run)
+    return _draw(ax, _flow_lines(run, "srtt_ms", flows), columns("series_flows")["srtt_ms"], run)
 
 
 def queue(run: Run, ax: Axes | None = None, *, links: Selection = None, unit: str = "packets") -> Axes:
     """What waits in front of each link over time, in "packets", "bytes" or "delay"; of links that ever queue, unless chosen."""
-    columns: dict[str, tuple[str, str, tuple[tuple[float, str], ...]]] = {
-        "packets": ("backlog_packets", "Queue", ((1.0, "packets"),)),
-        "bytes": ("backlog_bytes", "Queue", _BYTES),
-        "delay": ("queue_delay_ms", "Queueing delay", ((1.0, "ms"),)),
-    }
-    if unit not in columns:
+    names = {"packets": "backlog_packets", "bytes": "backlog_bytes", "delay": "queue_delay_ms"}
+    if unit not in names:
         raise ValueError(f"unit={unit!r}: a queue is drawn in packets, bytes or delay")
-    column, label, units = columns[unit]
     chosen = _select("link", run.summary["links"], links)
-    lines = _lines(run.series_links, "link", chosen, column)
+    lines = _lines(run.series_links, "link", chosen, names[unit])
     if links is None:
         lines = {name: line for name, line in lines.items() if line[1].size and line[1].max() > 0} or lines
-    return _draw(ax, lines, label, units, run)
+    return _draw(ax, lines, columns("series_links")[names[unit]], run)
 
 
-_QUANTITIES: dict[str, tuple[str, str, tuple[tuple[float, str], ...], str]] = {
-    "goodput": ("goodput_bps", "Goodput", _RATE, "sum"),
-    "throughput": ("throughput_bps", "Throughput", _RATE, "sum"),
-    "cwnd": ("cwnd_bytes", "Congestion window", _BYTES, "mean"),
-    "rtt": ("srtt_ms", "Round-trip time", ((1.0, "ms"),), "mean"),
-    "queue": ("backlog_packets", "Queue", ((1.0, "packets"),), "link"),
-    "delay": ("queue_delay_ms", "Queueing delay", ((1.0, "ms"),), "link"),
-    "load": ("throughput_bps", "Link throughput", _RATE, "link"),
-}
+def _quantities() -> dict[str, tuple[str, Column]]:
+    """What can be drawn across seeds: by its word, the kind of thing that has it and its column."""
+    return {
+        column.quantity: (kind, column)
+        for kind, table in (("flow", "series_flows"), ("link", "series_links"))
+        for column in columns(table).values()
+        if column.quantity is not None
+    }
 
 
 def bands(
@@ -92,54 +89,55 @@ def bands(
 
     Args:
         runs: What `Scenario.run(seeds=...)` or `RunSet.open` gave; or several, by name.
-        quantity: "goodput", "throughput", "cwnd", "rtt" (sum or mean of the flows), "queue", "delay", "load" (of a link).
+        quantity: "goodput", "throughput", "cwnd", "rtt" (sum or mean of the flows), "queue", "delay", "load" (of a link), or another
+            word that a column of the series has (`warpline.columns("series_flows")`).
         ax: Axes to draw on.
-        of: A group or a flow; for "queue", "delay" and "load" a link, which has to be named.
+        of: A group or a flow; for a quantity of links a link, which has to be named.
     """
-    if quantity not in _QUANTITIES:
-        raise ValueError(f"quantity={quantity!r}: it is one of {', '.join(_QUANTITIES)}")
-    column, label, units, how = _QUANTITIES[quantity]
+    known = _quantities()
+    if quantity not in known:
+        raise ValueError(f"quantity={quantity!r}: it is one of {', '.join(known)}")
+    kind, column = known[quantity]
     np = require("numpy", "plot", "warpline.plot")
     sets = runs if isinstance(runs, Mapping) else {"": runs}
     drawn = {}
     for name, group in sets.items():
         samples: dict[int, list[float]] = {}
         for run in [group] if isinstance(group, Run) else group:
-            for instant, value in _aggregate(run, column, how, of).items():
+            for instant, value in _aggregate(run, kind, column, of).items():
                 samples.setdefault(instant, []).append(value)
         instants = sorted(samples)
         means = np.array([np.mean(samples[instant]) for instant in instants])
         halves = np.array([_half_interval(samples[instant]) for instant in instants])
         drawn[name] = (np.array(instants) / 1e6, means, halves)
     ax = _axes(ax)
-    factor, unit = _scale([float(means.max()) for _, means, _ in drawn.values() if means.size], units)
+    factor, unit = _scale([float(means.max()) for _, means, _ in drawn.values() if means.size], column.unit)
     for name, (seconds, means, halves) in drawn.items():
         (line,) = ax.plot(seconds, means / factor, linewidth=1.2, label=name)
         if np.isfinite(halves).any():
             low = np.maximum(means - halves, 0)
             ax.fill_between(seconds, low / factor, (means + halves) / factor, color=line.get_color(), alpha=0.22, linewidth=0)
     ax.set_xlabel("Time (s)")
-    ax.set_ylabel(f"{label}{'' if of is None else f' of {of}'} ({unit})")
+    ax.set_ylabel(f"{column.heading}{'' if of is None else f' of {of}'} ({unit})")
     ax.set_ylim(bottom=0)
     if isinstance(runs, Mapping):
         ax.legend(fontsize="small")
     return ax
 
 
-def _aggregate(run: Run, column: str, how: str, of: str | None) -> dict[int, float]:
+def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int, float]:
     """A run's values by microsecond: the sum or the mean of the chosen flows, or those of a link."""
-    if how == "link":
+    if kind == "link":
         if of is None:
             raise ValueError("name the link with of=, such as of='r1>r2'")
-        chosen = _select("link", run.summary["links"], of)
-        lines = _lines(run.series_links, "link", chosen, column)
+        lines = _lines(run.series_links, "link", _select("link", run.summary["links"], of), column.name)
     else:
-        lines = _lines(run.series_flows, "flow", _select("flow", run.summary["flows"], of), column)
+        lines = _lines(run.series_flows, "flow", _select("flow", run.summary["flows"], of), column.name)
     found: dict[int, list[float]] = {}
     for seconds, values in lines.values():
         for second, value in zip(seconds, values, strict=True):
             found.setdefault(round(second * 1e6), []).append(float(value))
-    return {at: sum(values) / (len(values) if how == "mean" else 1) for at, values in found.items()}
+    return {at: sum(values) / (len(values) if column.fold == "mean" else 1) for at, values in found.items()}
 
 
 def _half_interval(samples: Sequence[float]) -> float:
@@ -169,7 +167,7 @@ def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes
     sender = 1 if data[sides == 1].sum() > data[sides == 0].sum() else 0
     mine &= sides == sender
     longest = float(np.nanmax(np.where(mine, end, np.nan))) if mine.any() else 0.0
-    factor, unit = _scale([longest], _BYTES)
+    factor, unit = _scale([longest], "B")
     ax = _axes(ax)
     for event, colour, label in (
         ("sent", "0.25", "sent"),
@@ -198,23 +196,21 @@ def cdf(run: Run, column: str = "completion_s", ax: Axes | None = None, *, table
     names = ("transfers", "flows", "series_flows", "series_links", "links", "tcp", "packets")
     if table is not None and table not in names:
         raise ValueError(f"table={table!r}: the tables are {', '.join(names)}")
-    candidates: list[Table] = [getattr(run, name) for name in names if table in (None, name)]
-    source = next((found for found in candidates if column in found), None)
-    if source is None:
+    found = next((name for name in names if table in (None, name) and column in columns(name)), None)
+    if found is None:
         raise KeyError(f"no column {column!r} in {table or 'any table'}")
+    source: Table = getattr(run, found)
     np = require("numpy", "plot", "warpline.plot")
     values = np.array([value for value in source[column] if value is not None])
     if values.dtype.kind not in "iuf" or values.size == 0:
         raise ValueError(f"column {column!r} has no numbers to draw")
     values.sort()
-    unit = source.units.get(column)
-    steps = {"bit/s": _RATE, "B": _BYTES}.get(unit or "", ((1.0, unit or ""),))
-    factor, unit = _scale([float(values[-1])], steps)
+    factor, unit = _scale([float(values[-1])], source.units.get(column, ""))
     ax = _axes(ax)
     share = np.arange(1, values.size + 1) / values.size
-    label = column.rsplit("_", 1)[0] if column.endswith(("_s", "_ms", "_bps", "_bytes")) else column
+    label = columns(found)[column].heading
     ax.step(np.r_[values[0], values] / factor, np.r_[0.0, share], where="post", label=run.summary["scenario"])
-    ax.set_xlabel(label.replace("_", " ").capitalize() + (f" ({unit})" if unit else ""))
+    ax.set_xlabel(label + (f" ({unit})" if unit else ""))
     ax.set_ylabel("Cumulative share")
     ax.set_ylim(0, 1.02)
     return ax
@@ -270,31 +266,31 @@ def _flow_lines(
     return lines
 
 
-def _scale(largest: Sequence[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The unit in which the largest value is one or more."""
+def _scale(largest: Sequence[float], unit: str) -> tuple[float, str]:
+    """The unit in which the largest value is one or more, and how many of the first it is."""
+    steps = _STEPS.get(unit, ((1.0, unit),))
     top = max(largest, default=0.0)
-    return next((step for step in units if top >= step[0]), units[-1])
+    return next((step for step in steps if top >= step[0]), steps[-1])
 
 
 def _draw(
     ax: Axes | None,
     lines: Mapping[str, tuple[Values, Values]],
-    label: str,
-    units: Sequence[tuple[float, str]],
+    column: Column,
     run: Run,
     *,
     dashed: Mapping[str, tuple[Values, Values]] | None = None,
     dashed_label: str = "",
 ) -> Axes:
     ax = _axes(ax)
-    factor, unit = _scale([float(values.max()) for _, values in lines.values() if values.size], units)
+    factor, unit = _scale([float(values.max()) for _, values in lines.values() if values.size], column.unit)
     for name, (seconds, values) in lines.items():
         (line,) = ax.plot(seconds, values / factor, linewidth=1.2, label=name)
         if dashed and name in dashed:
             times, limits = dashed[name]
             ax.plot(times, limits / factor, "--", linewidth=0.8, color=line.get_color(), label=f"{name} {dashed_label}")
     ax.set_xlabel("Time (s)")
-    ax.set_ylabel(f"{label} ({unit})")
+    ax.set_ylabel(f"{column.heading} ({unit})")
     ax.set_title(run.summary["scenario"])
     ax.set_ylim(bottom=0)
     if 0 < len(lines) <= _LEGEND_LINES:

@@ -58,7 +58,7 @@ pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
         }
         warpline_lab::run::abandon();
         for target in &unfinished {
-            warpline_lab::results::discard_unfinished(target);
+            warpline_results::discard_unfinished(target);
         }
         process::exit(i32::from(Code::Interrupted.number()));
     };

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use quick_xml::Writer;
 use quick_xml::events::BytesText;
-use warpline_lab::results::ProgramRow;
 use warpline_lab::run::{Broken, RunError, RunOutcome};
+use warpline_results::ProgramRow;
 
 use crate::failure::Failure;
 

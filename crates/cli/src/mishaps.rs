@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use warpline_lab::results::{Run, spoken_seeds};
+use warpline_results::{Run, spoken_seeds};
 
 /// What went wrong, with its seeds, in the order in which it first came.
 #[derive(Debug, Default)]

@@ -39,6 +39,11 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
 }
 
+/// Lines of the terminal that stdout is; none where it is no terminal.
+pub(crate) fn height() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(_, height)| usize::from(height.0))
+}
+
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
 

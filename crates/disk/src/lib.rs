@@ -28,7 +28,7 @@ mod write;
 pub use portable::OsDirectory;
 #[cfg(unix)]
 pub use unix::OsDirectory;
-pub use write::{create_directories, remove_all, write_whole};
+pub use write::{create_directories, remove_all, write_whole, write_whole_with};
 
 /// What a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

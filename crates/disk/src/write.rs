@@ -48,6 +48,19 @@ fn sync_parent<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
 /// # Errors
 /// If that cannot be done. What was begun is removed, and an earlier file stays, unless only the last flush, of the name, failed.
 pub fn write_whole<D: Directory>(at: &D, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    write_whole_with(at, path, mode, |file| file.write_all(bytes))
+}
+
+/// The same for a file that is too large to be in memory: `write` writes it.
+///
+/// # Errors
+/// As [`write_whole`], and what `write` returns.
+pub fn write_whole_with<D: Directory>(
+    at: &D,
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut D::File) -> io::Result<()>,
+) -> io::Result<()> {
     let part = beside(path);
     let written = (|| {
         // One that a killed process left could have any mode: a new file each time.
@@ -56,7 +69,7 @@ pub fn write_whole<D: Directory>(at: &D, path: &Path, mode: u32, bytes: &[u8]) -
             _ => {}
         }
         let mut file = at.open(&part, Open::New(mode))?;
-        file.write_all(bytes)?;
+        write(&mut file)?;
         file.sync()?;
         at.rename(&part, path)
     })();

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use warpline_disk::{OsDirectory, remove_all, write_whole};
 use warpline_net::Control;
+use warpline_results::set::SEED_PREFIX;
+use warpline_results::tables::FILE_MODE;
+use warpline_results::{Replications, ResultError, Run, Summary};
 
 use crate::report::write_report;
-use crate::results::set::SEED_PREFIX;
-pub use crate::results::set::seed_directory;
-use crate::results::tables::FILE_MODE;
-use crate::results::{Replications, ResultError, Run, Summary};
 use crate::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use crate::scenario::Scenario;
+pub use warpline_results::set::seed_directory;
 
 /// File with the estimates, in the directory of a set of runs.
 pub const REPLICATIONS_FILE: &str = "replications.json";

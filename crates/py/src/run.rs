@@ -12,12 +12,9 @@ use parquet::arrow::ArrowWriter;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
-use warpline_lab::results::{
-    self, DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, PacketRow, ResultError, Row as _, Summary,
-    Tables, TcpRow, TransferRow,
-};
 use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
+use warpline_results::{self as results, Summary, TableKind, Tables};
 use warpline_transport::cc::CongestionControl;
 
 use crate::cc::{Failure, PyCongestionControl};
@@ -69,32 +66,6 @@ pub(crate) struct Run {
     store: Store,
 }
 
-const TABLES: [&str; 8] = [
-    FlowRow::TABLE,
-    LinkRow::TABLE,
-    TransferRow::TABLE,
-    FlowSample::TABLE,
-    LinkSample::TABLE,
-    TcpRow::TABLE,
-    PacketRow::TABLE,
-    DilationStep::TABLE,
-];
-
-/// Reads one table of a run directory; `None` if there is none of that name.
-fn read_table(run: &results::Run, name: &str) -> Option<Result<results::Table, ResultError>> {
-    Some(match name {
-        FlowRow::TABLE => run.table::<FlowRow>(),
-        LinkRow::TABLE => run.table::<LinkRow>(),
-        TransferRow::TABLE => run.table::<TransferRow>(),
-        FlowSample::TABLE => run.table::<FlowSample>(),
-        LinkSample::TABLE => run.table::<LinkSample>(),
-        TcpRow::TABLE => run.table::<TcpRow>(),
-        PacketRow::TABLE => run.table::<PacketRow>(),
-        DilationStep::TABLE => run.table::<DilationStep>(),
-        _ => return None,
-    })
-}
-
 /// The exception `warpline.RunError` with the text of an error.
 fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
     let class = py.import("warpline._errors").and_then(|errors| errors.getattr("RunError"));
@@ -134,13 +105,14 @@ impl Run {
                 tables.iter().find(|(known, _)| *known == name).map(|(_, table)| table.clone())
             }
             Store::Directory(run) => {
-                py.detach(|| read_table(run, name)).transpose().map_err(|error| run_error(py, &error))?
+                let read = || TableKind::named(name).map(|kind| kind.read(run)).transpose();
+                py.detach(read).map_err(|error| run_error(py, &error))?
             }
         };
         let unknown = || {
             pyo3::exceptions::PyKeyError::new_err(format!(
                 "no table {name:?}; the tables are {}",
-                TABLES.join(", ")
+                TableKind::all().iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
             ))
         };
         let table = table.ok_or_else(unknown)?;
@@ -206,7 +178,7 @@ fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
         std::fs::create_dir_all(&directory)?;
         match &run.store {
             Store::Memory(tables) => write_tables(&directory, &run.summary, tables)?,
-            Store::Directory(own) => write_tables(&directory, &run.summary, &own.tables()?)?,
+            Store::Directory(own) => write_tables(&directory, &run.summary, &Tables::read(own)?)?,
         }
     }
     write_report(&[set.as_path()], out)?;
@@ -217,6 +189,19 @@ fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
 #[pyfunction]
 pub(crate) fn student_t_975(degrees_of_freedom: u64) -> f64 {
     results::metrics::student_t_975(degrees_of_freedom)
+}
+
+/// What is known of every table and column of results, from their declarations.
+#[pyfunction]
+pub(crate) fn result_tables(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("json")?.call_method1("loads", (results::describe::tables_json().to_string(),))
+}
+
+/// A value as people read it, to about three digits: `show("bit/s", 9.57e6)` is "9.57 Mbit/s".
+#[pyfunction]
+pub(crate) fn show(unit: &str, value: f64) -> PyResult<String> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("no unit {unit:?}"));
+    Ok(results::Unit::named(unit).ok_or_else(unknown)?.show(value))
 }
 
 fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<(), AnyError> {

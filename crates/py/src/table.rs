@@ -184,6 +184,14 @@ impl Table {
         self.schema.fields().iter().filter_map(|field| unit(field)).collect()
     }
 
+    /// What each column holds, by name.
+    #[getter]
+    fn descriptions(&self) -> BTreeMap<String, String> {
+        let about =
+            |field: &Field| Some((field.name().clone(), field.metadata().get("description")?.clone()));
+        self.schema.fields().iter().filter_map(|field| about(field)).collect()
+    }
+
     fn __len__(&self) -> usize {
         self.rows()
     }

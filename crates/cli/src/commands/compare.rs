@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use warpline_lab::report::figure::{Figure, Format};
-use warpline_lab::report::{Quantity, ReportError, band, busiest_link, write_whole};
-use warpline_lab::results::{Comparison, MOST_CHANGES, RunSet};
+use warpline_lab::compare::compare;
+use warpline_report::figure::{Figure, Format};
+use warpline_report::{Quantity, ReportError, band, busiest_link, write_whole};
+use warpline_results::{RunSet, SCREEN};
 
 use crate::bar::Steps;
 use crate::commands::report;
@@ -27,8 +28,9 @@ Examples:
 /// Show what changed from one run, or set of seeds, to another
 ///
 /// Each of the two is a run directory, or a directory that `warpline run --seeds` wrote. Sets with the same seeds are compared seed by
-/// seed: mean difference with its 95 % confidence interval. What changed beyond the noise comes first. It also names the keys of the
-/// scenario that differ. `warpline report RUN RUN` shows the same two as plots.
+/// seed: mean difference with its 95 % confidence interval. It names the keys of the scenario that differ, then what changed beyond the
+/// noise, the farthest first and no more than fits the screen, and says how many measures did not change. `warpline report RUN RUN` shows
+/// the same two as plots.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,7 +51,7 @@ pub(crate) struct Args {
     json: bool,
 
     /// Draw this over time, a line for each of the two
-    #[arg(long, value_name = "QUANTITY", value_parser = PossibleValuesParser::new(Quantity::ALL.map(Quantity::name)))]
+    #[arg(long, value_name = "QUANTITY", value_parser = PossibleValuesParser::new(Quantity::all().into_iter().map(Quantity::name)))]
     plot: Option<String>,
 
     /// Draw a group, a flow or a link [default: all flows, or the link where packets waited longest]
@@ -62,7 +64,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let quantity = args.plot.as_deref().and_then(|name| Quantity::ALL.into_iter().find(|q| q.name() == name));
+    let quantity = args.plot.as_deref().and_then(Quantity::named);
     let plot = quantity.map(|quantity| target(args, quantity)).transpose()?;
     let bar = Steps::new(args.json);
     let open = |directory: &Path, from: f64, to: f64| {
@@ -79,7 +81,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         // Of very many flows the groups tell more, and sooner.
         let few =
             [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
-        let comparison = Comparison::of_sets(&a, &b, few || args.all || args.json);
+        let comparison = compare(&a, &b, few || args.all || args.json);
         if let Some((quantity, file, format)) = &plot {
             bar.update(0.9, "drawing");
             draw(args, (&a, &b), *quantity, (file.as_path(), *format))?;
@@ -88,11 +90,11 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     });
     bar.clear();
     let comparison = made?;
-    let most = (!args.all).then_some(MOST_CHANGES);
+    let lines = (!args.all).then(|| output::height().unwrap_or(SCREEN));
     let text = if args.json {
         comparison.to_json()
     } else {
-        let mut text = output::headed(&comparison.render(output::width(), most));
+        let mut text = output::headed(&comparison.render(output::width(), lines));
         if let Some((_, file, _)) = &plot {
             text += &format!("\n{}: {}\n", output::styled(output::HEADING, "Figure"), file.display());
         }

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use warpline_lab::results::export::Format;
-use warpline_lab::results::{Export, ResultError, RunSet, TableKind};
+use warpline_results::export::Format;
+use warpline_results::{Export, ResultError, RunSet, TableKind};
 
 use crate::failure::{Code, Failure};
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use warpline_lab::report::{ReportError, write_report};
-use warpline_lab::results::RunSet;
+use warpline_lab::report::write_report;
+use warpline_report::ReportError;
+use warpline_results::RunSet;
 
 use crate::failure::{Code, Failure};
 use crate::output;

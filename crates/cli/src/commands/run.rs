@@ -7,10 +7,10 @@ use std::str::FromStr;
 use clap::ValueHint;
 use serde_json::json;
 use warpline_lab::replicate::{Replicated, replicate, seed_directory};
-use warpline_lab::results::render;
 use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
 use warpline_lab::scenario::{ClockMode, Host, Scenario};
 use warpline_net::Control;
+use warpline_results::render;
 
 use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;

@@ -1,4 +1,7 @@
-//! `warpline schema`: the JSON Schema of scenario files, or the reference made from it.
+//! `warpline schema`: the JSON Schema of scenario files and the columns of results, or the references made from them.
+
+use warpline_lab::scenario::json_schema;
+use warpline_results::describe::{tables_json, tables_markdown};
 
 use crate::failure::{Code, Failure};
 use crate::{output, reference};
@@ -8,7 +11,9 @@ Examples:
   Completion and checks in editors that know TOML (Even Better TOML, taplo):
     warpline schema > scenario.schema.json
   and as the first line of a scenario:
-    #:schema ./scenario.schema.json";
+    #:schema ./scenario.schema.json
+  What the columns of a run's tables mean:
+    warpline schema --results --markdown";
 
 /// Print the JSON Schema of scenario files
 ///
@@ -17,14 +22,22 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Instead of scenarios, describe what a run leaves: every table and column, with its unit and meaning
+    #[arg(long)]
+    results: bool,
+
     /// Print it as a reference for people, in Markdown
     #[arg(long)]
     markdown: bool,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let schema = warpline_lab::scenario::json_schema();
-    let text = if args.markdown { reference::markdown(&schema) } else { format!("{schema:#}\n") };
+    let text = match (args.results, args.markdown) {
+        (false, false) => format!("{:#}\n", json_schema()),
+        (false, true) => reference::markdown(&json_schema()),
+        (true, false) => format!("{:#}\n", tables_json()),
+        (true, true) => tables_markdown(),
+    };
     output::print(&text)?;
     Ok(Code::Success)
 }

@@ -400,7 +400,7 @@ fn a_test_becomes_a_run_directory() {
     assert!(text.contains("1.100000,8000000,14480,,0,40.000,0\n2.100000,12000000,"), "{text}");
     let out = parent.path().join("test");
     let path = write_run(&out, false, true, &report(idle(), idle(), false), &trace).unwrap();
-    let run = crate::results::Run::open(&path).unwrap();
+    let run = warpline_results::Run::open(&path).unwrap();
     assert_eq!(run.summary().flows[0].delivered_bytes, 11_750_000);
     let page = std::fs::read_to_string(path.join("report.html")).unwrap();
     assert!(page.contains("heroic clock preservation"), "the page has the report's lines");

@@ -6,15 +6,15 @@ use warpline_capacity::{Progress, Traced, TrenoOutcome, TrenoSample};
 use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId, Packet};
 use warpline_core::record::{LinkEvent, LinkRecord, TcpRecord};
 use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_results::{
+    AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
+    Summary,
+};
 
 use super::cap::CapReport;
 use super::lines::render;
 use super::treno::TrenoReport;
 use crate::report::write_report;
-use crate::results::{
-    AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
-    Summary,
-};
 
 /// What was traced of a test, at the client.
 #[derive(Clone, Debug, Default)]
@@ -51,16 +51,13 @@ fn samples(trace: &CapTrace) -> Vec<FlowSample> {
             |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8e9 / span.as_nanos() as f64 };
         let goodput = per_second(progress.data_bytes.saturating_sub(earlier.data_bytes));
         rows.push(FlowSample {
-            time_s: seconds(at),
-            flow: FLOW.0,
-            goodput_bps: goodput,
-            // Headers and retransmissions are not sampled.
-            throughput_bps: goodput,
             cwnd_bytes: trace.forward.then_some(progress.cwnd),
             ssthresh_bytes: (trace.forward && progress.ssthresh != u64::MAX).then_some(progress.ssthresh),
             in_flight_bytes: trace.forward.then_some(progress.in_flight),
             srtt_ms: (!progress.srtt.is_zero()).then(|| progress.srtt.as_nanos() as f64 / 1e6),
             retransmits: progress.retransmits.saturating_sub(earlier.retransmits),
+            // Headers and retransmissions are not sampled: the throughput is the goodput.
+            ..FlowSample::new(seconds(at), FLOW.0, goodput, goodput)
         });
         before = Some((at, progress));
     }
@@ -246,7 +243,7 @@ fn seal(
     };
     let mut summary = Summary::new(info, vec![row], links);
     summary.warpline = env!("CARGO_PKG_VERSION").into();
-    summary.format = crate::results::summary::FORMAT;
+    summary.format = warpline_results::summary::FORMAT;
     let mut sealed = writer.seal(&summary, &[])?;
     if page {
         let path = sealed.path().join("report.html");
@@ -269,15 +266,12 @@ fn treno_samples(samples: &[TrenoSample]) -> Vec<FlowSample> {
             let span = sample.elapsed_ns.saturating_sub(earlier.0).max(1);
             let goodput = sample.data_bytes.saturating_sub(earlier.1) as f64 * 8e9 / span as f64;
             FlowSample {
-                time_s: sample.elapsed_ns as f64 / 1e9,
-                flow: FLOW.0,
-                goodput_bps: goodput,
-                throughput_bps: goodput,
                 cwnd_bytes: Some(sample.cwnd),
                 ssthresh_bytes: (sample.ssthresh != u64::MAX).then_some(sample.ssthresh),
                 in_flight_bytes: Some(sample.in_flight),
                 srtt_ms: (sample.srtt_ns > 0).then(|| sample.srtt_ns as f64 / 1e6),
                 retransmits: sample.retransmits.saturating_sub(earlier.2),
+                ..FlowSample::new(sample.elapsed_ns as f64 / 1e9, FLOW.0, goodput, goodput)
             }
         })
         .collect()

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use warpline_live::calibrate::Capacity;
 use warpline_live::calibrate::statistics::Repeated;
+use warpline_report::{Column, Note, NoteLevel, ReportData, ReportError, RunData, Shares, Table, write_page};
 
 use super::Calibration;
 use super::keep_pace::Point;
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 use super::tables::adjusted_percent;
-use crate::report::{Column, Note, NoteLevel, ReportData, ReportError, RunData, Shares, Table, write_page};
 
 /// Writes the page: whole or not at all.
 ///
@@ -217,7 +217,7 @@ fn shares(calibration: &Calibration) -> Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::render;
+    use warpline_report::render;
 
     #[test]
     fn the_page_has_the_tables_and_the_curve() {

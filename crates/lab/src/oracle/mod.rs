@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use warpline_net::Control;
+use warpline_results::Summary;
 
 pub use cases::{Agent, Case, Family, Metric, Setting};
 pub use scenarios::scenario;
 pub use table::{Entry, TOLERANCE, Table, Verdict};
 
-use crate::results::Summary;
 use crate::run::{RunError, RunOptions, run};
 use crate::scenario::{Diagnostics, Scenario};
 
@@ -178,7 +178,7 @@ fn measure(metric: Metric, case: &Case, summary: &Summary) -> f64 {
     let measured = summary.flows.iter().find(|flow| flow.group == "measured");
     let value = match metric {
         Metric::Goodput => measured.map(|flow| mbps(flow.delivered_bytes, duration - start)),
-        Metric::CrossGoodput => crate::results::metrics::mean(
+        Metric::CrossGoodput => warpline_results::metrics::mean(
             summary
                 .flows
                 .iter()

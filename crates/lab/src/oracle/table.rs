@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use serde::Serialize;
+use warpline_results::Estimate;
+use warpline_results::metrics::student_t_975;
 
 use super::cases::{Case, Family, Metric, Setting};
 use super::reasons::reason;
-use crate::results::Estimate;
-use crate::results::metrics::student_t_975;
 
 /// Relative difference up to which two answers agree.
 pub const TOLERANCE: f64 = 0.1;

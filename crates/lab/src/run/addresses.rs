@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_core::NodeId;
+use warpline_results::AddressBook;
 
-use crate::results::AddressBook;
 use crate::scenario::{Expanded, Scenario};
 
 /// The IPv4 address of a node that has not been given another: that of captures.

@@ -3,8 +3,8 @@
 use warpline_live::audit::Audit;
 
 use super::addresses::AddressPlan;
-use crate::results::LiveHost;
-use crate::results::live::{AuditSummary, LatenessSummary};
+use warpline_results::LiveHost;
+use warpline_results::live::{AuditSummary, LatenessSummary};
 
 /// What a summary says of an audit.
 pub(super) fn audit_summary(audit: &Audit) -> AuditSummary {

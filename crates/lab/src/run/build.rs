@@ -13,6 +13,7 @@ use warpline_net::qdisc::{
 };
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
+use warpline_results::{capture_file, qlog_file};
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
@@ -24,7 +25,6 @@ use crate::hosts::measure::Tool;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
 use crate::hosts::{FlowSpec, MakeController, World};
-use crate::results::{capture_file, qlog_file};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
 use crate::scenario::files;
 use crate::scenario::{

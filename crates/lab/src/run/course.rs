@@ -2,12 +2,12 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::Network;
+use warpline_results::{FlowSample, ResultError, RunInfo};
 
 use super::measure::{LinkInfo, Meter};
 use super::session::Account;
 use super::sinks::Sinks;
 use crate::hosts::World;
-use crate::results::{FlowSample, ResultError, RunInfo};
 use crate::scenario::Scenario;
 
 /// What is measured: the simulated hosts, and what else there is beside them.

@@ -14,10 +14,10 @@ use warpline_live::audit::Audit;
 use warpline_live::crossing::Crossing;
 use warpline_live::emulator::{Emulator, EmulatorConfig};
 use warpline_net::{Control, LinkConfig, LinkStats};
+use warpline_results::live::DilationSummary;
 
 use super::guests::{Guests, Machines};
 use super::pacer::Pacer;
-use crate::results::live::DilationSummary;
 use crate::run::RunError;
 use crate::run::addresses::{ipv4_of, ipv6_of};
 use crate::scenario::{Clock, ClockMode, Tdf};

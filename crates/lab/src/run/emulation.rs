@@ -15,7 +15,7 @@ use super::routers::{LiveWorld, TurnFrames};
 use super::session::{Account, Advance, Party, Session, Stop};
 use super::stage::Stage;
 use super::{Broken, RunError, live_error};
-use crate::results::{GuestSummary, LiveHost, LiveSummary};
+use warpline_results::{GuestSummary, LiveHost, LiveSummary};
 
 /// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
 const LOOK: u64 = 100_000_000;

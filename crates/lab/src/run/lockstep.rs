@@ -18,7 +18,7 @@ use super::routers::{LiveWorld, TurnFrames};
 use super::session::{Account, Advance, Party, Session, Stop};
 use super::stage::Stage;
 use super::{Broken, RunError};
-use crate::results::{GuestSummary, LiveHost};
+use warpline_results::{GuestSummary, LiveHost};
 
 /// Most bytes of memory for packets in the network.
 const POOL: usize = 4 << 30;

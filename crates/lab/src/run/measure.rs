@@ -2,11 +2,11 @@
 
 use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_net::{LinkStats, Network};
+use warpline_results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 
 use super::build::Capacity;
 use crate::hosts::World;
 use crate::hosts::counters::{Delays, FlowTotals};
-use crate::results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 
 /// Bits per second of `bytes` in `span`; zero in no time.
 fn bps(bytes: u64, span: TimeDelta) -> f64 {

@@ -43,13 +43,13 @@ use warpline_core::TimeDelta;
 use warpline_net::Control;
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
-use crate::report::ReportError;
-use crate::results::{ResultError, Summary, Tables};
 use crate::scenario::{ClockMode, Scenario};
 use build::{Built, build};
 pub(crate) use faults::faults;
 use session::Session;
 use simulation::Simulation;
+use warpline_report::ReportError;
+use warpline_results::{ResultError, Summary, Tables};
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;

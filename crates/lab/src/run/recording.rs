@@ -19,7 +19,7 @@ use super::links::Duplex;
 use super::measure::{LinkInfo, Meter};
 use crate::hosts::World;
 use crate::report::write_report;
-use crate::results::{
+use warpline_results::{
     AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
     RunWriter, Summary, WireFormat,
 };

@@ -11,10 +11,10 @@ use super::course::{Course, Measured, run_info};
 use super::measure::LinkInfo;
 use super::sinks::Sinks;
 use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
-use crate::results::{
+use crate::scenario::Scenario;
+use warpline_results::{
     FlowRow, Frames, GuestSummary, LinkRow, LiveSummary, NoFrames, ResultError, Summary, TransferRow,
 };
-use crate::scenario::Scenario;
 
 /// What a run consists of, and the clock that it goes by: a simulation, guests in lock-step with one, or an emulator with all that is at
 /// its ports.

@@ -7,7 +7,7 @@ use warpline_net::{Control, Driver, Network};
 use super::RunError;
 use super::session::{Advance, Party, Session, Stop};
 use crate::hosts::World;
-use crate::results::NoFrames;
+use warpline_results::NoFrames;
 
 /// The party of a simulated run.
 pub(super) struct Simulation {

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use warpline_net::Network;
+use warpline_results::set::SCENARIO_FILE;
+use warpline_results::{
+    AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
+    Summary, Tables, TransferRow,
+};
 
 use super::build::Records;
 use super::{RunError, RunOptions};
 use crate::hosts::World;
 use crate::report::write_report;
-use crate::results::set::SCENARIO_FILE;
-use crate::results::{
-    AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
-    Summary, Tables, TransferRow,
-};
 use crate::scenario::files::{Copy, Inputs};
 use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 

@@ -12,8 +12,8 @@ use super::routers::{LiveWorld, Models, Paths, Routers};
 use super::session::{Account, Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::World;
-use crate::results::ProgramRow;
 use crate::scenario::{Expanded, Scenario};
+use warpline_results::ProgramRow;
 
 /// What a host's interface takes: what the narrowest of its links does.
 fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {

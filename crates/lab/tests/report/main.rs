@@ -3,16 +3,19 @@
 // Helpers of a test may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod bands;
+mod export;
 mod synthetic;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use synthetic::Spec;
-use warpline_lab::report::{NoteLevel, ReportData, ReportError, render, write_report};
+use warpline_lab::report::{capacity, write_report};
 use warpline_lab::run::{RunOptions, run};
 use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
+use warpline_report::{NoteLevel, ReportData, ReportError, render};
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
 
@@ -55,7 +58,7 @@ fn the_same_run_gives_the_same_bytes() {
 fn a_run_is_read_whole() {
     let dir = directory("whole");
     synthetic::run(&dir, &short(3));
-    let data = ReportData::read(&[&dir]).unwrap();
+    let data = ReportData::read(&[&dir], capacity).unwrap();
     let run = &data.runs[0];
     assert_eq!(warnings(&data), Vec::<String>::new());
     assert_eq!(run.label, "two-flows, seed 3");
@@ -99,30 +102,33 @@ fn sets_of_seeds_have_means_and_bands() {
     let dir = directory("sets");
     set(&dir.join("one"), 1..=4, 2);
     set(&dir.join("other"), 1..=3, 3);
-    let data = ReportData::read(&[&dir.join("one"), &dir.join("other")]).unwrap();
+    let data = ReportData::read(&[&dir.join("one"), &dir.join("other")], capacity).unwrap();
     assert_eq!(data.runs.len(), 7);
     let told: Vec<_> =
         data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
     assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
     let goodput = &data.sets[0].measures[0];
-    assert_eq!((goodput.metric, goodput.estimate.n), ("goodput_bps", 4));
-    let band =
-        data.sets[0].bands.iter().find(|band| band.quantity == "goodput" && band.of.is_empty()).unwrap();
+    assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 4));
+    let band = data.sets[0]
+        .bands
+        .iter()
+        .find(|band| band.quantity.name() == "goodput" && band.of.is_empty())
+        .unwrap();
     assert_eq!(band.time.values.len(), 120);
     let ends = band.low.values.iter().zip(&band.mean.values).zip(&band.high.values);
     assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
     assert!(ends.clone().filter(|((low, _), high)| low < high).count() > 100);
-    assert!(data.sets[0].bands.iter().any(|band| band.quantity == "delay" && band.of == "r1>r2"));
+    assert!(data.sets[0].bands.iter().any(|band| band.quantity.name() == "delay" && band.of == "r1>r2"));
     // The same runs one by one are not a set: they are compared with the first.
     let runs = [dir.join("one/seed-1"), dir.join("one/seed-2")];
-    assert!(ReportData::read(&[&runs[0], &runs[1]]).unwrap().sets.is_empty());
+    assert!(ReportData::read(&[&runs[0], &runs[1]], capacity).unwrap().sets.is_empty());
 }
 
 #[test]
 fn the_factors_of_a_dilated_run_are_a_table() {
     let dir = directory("dilated");
     synthetic::run(&dir, &Spec { dilation: vec![(0.0, 1.0), (0.75, 2.0), (1.5, 4.0)], ..short(3) });
-    let data = ReportData::read(&[&dir]).unwrap();
+    let data = ReportData::read(&[&dir], capacity).unwrap();
     let table = data.runs[0].tables.iter().find(|table| table.id == "dilation").unwrap();
     let column = |name: &str| -> Vec<f64> {
         table.column(name).unwrap().iter().map(|cell| cell.as_f64().unwrap()).collect()
@@ -138,17 +144,21 @@ fn what_is_missing_is_said() {
     for table in ["series_links", "links", "transfers", "tcp"] {
         std::fs::remove_file(dir.join(format!("{table}.parquet"))).unwrap();
     }
-    let data = ReportData::read(&[&dir]).unwrap();
+    let data = ReportData::read(&[&dir], capacity).unwrap();
     let said = warnings(&data).join("\n");
     assert!(said.contains("not complete: interrupted after 7.500 of 12 s"), "{said}");
     assert!(said.contains("links.parquet is missing") && said.contains("series_links.parquet"), "{said}");
     assert!(data.runs[0].tcp.is_empty() && data.runs[0].links.is_none());
 
     std::fs::write(dir.join("summary.json"), r#"{ "warpline": "9.0.0", "format": 99 }"#).unwrap();
-    assert!(warnings(&ReportData::read(&[&dir]).unwrap()).join("\n").contains("newer Warpline"));
+    assert!(warnings(&ReportData::read(&[&dir], capacity).unwrap()).join("\n").contains("newer Warpline"));
 
     std::fs::remove_file(dir.join("summary.json")).unwrap();
-    assert!(warnings(&ReportData::read(&[&dir]).unwrap()).join("\n").contains("summary.json is missing"));
+    assert!(
+        warnings(&ReportData::read(&[&dir], capacity).unwrap())
+            .join("\n")
+            .contains("summary.json is missing")
+    );
 }
 
 #[test]
@@ -180,7 +190,7 @@ fn an_hour_stays_small_and_keeps_its_losses() {
             ..Spec::default()
         },
     );
-    let data = ReportData::read(&[&dir]).unwrap();
+    let data = ReportData::read(&[&dir], capacity).unwrap();
     let marks = |kind: &str| {
         let (_, columns) = data.runs[0].tcp[0].marks.iter().find(|(k, _)| *k == kind).unwrap();
         let count = &columns.iter().find(|(name, _)| *name == "count").unwrap().1.values;

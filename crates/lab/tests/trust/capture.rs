@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use warpline_lab::results::{PacketRow, Run};
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
+use warpline_results::{PacketRow, Run};
 
 use crate::support::{Rows, parse};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use warpline_lab::replicate::replicate;
-use warpline_lab::results::{FlowRow, LinkRow};
 use warpline_lab::run::{RunOptions, RunOutcome, run};
 use warpline_lab::scenario::{ClockMode, Scenario};
 use warpline_net::Control;
+use warpline_results::{FlowRow, LinkRow};
 
 use crate::support::{Rows, parse, root, simulate};
 

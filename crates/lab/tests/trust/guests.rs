@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use warpline_lab::results::GuestSummary;
 use warpline_lab::run::{RunError, RunOptions, RunOutcome, run};
 use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
+use warpline_results::GuestSummary;
 
 use crate::support::{Rows, parse};
 
@@ -267,7 +267,7 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
     // The summary and the terminal name it.
     let file = "programs/h.2.file0.warpline-test-result";
     assert_eq!((&wrong.files[..], ping.files.len()), (&[file.to_owned()][..], 0));
-    let shown = warpline_lab::results::render(&outcome.summary, 100);
+    let shown = warpline_results::render(&outcome.summary, 100);
     assert!(shown.contains(&format!("Collected from h.2: {file}\n")), "{shown}");
     assert!(!Path::new("/tmp/warpline-test-result").exists());
 }

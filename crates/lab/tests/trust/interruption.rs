@@ -4,10 +4,10 @@ use std::path::Path;
 
 use warpline_core::TimeDelta;
 use warpline_lab::replicate::replicate;
-use warpline_lab::results::{FlowRow, FlowSample, Run};
 use warpline_lab::run::{RunOptions, run};
 use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
+use warpline_results::{FlowRow, FlowSample, Run};
 
 use crate::support::parse;
 

@@ -1,7 +1,7 @@
 //! Random small scenarios: they run, and nothing is made up or lost on the way.
 
 use proptest::prelude::*;
-use warpline_lab::results::{LinkSample, TransferRow};
+use warpline_results::{LinkSample, TransferRow};
 
 use crate::support::{Rows, simulate};
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use warpline_lab::results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use warpline_lab::run::{RunOptions, RunOutcome, run};
 use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
+use warpline_results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -5,13 +5,13 @@ use std::path::Path;
 use warpline_core::Pace;
 use warpline_live::port::LivePort;
 
-use crate::results::{GuestMachine, ProgramRow};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::run::programs::{Evidence, Readiness};
 use crate::run::routers::Traffic;
 use crate::run::session::{Account, Session};
 use crate::scenario::{Expanded, Host, Scenario};
+use warpline_results::{GuestMachine, ProgramRow};
 
 /// What a guest reports.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use warpline_guest::machine::Timing;
 use warpline_guest::order::{ConditionOrder, FlowOrder, HostOrder, Order, ProgramOrder, Role};
 use warpline_guest::{Console, MachineConfig, frame};
 
-use crate::results::ProgramRow;
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
 use crate::run::programs::{self, Readiness, machine_names};
 use crate::run::routers::{Known, StreamKey, Traffic};
 use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
+use warpline_results::ProgramRow;
 
 /// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
 const MEMORY: u64 = 192 << 20;

@@ -8,11 +8,11 @@ use warpline_guest::Machine;
 use warpline_guest::order::{Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo};
 
 use super::plan::{End, FlowEntry, Guests};
-use crate::results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 use crate::run::RunError;
 use crate::run::programs::{self, DIRECTORY, Evidence};
 use crate::run::routers::Traffic;
 use crate::run::session::{Account, Session};
+use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
 /// The guests of a run after it.
 #[derive(Debug)]
@@ -236,11 +236,9 @@ impl<'a> GuestResults<'a> {
                 let last = before.insert(sample.id, sample).map(|sample| sample.info).unwrap_or_default();
                 let info = sample.info;
                 let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8.0 / span;
+                let (goodput, throughput) =
+                    (rate(info.acked, last.acked), rate(info.bytes_sent, last.bytes_sent));
                 all.push(FlowSample {
-                    time_s: sample.time as f64 / 1e9,
-                    flow: *flow,
-                    goodput_bps: rate(info.acked, last.acked),
-                    throughput_bps: rate(info.bytes_sent, last.bytes_sent),
                     retransmits: u64::from(info.retransmits.saturating_sub(last.retransmits)),
                     cwnd_bytes: Some(u64::from(info.cwnd) * u64::from(info.mss)),
                     in_flight_bytes: Some(u64::from(info.unacked) * u64::from(info.mss)),
@@ -248,6 +246,7 @@ impl<'a> GuestResults<'a> {
                     ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
                         .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
                     srtt_ms: Some(f64::from(info.rtt) / 1e3),
+                    ..FlowSample::new(sample.time as f64 / 1e9, *flow, goodput, throughput)
                 });
             }
         }

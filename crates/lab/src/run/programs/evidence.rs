@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::results::ProgramRow;
+use warpline_results::ProgramRow;
 
 /// How much of what a failed program said is shown.
 const TAIL_LINES: usize = 10;

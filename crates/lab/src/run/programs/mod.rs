@@ -15,8 +15,8 @@ use warpline_agent::{Ending, Notice};
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::host::Hosts;
 use warpline_live::program::{Changes, Program, ProgramConfig, Signal, State};
+use warpline_results::ProgramRow;
 
-use crate::results::ProgramRow;
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expect, Scenario, StopSignal};

@@ -10,10 +10,10 @@ use warpline_agent::probe::Check;
 use warpline_agent::{Ending, Notice, Why};
 use warpline_core::{FlowId, TimeDelta, Timestamp};
 use warpline_net::Network;
+use warpline_results::ProgramRow;
 
 use super::evidence::Evidence;
 use crate::hosts::World;
-use crate::results::ProgramRow;
 use crate::run::addresses::AddressPlan;
 use crate::scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
 

@@ -27,9 +27,9 @@ use warpline_live::reassembly::Reassembly;
 use warpline_live::wire::translate;
 use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
+use warpline_results::{FlowSample, Frames};
 
 use crate::hosts::World;
-use crate::results::{FlowSample, Frames};
 use crate::run::addresses::AddressPlan;
 use crate::run::course::Measured;
 use limiter::Limiter;

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use warpline_core::{Ecn, TimeDelta, Timestamp};
 use warpline_live::datagram::Header;
 use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
+use warpline_results::summary::PROGRAM;
+use warpline_results::{FlowRow, FlowSample};
 
 use super::LIVE_FLOW;
-use crate::results::summary::PROGRAM;
-use crate::results::{FlowRow, FlowSample};
 
 /// The group of these rows; no flow of a scenario can have the name.
 const GROUP: &str = "(programs)";

@@ -1,0 +1,22 @@
+//! Reports of runs with everything that this crate can read in them: `warpline-report`'s page, and what capacity tests found.
+
+use std::path::Path;
+
+use warpline_report::{CapacityTest, ReportError};
+
+use crate::btc::MeasureReport;
+
+/// Writes the report of runs, or of sets of seeds, to the file `out`: whole or not at all.
+///
+/// # Errors
+/// If a directory is no run, or cannot be read, or the file cannot be written.
+pub fn write_report(directories: &[&Path], out: &Path) -> Result<(), ReportError> {
+    warpline_report::write_report(directories, out, capacity)
+}
+
+/// A capacity test's report, as a page shows it.
+pub fn capacity(text: &str) -> Option<CapacityTest> {
+    let report = MeasureReport::read(text)?;
+    let lines = report.lines().into_iter().map(|line| [line.section, line.name, line.value]).collect();
+    Some(CapacityTest { reasons: report.reasons().to_vec(), lines })
+}

@@ -1,0 +1,446 @@
+//! One run directory as report data: summary, tables, series, and the notes on what is missing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::ReportError;
+use super::data::{Distribution, Note, NoteLevel, RunData, Table};
+use super::series::Candidate;
+use super::{links, series, tables, tcp};
+
+/// Numbers per kind of plot on one page; runs share it.
+const BUDGET: usize = 200_000;
+/// The newest format of run directories that is read here.
+const FORMAT: u64 = 1;
+/// Rows that a table may have on the page; runs share them.
+const MAX_ROWS: usize = 10_000;
+
+/// What a page shows of a capacity test: [`ReadCapacity`] makes it of the test's own report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapacityTest {
+    /// Why its result is not to be trusted.
+    pub reasons: Vec<String>,
+    /// What it found, line by line: heading, name and value.
+    pub lines: Vec<[String; 3]>,
+}
+
+/// Reads the text of a capacity test's report (`btc.json`); none where it is no such report.
+pub type ReadCapacity = fn(&str) -> Option<CapacityTest>;
+
+/// Reads the run in `dir` for a page that shows `runs` runs.
+pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Result<RunData, ReportError> {
+    let mut run = RunData::default();
+    let mut summary = read_summary(dir)?;
+    if summary.is_none() && !["flows", "links"].iter().any(|t| dir.join(format!("{t}.parquet")).is_file()) {
+        return Err(ReportError::NotARun { path: dir.to_owned() });
+    }
+    if summary.is_none() {
+        run.warn("summary.json is missing: the scenario, its seed and the totals are not known.");
+    }
+    let object = summary.get_or_insert_default();
+    completeness(object, &mut run);
+    live(object, &mut run);
+    guests(object, &mut run);
+    capacity(dir, &mut run, read_capacity);
+
+    for (id, missing) in [
+        ("flows", "flows.parquet is missing"),
+        ("links", "links.parquet is missing"),
+        ("transfers", ""),
+        ("groups", ""),
+    ] {
+        let listed = object.remove(id).and_then(|rows| rows_to_table(id, &rows));
+        match tables::read_table(dir, id)?.or(listed) {
+            Some(table) => run.tables.push(table),
+            None if missing.is_empty() => {}
+            None => run.warn(&format!("{missing}: its table and plots are left out.")),
+        }
+    }
+    run.summary = std::mem::take(object);
+    if run.summary.get("format").and_then(Value::as_u64).is_some_and(|format| format > FORMAT) {
+        run.warn(
+            "This run was written by a newer Warpline: parts that this version does not know are left out.",
+        );
+    }
+
+    let budget = (BUDGET / runs.max(1)).max(2000);
+    let span = span(&run.summary);
+    read_series(dir, budget, &mut run)?;
+    let flow_names = names(run.tables.iter().find(|t| t.id == "flows"), "flow");
+    let link_names = names(run.tables.iter().find(|t| t.id == "links"), "link");
+    let flow_name = |id: u32| flow_names.get(&id).cloned().unwrap_or_else(|| format!("flow {id}"));
+    let link_name = |id: u32| link_names.get(&id).cloned().unwrap_or_else(|| format!("link {id}"));
+
+    let mut thinned = false;
+    let mut rtts = Vec::new();
+    if let Some(traces) = tcp::read(dir, flow_name, span, budget)? {
+        thinned |= traces.thinned;
+        run.tcp = traces.traces;
+        rtts = traces.rtts;
+        if traces.omitted > 0 {
+            let shown = run.tcp.len();
+            run.info(&format!(
+                "{} TCP endpoints were recorded; the {shown} that sent most have time-sequence graphs. All are in tcp.parquet.",
+                traces.omitted + shown
+            ));
+        }
+    }
+    let mut delays = Vec::new();
+    if let Some(recorded) = links::read(dir, link_name, span, budget)? {
+        thinned |= recorded.thinned;
+        run.link_events = recorded.links;
+        delays = recorded.delays;
+    }
+    if thinned {
+        run.info(
+            "Recorded events are thinned for this page: lines keep the smallest and largest value of every time bin, \
+             neighbouring segments are joined. No loss or retransmission is left out. The Parquet tables hold every event.",
+        );
+    }
+    // What a capacity test records as links are its own sends and receptions: nothing queues there.
+    let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
+    distributions(rtts, delays, &mut run);
+    shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
+    Ok(run)
+}
+
+/// Names the runs so that they can be told apart.
+pub(super) fn label(runs: &mut [RunData], dirs: &[&Path]) {
+    let text = |run: &RunData, key: &str| match run.summary.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    for run in runs.iter_mut() {
+        let (scenario, seed) = (text(run, "scenario"), text(run, "seed"));
+        run.label = match (scenario.is_empty(), seed.is_empty()) {
+            (true, _) => "run".to_owned(),
+            (false, true) => scenario,
+            (false, false) => format!("{scenario}, seed {seed}"),
+        };
+    }
+    let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
+    for (i, run) in runs.iter_mut().enumerate() {
+        if labels.iter().filter(|label| **label == run.label).count() > 1 {
+            // The directory's last name only: a page must not depend on where it was made.
+            let dir =
+                dirs.get(i).and_then(|dir| dir.file_name()).map(|name| name.to_string_lossy().into_owned());
+            run.label = format!("{} ({})", run.label, dir.unwrap_or_else(|| format!("{}", i + 1)));
+        }
+    }
+}
+
+impl RunData {
+    fn warn(&mut self, text: &str) {
+        self.notes.push(Note { level: NoteLevel::Warning, text: text.to_owned() });
+    }
+
+    fn info(&mut self, text: &str) {
+        self.notes.push(Note { level: NoteLevel::Info, text: text.to_owned() });
+    }
+}
+
+fn read_summary(dir: &Path) -> Result<Option<Map<String, Value>>, ReportError> {
+    let path = dir.join("summary.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ReportError::Read { path, source }),
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(Some(object)),
+        Ok(_) => Err(ReportError::Malformed { path, reason: "it does not hold a JSON object".to_owned() }),
+        Err(error) => Err(ReportError::Malformed { path, reason: error.to_string() }),
+    }
+}
+
+/// Seconds that the plots span.
+fn span(summary: &Map<String, Value>) -> f64 {
+    let number = |key: &str| summary.get(key).and_then(Value::as_f64);
+    number("simulated_s").or_else(|| number("duration_s")).unwrap_or(0.0)
+}
+
+/// Says so when the run was cut short.
+fn completeness(summary: &Map<String, Value>, run: &mut RunData) {
+    if summary.get("complete") != Some(&Value::Bool(false)) {
+        return;
+    }
+    let seconds = |key: &str| summary.get(key).and_then(Value::as_f64);
+    let why = summary.get("stopped").and_then(Value::as_str).unwrap_or("stopped early");
+    let far = match (seconds("simulated_s"), seconds("duration_s")) {
+        (Some(done), Some(planned)) => format!(" after {done:.3} of {planned} s"),
+        _ => String::new(),
+    };
+    run.warn(&format!(
+        "This run is not complete: {why}{far}. Everything below covers only the part that ran."
+    ));
+}
+
+/// What only a live run has: whether it kept pace, which comes first, and its hosts and programs as tables. The audit stays in the
+/// summary, from where the head of the page shows it.
+fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
+    let Some(Value::Object(live)) = summary.get_mut("live") else { return };
+    if live.get("kept_pace") == Some(&Value::Bool(false)) {
+        let number = |pointer: &str| {
+            live.get("audit").and_then(|audit| audit.pointer(pointer)).cloned().unwrap_or_default()
+        };
+        run.warn(&format!(
+            "The emulator did not keep pace: {} of {} live packets left late, {} were lost outside the emulated network. What live \
+             packets saw is not what the scenario says.",
+            number("/lateness/late_packets"),
+            number("/lateness/packets"),
+            number("/lost_outside")
+        ));
+    }
+    if let Some(Value::Object(dilation)) = live.get_mut("dilation") {
+        let number = |key: &str| dilation.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+        run.info(&format!(
+            "Two clocks: {:.3} s as the hosts perceive them took {:.3} s of the machine's time, a mean time dilation factor of {:.3}. \
+             All times and rates on this page are the hosts'.",
+            number("perceived_s"),
+            number("wall_s"),
+            number("tdf_mean")
+        ));
+        run.tables.extend(dilation.remove("steps").and_then(|rows| rows_to_table("dilation", &rows)));
+    }
+    programs(live, run);
+}
+
+/// What only a run with guests has: whether it can be repeated, and its machines, hosts and programs as tables.
+fn guests(summary: &mut Map<String, Value>, run: &mut RunData) {
+    let Some(Value::Object(guests)) = summary.get_mut("guests") else { return };
+    if guests.get("pushes").and_then(Value::as_u64).is_some_and(|pushes| pushes > 0) {
+        run.warn("Programs on guests computed for so long that the machine's clock pushed them on: this run cannot be repeated exactly.");
+    }
+    run.tables.extend(guests.remove("machines").and_then(|rows| rows_to_table("machines", &rows)));
+    programs(guests, run);
+}
+
+/// Hosts and programs as tables, with a warning about those that failed.
+fn programs(part: &mut Map<String, Value>, run: &mut RunData) {
+    let failed = part.get("programs").and_then(Value::as_array).map_or(0, |programs| {
+        programs.iter().filter(|program| program.get("ok") == Some(&Value::Bool(false))).count()
+    });
+    if failed > 0 {
+        run.warn(&format!("{failed} of the programs did not end as expected; see their table."));
+    }
+    for id in ["programs", "hosts"] {
+        run.tables.extend(part.remove(id).and_then(|rows| rows_to_table(id, &rows)));
+    }
+}
+
+/// The report of a run that is a capacity test.
+const TEST: &str = "btc.json";
+
+/// The reports of capacity tests, where the run is one (`btc.json`) or has some as flows (`btc-FLOW.json`): line by line, as a table.
+fn capacity(dir: &Path, run: &mut RunData, read_capacity: ReadCapacity) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name == TEST || (name.starts_with("btc-") && name.ends_with(".json")))
+        .collect();
+    names.sort();
+    let columns: &[&str] = match names.iter().all(|name| name == TEST) {
+        true => &["section", "name", "value"],
+        false => &["flow", "section", "name", "value"],
+    };
+    let mut cells: Vec<Vec<Value>> = vec![Vec::new(); columns.len()];
+    for name in &names {
+        let read = std::fs::read_to_string(dir.join(name)).ok().and_then(|text| read_capacity(&text));
+        let Some(test) = read else {
+            run.warn(&format!("{name} cannot be read: the report of the capacity test is left out."));
+            continue;
+        };
+        let flow = name.strip_prefix("btc-").and_then(|name| name.strip_suffix(".json"));
+        let of = flow.map_or_else(String::new, |flow| format!("{flow}: "));
+        for reason in &test.reasons {
+            run.warn(&format!("{of}The capacity is not to be trusted: {reason}."));
+        }
+        for [section, heading, value] in &test.lines {
+            for (column, cells) in columns.iter().zip(&mut cells) {
+                cells.push(match *column {
+                    "flow" => flow.unwrap_or_default().into(),
+                    "section" => section.as_str().into(),
+                    "name" => heading.as_str().into(),
+                    _ => value.as_str().into(),
+                });
+            }
+        }
+    }
+    let total_rows = cells[0].len();
+    if total_rows > 0 {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        run.tables.push(Table { id: "capacity".to_owned(), columns, cells, total_rows });
+    }
+}
+
+/// A table from an array of objects; columns in order of first appearance.
+fn rows_to_table(id: &str, rows: &Value) -> Option<Table> {
+    let rows = rows.as_array()?;
+    let mut columns: Vec<String> = Vec::new();
+    for row in rows {
+        for (key, value) in row.as_object()? {
+            if !columns.contains(key) && !value.is_object() && !value.is_array() {
+                columns.push(key.clone());
+            }
+        }
+    }
+    let cells = columns
+        .iter()
+        .map(|column| rows.iter().map(|row| row.get(column).cloned().unwrap_or(Value::Null)).collect())
+        .collect();
+    (!rows.is_empty()).then(|| Table { id: id.to_owned(), columns, cells, total_rows: rows.len() })
+}
+
+fn names(table: Option<&Table>, id: &str) -> BTreeMap<u32, String> {
+    let Some((ids, names)) = table.and_then(|t| Some((t.column(id)?, t.column("name")?))) else {
+        return BTreeMap::new();
+    };
+    ids.iter()
+        .zip(names)
+        .filter_map(|(id, name)| Some((u32::try_from(id.as_u64()?).ok()?, name.as_str()?.to_owned())))
+        .collect()
+}
+
+/// Everybody in a table, weighted by the first of `weights` that the table has.
+fn candidates(run: &RunData, table: &str, id: &str, weights: &[&str]) -> Vec<Candidate> {
+    let Some(table) = run.tables.iter().find(|t| t.id == table) else { return Vec::new() };
+    let weight = weights.iter().find_map(|name| table.column(name));
+    let rate = table.column("rate_bps");
+    let cell = |column: Option<&[Value]>, row: usize| column.and_then(|c| c[row].as_f64());
+    let (Some(ids), Some(names)) = (table.column(id), table.column("name")) else { return Vec::new() };
+    ids.iter()
+        .zip(names)
+        .enumerate()
+        .filter_map(|(row, (id, name))| {
+            Some(Candidate {
+                id: u32::try_from(id.as_u64()?).ok()?,
+                name: name.as_str()?.to_owned(),
+                weight: cell(weight, row).unwrap_or(0.0),
+                rate_bps: cell(rate, row).filter(|r| *r > 0.0),
+            })
+        })
+        .collect()
+}
+
+fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), ReportError> {
+    let flows = series::flows(
+        dir,
+        candidates(run, "flows", "flow", &["delivered_bytes", "goodput_bps"]),
+        2 * budget,
+    )?;
+    let links =
+        series::links(dir, candidates(run, "links", "link", &["arrivals", "sent_bytes"]), 2 * budget)?;
+    let mut thinned = false;
+    match flows {
+        Some(flows) => {
+            thinned |= flows.thinned;
+            if flows.omitted > 0 {
+                run.info(&format!(
+                    "The {} flows that delivered most are drawn one by one; the other {} as one line. All are in the table and in series_flows.parquet.",
+                    flows.series.members.len(),
+                    flows.omitted
+                ));
+            }
+            run.flows = Some(flows.series);
+        }
+        None => run.warn(
+            "No samples of the flows (series_flows.parquet): throughput and window over time are left out.",
+        ),
+    }
+    match links {
+        Some(links) => {
+            thinned |= links.thinned;
+            if links.omitted > 0 {
+                run.info(&format!(
+                    "The {} links that carried most are drawn; {} others are in the table and in series_links.parquet.",
+                    links.series.members.len(),
+                    links.omitted
+                ));
+            }
+            run.links = Some(links.series);
+        }
+        // A capacity test sees its end of the path, not the links on the way.
+        None if dir.join(TEST).is_file() => {}
+        None => run.warn(
+            "No samples of the links (series_links.parquet): queues and utilisation over time are left out.",
+        ),
+    }
+    if thinned {
+        run.info(
+            "Sampled series are thinned for this page: lines are the means of time bins, the shade around them reaches from the smallest to the largest sample. \
+             The Parquet tables hold every sample.",
+        );
+    }
+    Ok(())
+}
+
+/// A line of a distribution: name, samples, columns.
+type Line = (String, usize, super::Columns);
+
+/// Completion times of transfers, RTT samples, queueing delay.
+fn distributions(rtts: Vec<Line>, delays: Vec<Line>, run: &mut RunData) {
+    let mut all = Vec::new();
+    if let Some((names, times)) = run
+        .tables
+        .iter()
+        .find(|t| t.id == "transfers")
+        .and_then(|t| Some((t.column("name")?, t.column("completion_s")?)))
+    {
+        // "web.17" belongs to the group "web".
+        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (name, time) in names.iter().zip(times) {
+            if let (Some(name), Some(time)) = (name.as_str(), time.as_f64()) {
+                let group = name.split('.').next().unwrap_or(name);
+                groups.entry(group.to_owned()).or_default().push(time);
+            }
+        }
+        all.push(("Completion time of transfers", "s", lines(groups)));
+    }
+    all.push(("Round-trip time of recorded flows", "ms", rtts));
+    all.push(("Queueing delay of recorded links", "ms", delays));
+    run.distributions = all
+        .into_iter()
+        .filter(|(_, _, lines)| !lines.is_empty())
+        .map(|(title, unit, lines)| Distribution { title: title.to_owned(), unit: unit.to_owned(), lines })
+        .collect();
+}
+
+fn lines(samples: BTreeMap<String, Vec<f64>>) -> Vec<Line> {
+    samples
+        .into_iter()
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| (name, values.len(), links::distribution(values)))
+        .collect()
+}
+
+/// Keeps the rows of long tables that matter most: the slowest transfers, the flows that delivered most.
+fn shorten(run: &mut RunData, max_rows: usize) {
+    let mut notes = Vec::new();
+    for table in run.tables.iter_mut().filter(|t| t.rows() > max_rows) {
+        let (key, what) = match table.id.as_str() {
+            "transfers" => ("completion_s", "the slowest"),
+            "flows" => ("delivered_bytes", "those that delivered most"),
+            _ => ("arrivals", "the busiest"),
+        };
+        // Without a value (a transfer that never finished) first.
+        let weight: Vec<f64> = match table.column(key) {
+            Some(cells) => cells.iter().map(|v| v.as_f64().unwrap_or(f64::INFINITY)).collect(),
+            None => vec![0.0; table.rows()],
+        };
+        let mut order: Vec<usize> = (0..table.rows()).collect();
+        order.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]).then(a.cmp(&b)));
+        order.truncate(max_rows);
+        order.sort_unstable();
+        for column in &mut table.cells {
+            *column = order.iter().map(|&row| column[row].clone()).collect();
+        }
+        notes.push(format!(
+            "The table of {} holds {max_rows} of {} rows, {what}; {}.parquet holds all.",
+            table.id, table.total_rows, table.id
+        ));
+    }
+    notes.iter().for_each(|note| run.info(note));
+}

@@ -1,0 +1,232 @@
+//! Rows of the result tables that the runner fills in: flows, transfers, links and their time series.
+//!
+//! Times are seconds of the run unless the name says otherwise. Rates are bits per second. "After warm-up" means from the
+//! scenario's `warmup` to the end of the flow or of the run.
+
+use crate::column::table;
+
+table! {
+    /// A row per flow instance (`flows.parquet`), and in a live run a row for each direction of traffic between programs that carried payload.
+    pub struct FlowRow: "flows" #[serde(default)] {
+        /// Number of the flow within the run.
+        flow: u32 ["" key called("№")],
+        /// Name: the group and the instance's number, "bulk.0".
+        name: String ["" terminal(1, "flow")],
+        /// Name of the scenario's entry that it is an instance of.
+        group: String [""],
+        /// Host that opens the flow.
+        from: String [""],
+        /// Host at the other end.
+        to: String [""],
+        /// Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among themselves.
+        app: String ["" called("Application")],
+        /// Transport: tcp or udp; for programs also icmp, or the number of another protocol.
+        transport: String [""],
+        /// Congestion control; absent for UDP, and where it is a real program's.
+        cc: Option<String> ["" called("Congestion control")],
+        /// When it started.
+        start_s: f64 ["s"],
+        /// When its last byte was delivered, or it stopped if that is later; absent while it still runs at the end.
+        end_s: Option<f64> ["s"],
+        /// What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent where nothing did.
+        outcome: Option<String> ["" terminal(3, "outcome") if_any],
+        /// Packets sent by both ends' data senders, retransmissions included.
+        sent_packets: u64 ["packets" called("Packets sent")],
+        /// Bytes on the wire from the IP header on, retransmissions included.
+        sent_bytes: u64 ["B" called("Bytes sent")],
+        /// Packets that carried bytes that had been sent before.
+        retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
+        /// Unique application bytes delivered after warm-up.
+        delivered_bytes: u64 ["B" sum called("Delivered")],
+        /// Unique application bytes delivered per second after warm-up.
+        goodput_bps: f64 ["bit/s" compared terminal(2, "goodput")],
+        /// Wire bytes sent per second after warm-up.
+        throughput_bps: f64 ["bit/s" compared],
+        /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
+        lost_packets: u64 ["packets" compared sum called("Lost")],
+        /// Retransmission time-outs.
+        rtos: u64 ["" compared sum terminal(10, "time-outs") if_any called("Time-outs")],
+        /// Loss recovery episodes.
+        recoveries: u64 [""],
+        /// Reductions undone because the retransmission was spurious.
+        undos: u64 [""],
+        /// Packets that arrived with the congestion-experienced mark.
+        ce_marks: u64 ["packets" compared sum called("CE marks")],
+        /// Smallest round-trip time sample.
+        rtt_min_ms: Option<f64> ["ms"],
+        /// Mean of the round-trip time samples.
+        rtt_mean_ms: Option<f64> ["ms" compared terminal(6, "RTT")],
+        /// Largest round-trip time sample.
+        rtt_max_ms: Option<f64> ["ms"],
+        /// Mean per-packet latency: first transmission to acknowledgement for TCP, one way for UDP.
+        latency_mean_ms: Option<f64> ["ms" compared mean],
+        /// Median per-packet latency.
+        latency_p50_ms: Option<f64> ["ms"],
+        /// 95th percentile of the per-packet latency.
+        latency_p95_ms: Option<f64> ["ms" compared terminal(7, "latency p95")],
+        /// 99th percentile of the per-packet latency.
+        latency_p99_ms: Option<f64> ["ms"],
+        /// Largest per-packet latency.
+        latency_max_ms: Option<f64> ["ms"],
+        /// Mean time from a message's creation to its last byte's delivery.
+        message_latency_mean_ms: Option<f64> ["ms" compared terminal(8, "message latency")],
+        /// 95th percentile of the message latency.
+        message_latency_p95_ms: Option<f64> ["ms"],
+        /// Largest message latency.
+        message_latency_max_ms: Option<f64> ["ms"],
+        /// Transfers begun after warm-up: sized transfers and web objects.
+        transfers: u64 [""],
+        /// Those of them that completed.
+        transfers_completed: u64 ["" sum called("Transfers done")],
+        /// Mean completion time of those.
+        completion_mean_s: Option<f64> ["s" compared terminal(9, "completion")],
+    }
+    computed flow {
+        /// What decides how fast it sends: its congestion control, or its transport where it has none.
+        control: String ["" terminal(4, "control")] = flow.cc.clone().unwrap_or_else(|| flow.transport.clone()),
+        /// Retransmitted share of the packets sent; absent where nothing is sent again.
+        retransmit_ratio: Option<f64> ["1" terminal(5, "retransmitted")] = match flow.transport.as_str() {
+            "tcp" => share(flow.retransmitted_packets, flow.sent_packets),
+            _ => None,
+        },
+        /// Both ends.
+        path: String ["" terminal(11, "path")] = format!("{} > {}", flow.from, flow.to),
+    }
+}
+
+/// A part as a share of the whole; none of nothing.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+table! {
+    /// A row per sized transfer, web object or message batch (`transfers.parquet`).
+    pub struct TransferRow: "transfers" #[serde(default)] {
+        /// Number of the transfer within the run.
+        transfer: u64 ["" key called("№")],
+        /// Flow that carried it.
+        flow: u32 ["" key],
+        /// Name: the flow's, and what was moved.
+        name: String [""],
+        /// Application bytes to move.
+        bytes: u64 ["B"],
+        /// When it was asked for.
+        start_s: f64 ["s"],
+        /// When its last byte was delivered; absent if that did not happen.
+        end_s: Option<f64> ["s"],
+        /// From being asked for to the last byte's delivery.
+        completion_s: Option<f64> ["s" mean called("Completion time")],
+        /// Whether every byte was delivered.
+        complete: bool [""],
+    }
+}
+
+table! {
+    /// A row per direction of a link (`links.parquet`).
+    pub struct LinkRow: "links" #[serde(default)] {
+        /// Number of the link direction within the run.
+        link: u32 ["" key called("№")],
+        /// Name: "r1>r2".
+        name: String ["" terminal(1, "link")],
+        /// Node at the sending end.
+        from: String [""],
+        /// Node at the receiving end.
+        to: String [""],
+        /// Rate; its mean over the run where it follows a schedule or a trace, absent where the link has none.
+        rate_bps: Option<f64> ["bit/s" terminal(2, "rate")],
+        /// Propagation delay.
+        delay_s: f64 ["s"],
+        /// Packets transmitted after warm-up.
+        sent_packets: u64 ["packets" called("Packets sent")],
+        /// Bytes transmitted after warm-up, from the IP header on, with the link's framing.
+        sent_bytes: u64 ["B" called("Bytes sent")],
+        /// Bytes transmitted per second after warm-up.
+        throughput_bps: f64 ["bit/s" compared],
+        /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
+        utilisation: Option<f64> ["1" compared max terminal(3, "used")],
+        /// Packets dropped because the queue was full.
+        drops_overflow: u64 ["packets" called("Drops: overflow")],
+        /// Packets dropped early by active queue management.
+        drops_aqm: u64 ["packets" called("Drops: AQM")],
+        /// Packets taken by the loss model.
+        drops_loss: u64 ["packets" called("Drops: loss")],
+        /// Packets dropped because the link was down.
+        drops_down: u64 ["packets" called("Drops: link down")],
+        /// Packets marked congestion-experienced here.
+        marks: u64 ["packets" compared terminal(6, "marked") if_any],
+        /// Packets offered to the link.
+        arrivals: u64 ["packets" called("Packets offered")],
+        /// Mean time in the queue of the packets transmitted.
+        queue_delay_mean_ms: f64 ["ms" compared terminal(7, "queue") called("Queueing delay mean")],
+        /// Longest time in the queue of a packet transmitted.
+        queue_delay_max_ms: f64 ["ms" compared max terminal(8, "longest") called("Queueing delay max")],
+    }
+    computed link {
+        /// Packets lost on this link, for whatever reason.
+        drops: u64 ["packets" compared terminal(4, "lost")] = link.drops(),
+        /// Lost share of the packets offered.
+        loss_ratio: Option<f64> ["1" terminal(5, "of arrivals")] = share(link.drops(), link.arrivals),
+    }
+}
+
+impl LinkRow {
+    /// Packets lost on this link, for whatever reason.
+    pub fn drops(&self) -> u64 {
+        self.drops_overflow + self.drops_aqm + self.drops_loss + self.drops_down
+    }
+}
+
+table! {
+    /// State of a flow at the end of a sampling interval (`series_flows.parquet`).
+    pub struct FlowSample: "series_flows" {
+        /// End of the interval.
+        time_s: f64 ["s" key],
+        /// Flow.
+        flow: u32 ["" key],
+        /// Unique application bytes delivered per second in the interval.
+        goodput_bps: f64 ["bit/s" drawn("goodput") sum],
+        /// Wire bytes sent per second in the interval.
+        throughput_bps: f64 ["bit/s" drawn("throughput") sum],
+        /// Congestion window of the data sender; absent for UDP.
+        cwnd_bytes: Option<u64> ["B" drawn("cwnd") mean called("Congestion window")],
+        /// Slow-start threshold; absent while it is unset.
+        ssthresh_bytes: Option<u64> ["B" called("Slow-start threshold")],
+        /// Bytes sent and not yet acknowledged or declared lost.
+        in_flight_bytes: Option<u64> ["B"],
+        /// Smoothed round-trip time; absent before the first sample.
+        srtt_ms: Option<f64> ["ms" drawn("rtt") mean called("Smoothed RTT")],
+        /// Packets retransmitted in the interval.
+        retransmits: u64 ["packets" ticks],
+    }
+}
+
+impl FlowSample {
+    /// A sample of what every flow has.
+    pub fn new(time_s: f64, flow: u32, goodput_bps: f64, throughput_bps: f64) -> FlowSample {
+        FlowSample { time_s, flow, goodput_bps, throughput_bps, ..FlowSample::default() }
+    }
+}
+
+table! {
+    /// State of a link direction at the end of a sampling interval (`series_links.parquet`).
+    pub struct LinkSample: "series_links" {
+        /// End of the interval.
+        time_s: f64 ["s" key],
+        /// Link direction.
+        link: u32 ["" key],
+        /// Bytes transmitted per second in the interval, from the IP header on.
+        throughput_bps: f64 ["bit/s" drawn("load") called("Link throughput")],
+        /// Bits per second that the link could have carried in the interval: its rate, or its trace's opportunities; absent where it has no limit.
+        capacity_bps: Option<f64> ["bit/s"],
+        /// Packets waiting at the end of the interval.
+        backlog_packets: u32 ["packets" drawn("queue") called("Queue")],
+        /// Bytes waiting at the end of the interval.
+        backlog_bytes: u64 ["B" called("Queue")],
+        /// Packets lost in the interval, for whatever reason.
+        drops: u64 ["packets" ticks],
+        /// Packets marked congestion-experienced in the interval.
+        marks: u64 ["packets" ticks],
+        /// Mean time in the queue of the packets served in the interval.
+        queue_delay_ms: f64 ["ms" drawn("delay") called("Queueing delay")],
+    }
+}
