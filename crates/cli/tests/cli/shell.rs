@@ -42,7 +42,8 @@ pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// The same, and waits for this test's turn.
+/// The same, and waits for this test's turn: for tests that kill shells, and those that read all that a shell says, for it tells of what
+/// killed ones have left.
 fn able_alone(root: bool, programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     able(root, programs).then(alone)
 }
@@ -404,9 +405,9 @@ fn what_a_killed_shell_leaves_is_removed() {
     // The command dies with it; what it put into the background is found.
     let cleaned = desk.warpline(&["clean"]).fine();
     // The message comes first; the shell of another test may have ended the process before.
-    let told = cleaned.stderr.contains("ending process")
-        && cleaned.stderr.contains("(sleep), left by warpline shell");
-    assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
+    // It may not have become `sleep` yet.
+    let said = cleaned.stderr.contains("ending process") && cleaned.stderr.contains("left by warpline shell");
+    assert!(said || !cleaned.stdout.contains("process"), "{cleaned:?}");
     while inside(&namespace) > 0 {
         pause();
     }
@@ -425,9 +426,7 @@ fn packets(capture: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn a_capture_has_both_directions_and_is_whole_when_killed() {
-    if !able(true, &["ping", "tshark"]) {
-        return;
-    }
+    let Some(_turn) = able_alone(true, &["ping", "tshark"]) else { return };
     let desk = Desk::new();
     let ping = "ping -c 3 -i 0.2 $WARPLINE_BASE";
     desk.warpline(&["shell", "--delay", "5ms", "--pcap", "link.pcapng", "--", "sh", "-c", ping]).fine();
@@ -456,9 +455,7 @@ fn a_capture_has_both_directions_and_is_whole_when_killed() {
 
 #[test]
 fn a_report_of_the_session_is_written_and_named() {
-    if !able(true, &["ping"]) {
-        return;
-    }
+    let Some(_turn) = able_alone(true, &["ping"]) else { return };
     let desk = Desk::new();
     let ping = "ping -c 4 -i 0.1 -s 1000 $WARPLINE_BASE; exit 5";
     let words = ["shell", "--rate", "2Mbit/s", "--loss", "100%", "--report", "--", "sh", "-c", ping];
@@ -476,9 +473,7 @@ fn a_report_of_the_session_is_written_and_named() {
 
 #[test]
 fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
-    if !able(true, &[]) {
-        return;
-    }
+    let Some(_turn) = able_alone(true, &[]) else { return };
     let desk = Desk::new();
     let shell = |more: &[&str]| {
         let words =
@@ -502,13 +497,16 @@ fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
 
 #[test]
 fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
-    if !able(true, &["ping", "python3"]) {
-        return;
-    }
+    let Some(_turn) = able_alone(true, &["ping", "python3"]) else { return };
     let desk = Desk::new();
     let words =
         ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
-    let said = on_a_terminal(&desk, "xterm-256color", &words).fine().stdout;
+    // A busy machine may bring an audit at the end.
+    let on_a_terminal = |kind: &str, words: &[&str]| {
+        let said = on_a_terminal(&desk, kind, words).fine().stdout;
+        said.split("note: The emulator did not keep pace").next().unwrap().to_owned()
+    };
+    let said = on_a_terminal("xterm-256color", &words);
     assert!(said.contains("\x1b]2;warpline: up ") && said.contains(" waiting, 0 lost"), "{said:?}");
     // Without what sets the title, which is put back at last, there is what the command wrote, and perhaps a note that this machine could
     // not keep pace.
@@ -533,6 +531,6 @@ fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
     assert!(said.rfind("[23;2t") > said.rfind("]2;"), "{said:?}");
     for (kind, more) in [("linux", &[][..]), ("xterm", &["--quiet"])] {
         let words = [&["shell"], more, &["--", "sh", "-c", "sleep 1.2; echo one"]].concat();
-        assert_eq!(on_a_terminal(&desk, kind, &words).fine().stdout, "one\r\n");
+        assert_eq!(on_a_terminal(kind, &words), "one\r\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, Desk};
 
-/// Runs the program on a terminal of this kind (the variable `TERM`). Its `stdout` is all that it and its command write there. The terminal has
+/// Runs the program on a terminal of this kind (the variable `TERM`), without colours. Its `stdout` is all that it and its command write there. The terminal has
 /// 33 rows of 101 columns, and 50 of 160 as soon as `ready` has been written to it.
 pub(crate) fn on_a_terminal(desk: &Desk, kind: &str, words: &[&str]) -> Answer {
     let script = r#"
@@ -28,5 +28,6 @@ sys.stdout.buffer.write(said)
 sys.stdout.flush()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 "#;
-    Answer::from(desk.program_in(&["python3", "-c", script], words).env("TERM", kind).output().unwrap())
+    let mut command = desk.program_in(&["python3", "-c", script], words);
+    Answer::from(command.env("TERM", kind).env("NO_COLOR", "1").output().unwrap())
 }

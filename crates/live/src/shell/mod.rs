@@ -206,7 +206,7 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     emulator.restart_clock();
     let system = |what| move |source| ShellError::System { what, source };
     let ended = child.ended().map_err(system("watch the command"))?;
-    let wake = [ended.as_fd()];
+    let wake = [ended.as_fd(), signals.bell()];
     let mut status = None;
     let ran = loop {
         let until = config.pulse.map_or(Timestamp::NEVER, |pulse| network.now() + pulse);
