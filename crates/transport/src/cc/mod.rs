@@ -98,6 +98,7 @@ pub struct AckSample {
 
 /// Congestion state of the connection, as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(u8)]
 pub enum Phase {
     /// Nothing wrong.
     #[default]

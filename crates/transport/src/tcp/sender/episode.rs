@@ -13,7 +13,9 @@ pub(super) struct Signs {
 }
 
 /// What the sender is going through.
+// With a tag of its own, in the order of `Phase`: every acknowledgement asks for the phase.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub(super) enum Episode {
     /// Nothing is wrong. The signs are those of the acknowledgement that is being processed.
     Open(Signs),

@@ -193,6 +193,7 @@ impl Scoreboard {
 
     /// Marks what `blocks` (at most four, none below `una`) newly cover and hands each newly sacked segment, as it was, to
     /// `each`.
+    #[inline]
     pub(super) fn sack(&mut self, blocks: &[(u64, u64)], mut each: impl FnMut(&Sent)) {
         let mut marked = [(0, 0); 4];
         for (&(start, end), marked) in blocks.iter().zip(&mut marked) {
@@ -299,6 +300,7 @@ impl Scoreboard {
 
     /// RFC 8985 section 6.2 step 5: marks what RACK shows to be lost by `now`; returns when the next segment would be, if
     /// any waits.
+    #[inline]
     pub(super) fn mark_by_time(
         &mut self,
         rack: &Rack,
