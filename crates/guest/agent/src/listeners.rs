@@ -81,7 +81,7 @@ impl Listeners {
                     NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
                         let id = &socket.header.socket_id;
                         if id.source_port == port {
-                            let only_ipv6 = socket.nlas.iter().any(|nla| *nla == Nla::SkV6Only(true));
+                            let only_ipv6 = socket.nlas.contains(&Nla::SkV6Only(true));
                             found.push(Listener { address: id.source_address, only_ipv6 });
                         }
                     }
