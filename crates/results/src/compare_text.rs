@@ -97,7 +97,9 @@ impl Comparison {
             known.into_iter().partition(|change| change.beyond_noise() == Some(true));
         for changes in [&mut beyond, &mut within, &mut unknown] {
             changes.sort_by(|x, y| {
-                let noise = |change: &Change| change.times_noise().unwrap_or(0.0);
+                // Where every seed changed by the same, mostly a trifle in whole packets, there is no noise to measure by: last.
+                let noise =
+                    |change: &Change| change.times_noise().filter(|times| times.is_finite()).unwrap_or(0.0);
                 let relative = |change: &Change| change.relative().abs();
                 noise(y)
                     .total_cmp(&noise(x))
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_farthest_beyond_its_noise_comes_first_and_all_fits_a_screen() {
-        // Many links that each changed, by ever more; one change is small, but of no noise at all.
+        // Many links that each changed, by ever more; one change is small, and the same for all seeds.
         let make = |step: f64| -> Vec<Summary> {
             (1..=4)
                 .map(|seed| {
@@ -326,9 +328,10 @@ mod tests {
         let text = comparison.render(120, Some(30));
         assert!(text.lines().count() <= 31, "{text}");
         let row = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        assert!(row("Link l7  ") < row("Link l59  ") && row("Link l59  ") < row("Link l58  "), "{text}");
-        assert!(text.contains("∞") && text.contains(" more measures: --all shows them"), "{text}");
-        assert!(comparison.render(120, None).lines().count() > 200);
+        assert!(row("Link l59  ") < row("Link l58  "), "{text}");
+        assert!(!text.contains("∞") && text.contains(" more measures: --all shows them"), "{text}");
+        let all = comparison.render(120, None);
+        assert!(all.contains("∞") && all.lines().count() > 200, "{all}");
     }
 
     #[test]

@@ -195,6 +195,8 @@ table! {
         in_flight_bytes: Option<u64> ["B"],
         /// Smoothed round-trip time; absent before the first sample.
         srtt_ms: Option<f64> ["ms" drawn("rtt") mean called("Smoothed RTT")],
+        /// Mean latency of the packets of the interval: first transmission to acknowledgement for TCP, one way for UDP; absent where there was none.
+        latency_ms: Option<f64> ["ms" drawn("latency") mean],
         /// Packets retransmitted in the interval.
         retransmits: u64 ["packets" ticks],
     }

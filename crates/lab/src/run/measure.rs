@@ -88,6 +88,7 @@ impl Meter {
                 goodput_bps: bps(totals.delivered_bytes - before.delivered_bytes, span),
                 throughput_bps: bps(totals.sent_bytes - before.sent_bytes, span),
                 retransmits: totals.retransmitted_packets - before.retransmitted_packets,
+                latency_ms: totals.latency.mean_ms_since(&before.latency),
                 ..FlowSample::default()
             };
             let window = world.window(flow);

@@ -49,3 +49,22 @@ fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
     let one = RunSet::open(&out.join("seed-2")).unwrap();
     assert!(band(&one, quantity("rtt"), None).unwrap().low.iter().all(|low| low.is_nan()));
 }
+
+#[test]
+fn latency_over_time_is_that_of_the_packets() {
+    // 1000 bytes take 4 ms on the link and 10 ms on the way, and no packet waits.
+    let text = r#"
+        duration = "2s"
+        sample_interval = "500ms"
+        link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms" }]
+        flow = [{ name = "call", from = "a", to = "b", app = "cbr", rate = "200kbit/s", packet_size = "1000B" }]
+    "#;
+    let scenario = Scenario::from_toml("s", text, &[]).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let options = RunOptions { out: Some(out.path().join("run")), ..RunOptions::default() };
+    warpline_lab::run::run(&scenario, &options, &mut |_| Control::Continue).unwrap();
+    let set = RunSet::open(&out.path().join("run")).unwrap();
+    let latency = band(&set, quantity("latency"), Some("call")).unwrap();
+    assert_eq!(latency.time_s.len(), 4);
+    assert!(latency.mean.iter().all(|mean| (13.9..14.5).contains(mean)), "{:?}", latency.mean);
+}
