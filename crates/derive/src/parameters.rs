@@ -28,7 +28,7 @@ impl Said {
         for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("parameter")) {
             attribute.parse_nested_meta(|meta| {
                 let key = meta.path.require_ident()?.to_string();
-                let mut value = || meta.value();
+                let value = || meta.value();
                 match key.as_str() {
                     "default" => said.default = Some(value()?.parse()?),
                     "min" | "above" => said.low = Some((value()?.parse()?, key == "above")),

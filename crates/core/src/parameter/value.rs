@@ -202,9 +202,29 @@ macro_rules! quantity {
 }
 
 quantity! {
-    TimeDelta, Time, |span| span.as_nanos();
     Bytes, Size, |Bytes(bytes)| bytes;
     Rate, Rate, |rate| rate.as_bps();
+}
+
+impl Value for TimeDelta {
+    fn kind(&self) -> Kind {
+        Kind::Time
+    }
+    fn given(&self) -> Option<Given> {
+        let text = if *self == TimeDelta::MAX { "unlimited".to_owned() } else { self.to_string() };
+        Some(Given::Text(text))
+    }
+    fn take(&mut self, given: &Given) -> bool {
+        match given {
+            Given::Text(text) if text == "unlimited" => *self = TimeDelta::MAX,
+            Given::Text(text) => return text.parse().map(|span| *self = span).is_ok(),
+            _ => return false,
+        }
+        true
+    }
+    fn size(&self) -> Option<f64> {
+        Some(self.as_nanos() as f64)
+    }
 }
 
 impl Value for Vec<u64> {

@@ -18,7 +18,7 @@ use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfi
 
 use super::faults::Fault;
 use super::measure::LinkInfo;
-use super::{CustomCc, RunError, algorithm};
+use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::measure::Tool;
 use crate::hosts::web::Sessions;
@@ -28,7 +28,7 @@ use crate::results::{capture_file, qlog_file};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
 use crate::scenario::files;
 use crate::scenario::{
-    self, Application, Cc, CcKind, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
+    self, Application, Cc, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
     Scenario, TcpOptions, Transport,
 };
 
@@ -390,28 +390,22 @@ pub(super) fn guest_port(number: usize) -> u16 {
 
 /// What makes the controllers of a flow's connections.
 fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, RunError> {
-    if let CcKind::Custom { name } = &cc.0 {
-        let Some(factory) = custom.0.get(name).cloned() else {
-            let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
-            return Err(RunError::Build(format!(
-                "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
-                 to run() ({})",
-                if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
-            )));
-        };
-        return Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
-    }
-    if let Some(fault) = algorithm_faults(cc).into_iter().next() {
-        return Err(fault.of_flow(flow));
-    }
-    let algorithm = algorithm::algorithm(cc);
-    Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
-}
-
-/// What is wrong with the parameters of a congestion control that is none of the caller's own.
-pub(super) fn algorithm_faults(cc: &Cc) -> Vec<Fault> {
-    let invalid = algorithm::algorithm(cc).check();
-    invalid.iter().map(|error| Fault::new(&["cc", error.parameter], error)).collect()
+    let name = match cc {
+        Cc::BuiltIn(algorithm) => {
+            let algorithm = *algorithm;
+            return Ok(Arc::new(move |config| algorithm.build(&config.cc_config())));
+        }
+        Cc::Custom { name } => name,
+    };
+    let Some(factory) = custom.0.get(name).cloned() else {
+        let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
+        return Err(RunError::Build(format!(
+            "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
+             to run() ({})",
+            if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
+        )));
+    };
+    Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))))
 }
 
 /// The TCP options of a flow's two ends.
@@ -555,13 +549,16 @@ pub(super) fn tool(flow: &ExpandedFlow) -> Result<Option<Tool>, Fault> {
     Ok(match &flow.application {
         Application::Cap => {
             let cc = flow.cc.clone().unwrap_or_default();
-            if let CcKind::Custom { name } = &cc.0 {
-                let error = format!(
-                    "it measures with the algorithms of this program, and `{name}` is not one of them"
-                );
-                return Err(fail(scenario::App::Cap, error));
-            }
-            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm::algorithm(&cc));
+            let algorithm = match &cc {
+                Cc::BuiltIn(algorithm) => *algorithm,
+                Cc::Custom { name } => {
+                    let error = format!(
+                        "it measures with the algorithms of this program, and `{name}` is not one of them"
+                    );
+                    return Err(fail(scenario::App::Cap, error));
+                }
+            };
+            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm);
             // Cap draws the phase itself.
             options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options.validate().map_err(|error| fail(scenario::App::Cap, error.to_string()))?;

@@ -8,6 +8,7 @@ mod base_rtt;
 pub mod cc;
 pub mod changes;
 mod check;
+mod component;
 pub mod diagnostics;
 pub(crate) mod document;
 pub mod expand;
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use cc::{AckCounting, Cc, CcKind, Hystart, LpVariant, NiceVariant, VegasEstimate};
+pub use cc::Cc;
 pub use changes::{KeyChange, changed_keys};
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
@@ -107,6 +108,10 @@ pub struct Scenario {
     /// Directory that trace and log paths are relative to: the scenario file's. Not part of the scenario's text or hash.
     #[serde(skip)]
     pub directory: PathBuf,
+    /// What its author should know although nothing is wrong: keys that have another name now, each with its place. Not part of the
+    /// scenario's text or hash.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 fn default_seed() -> u64 {

@@ -1,0 +1,166 @@
+//! Components as scenarios write them: a table whose `kind` names one, with its parameters beside it. How they are read, what is written, and
+//! what the JSON Schema says of them all come from what `warpline_core::parameter` knows.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range};
+
+use super::document::Step;
+use super::expand::key;
+use super::quantity::{BitRate, QueueLimit, Size, Time};
+use super::semantics::Check;
+use super::short::Probability;
+
+/// The key of a property's schema that says by which name it goes now.
+pub(super) const NOW: &str = "x-now";
+
+/// Reads a table.
+pub(super) fn read<C: Choice>(table: &Map<String, Value>) -> Result<C, ParameterError> {
+    let kind = table.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let values = table.iter().filter(|(name, value)| *name != "kind" && !value.is_null());
+    let given: Vec<(&str, Given)> = values.map(|(name, value)| (name.as_str(), given(value))).collect();
+    C::of_kind(kind)?.with(&given)
+}
+
+/// Writes a table: the kind, and what differs from its defaults.
+pub(super) fn write<C: Choice>(component: &C) -> Value {
+    let mut table = Map::from_iter([("kind".to_owned(), json!(component.kind()))]);
+    table.extend(component.given().into_iter().map(|(name, given)| (name.to_owned(), value(given))));
+    Value::Object(table)
+}
+
+/// Notes what of a component is out of its range; `path` leads to it.
+pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choice) {
+    for fault in component.faults() {
+        let mut path = path.to_vec();
+        path.push(key(fault.parameter));
+        let message = format!("`{}` is out of range: {}", fault.parameter, fault.value);
+        check.error(&path, message, format!("allowed: {}", fault.allowed));
+    }
+}
+
+fn given(value: &Value) -> Given {
+    match value {
+        Value::Bool(flag) => Given::Flag(*flag),
+        Value::Number(number) => {
+            number.as_u64().map_or_else(|| Given::Number(number.as_f64().unwrap_or(f64::NAN)), Given::Whole)
+        }
+        Value::Array(items) => Given::List(items.iter().filter_map(Value::as_u64).collect()),
+        Value::String(text) => Given::Text(text.clone()),
+        other => Given::Text(other.to_string()),
+    }
+}
+
+fn value(given: Given) -> Value {
+    match given {
+        Given::Flag(flag) => json!(flag),
+        Given::Whole(number) => json!(number),
+        Given::Number(number) => json!(number),
+        Given::Text(text) => json!(text),
+        Given::List(numbers) => json!(numbers),
+    }
+}
+
+/// The schemas of all components of a choice, a table each.
+pub(super) fn variants<C: Choice>(generator: &mut SchemaGenerator) -> Vec<Schema> {
+    C::all().iter().map(|component| variant(component, generator)).collect()
+}
+
+fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
+    let mut properties =
+        Map::from_iter([("kind".to_owned(), json!({"type": "string", "const": component.kind()}))]);
+    let mut required = vec!["kind"];
+    for parameter in component.describe() {
+        let own = property(&parameter, generator);
+        if let Some(was) = parameter.was {
+            let mut former = own.clone();
+            former["description"] = json!(format!("The former name of `{}`.", parameter.name));
+            former["deprecated"] = json!(true);
+            former[NOW] = json!(parameter.name);
+            properties.insert(was.to_owned(), former);
+        }
+        properties.insert(parameter.name.to_owned(), own);
+        if parameter.required {
+            required.push(parameter.name);
+        }
+    }
+    json_schema!({
+        "type": "object",
+        "description": component.about(),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// The schema of a parameter.
+fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
+    let mut schema = match parameter.kind {
+        _ if parameter.share => generator.subschema_for::<Probability>().to_value(),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Whole(most) => {
+            let bits = u64::BITS - most.leading_zeros();
+            json!({"type": "integer", "minimum": 0, "format": format!("uint{bits}")})
+        }
+        Kind::Number => json!({"type": "number"}),
+        Kind::List => json!({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+        Kind::Time => generator.subschema_for::<Time>().to_value(),
+        Kind::Size => generator.subschema_for::<Size>().to_value(),
+        Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
+        Kind::Limit => generator.subschema_for::<QueueLimit>().to_value(),
+        Kind::Words(words) => {
+            let word = |word: &warpline_core::parameter::Word| json!({"type": "string", "const": word.name, "description": word.about});
+            json!({"oneOf": words.iter().map(word).collect::<Vec<_>>()})
+        }
+    };
+    let mut about = vec![parameter.about.to_owned()];
+    let Range { low, high, not_below, not_above } = &parameter.range;
+    if matches!(parameter.kind, Kind::Whole(_) | Kind::Number) && !parameter.share {
+        for (end, within, beyond) in
+            [(low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")]
+        {
+            if let Some(end) = end {
+                schema[if end.open { beyond } else { within }] = value(end.given.clone());
+            }
+        }
+        about.extend(not_below.map(|other| format!("Not below `{other}`.")));
+        about.extend(not_above.map(|other| format!("Not above `{other}`.")));
+    } else if !parameter.range.is_all() {
+        about.push(format!("{}.", capitalised(&parameter.range.to_string())));
+    }
+    match (&parameter.default, parameter.required) {
+        (Some(example), true) => schema["examples"] = json!([value(example.clone())]),
+        (Some(default), false) => about.push(defaults(parameter, default)),
+        (None, _) => {}
+    }
+    schema["description"] = json!(about.join(" "));
+    schema
+}
+
+/// "Default 0.4; 0.5 with variant = \"paper\"."
+fn defaults(parameter: &Description, default: &Given) -> String {
+    let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
+    let mut text = format!("Default {}{unit}", plain(default));
+    for (word, other) in &parameter.with_preset {
+        let other = other.as_ref().map_or("none".to_owned(), plain);
+        text.push_str(&format!("; {other} with `{word}`"));
+    }
+    text + "."
+}
+
+/// A value as people write it, a number that is no short decimal as a fraction: "1/48".
+fn plain(given: &Given) -> String {
+    match given {
+        Given::Flag(flag) => flag.to_string(),
+        Given::Number(number) if number.to_string().len() > 8 => {
+            let over = (2..=1024).map(f64::from).find(|under| (number * under).round() / under == *number);
+            over.map_or(number.to_string(), |under| format!("{}/{under}", (number * under).round()))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
