@@ -15,12 +15,16 @@ pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
         return Err(Error::new_spanned(variant, "a word has no fields"));
     }
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
+    let (type_name, about) = (name.to_string(), docs(&input.attrs));
     let words = variants.iter().map(|variant| kebab(&variant.to_string()));
     let abouts = data.variants.iter().map(|variant| docs(&variant.attrs));
     Ok(quote! {
         impl ::warpline_core::parameter::Words for #name {
-            const WORDS: &'static [::warpline_core::parameter::Word] =
-                &[#(::warpline_core::parameter::Word { name: #words, about: #abouts }),*];
+            const VOCABULARY: ::warpline_core::parameter::Vocabulary = ::warpline_core::parameter::Vocabulary {
+                name: #type_name,
+                about: #about,
+                words: &[#(::warpline_core::parameter::Word { name: #words, about: #abouts }),*],
+            };
             const ALL: &'static [Self] = &[#(Self::#variants),*];
         }
     })

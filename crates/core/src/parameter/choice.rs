@@ -298,7 +298,7 @@ mod tests {
             ("shod=perhaps", "perhaps; allowed: yes or no"),
             ("least=0", "0; allowed: above 0 metres"),
             ("least=inf", "inf; allowed: above 0 metres"),
-            ("greatest=0.1", "0.1; allowed: not below `least` metres"),
+            ("greatest=0.1", "0.1; allowed: not below `least`"),
             ("rest=3min", "180s; allowed: at most 120s"),
             ("rest=3", "3; allowed: a time, such as 50ms"),
             ("laps=0", "0; allowed: 1 or more"),

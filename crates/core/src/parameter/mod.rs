@@ -38,7 +38,7 @@ mod value;
 use std::fmt;
 
 pub use choice::{Choice, ParameterError, UnknownKind, read, write};
-pub use value::{Given, Kind, Value, Word, Words};
+pub use value::{Given, Kind, Value, Vocabulary, Word, Words};
 pub use warpline_derive::{Choice, Parameters, Words};
 
 /// A struct of parameters; derived.
@@ -123,39 +123,34 @@ impl Range {
     pub fn is_all(&self) -> bool {
         *self == Range::default()
     }
+
+    /// "above 0 segments", "above 0 and below 1", "0 or more, not below `alpha`", "a finite number".
+    pub fn text(&self, unit: &str) -> String {
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        let number = match (&self.low, &self.high) {
+            (Some(low), Some(high)) => match (low.open, high.open) {
+                (false, false) => format!("{} to {}{unit}", low.given, high.given),
+                (false, true) => format!("{} or more and below {}{unit}", low.given, high.given),
+                (true, false) => format!("above {}, at most {}{unit}", low.given, high.given),
+                (true, true) => format!("above {} and below {}{unit}", low.given, high.given),
+            },
+            (Some(low), None) if low.open => format!("above {}{unit}", low.given),
+            (Some(low), None) => format!("{} or more{unit}", low.given),
+            (None, Some(high)) if high.open => format!("below {}{unit}", high.given),
+            (None, Some(high)) => format!("at most {}{unit}", high.given),
+            (None, None) => String::new(),
+        };
+        let below = self.not_below.map(|other| format!("not below `{other}`"));
+        let above = self.not_above.map(|other| format!("not above `{other}`"));
+        let parts = [Some(number).filter(|text| !text.is_empty()), below, above];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "a finite number".to_owned() } else { parts.join(", ") }
+    }
 }
 
 impl fmt::Display for Range {
-    /// "above 0 and below 1", "1 or more", "a finite number".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.low, &self.high) {
-            (Some(low), Some(high)) if !low.open && !high.open => {
-                write!(f, "{} to {}", low.given, high.given)?
-            }
-            (Some(low), Some(high)) => {
-                let from =
-                    if low.open { format!("above {}", low.given) } else { format!("{} or more", low.given) };
-                if high.open {
-                    write!(f, "{from} and below {}", high.given)?;
-                } else {
-                    write!(f, "{from}, at most {}", high.given)?;
-                }
-            }
-            (Some(low), None) if low.open => write!(f, "above {}", low.given)?,
-            (Some(low), None) => write!(f, "{} or more", low.given)?,
-            (None, Some(high)) if high.open => write!(f, "below {}", high.given)?,
-            (None, Some(high)) => write!(f, "at most {}", high.given)?,
-            (None, None) if self.not_below.is_none() && self.not_above.is_none() => {
-                f.write_str("a finite number")?
-            }
-            (None, None) => {}
-        }
-        let comma = if self.low.is_some() || self.high.is_some() { ", " } else { "" };
-        match (self.not_below, self.not_above) {
-            (Some(other), _) => write!(f, "{comma}not below `{other}`"),
-            (None, Some(other)) => write!(f, "{comma}not above `{other}`"),
-            (None, None) => Ok(()),
-        }
+        f.write_str(&self.text(""))
     }
 }
 
@@ -219,9 +214,9 @@ impl dyn Parameters + '_ {
         let preset = self.fields().iter().position(|field| field.preset);
         let mut descriptions: Vec<Description> = self.fields().into_iter().map(describe).collect();
         if let Some(preset) = preset
-            && let Kind::Words(words) = descriptions[preset].kind
+            && let Kind::Words(vocabulary) = descriptions[preset].kind
         {
-            for word in words {
+            for word in vocabulary.words {
                 self.follow(&Given::Text(word.name.to_owned()));
                 for (number, field) in self.fields().iter().enumerate() {
                     let value = field.value.given();
@@ -256,8 +251,7 @@ impl dyn Parameters + '_ {
             })
         };
         let faults = fields.iter().filter(is_out).filter_map(|field| {
-            let unit = if field.unit.is_empty() { String::new() } else { format!(" {}", field.unit) };
-            let allowed = format!("{}{unit}", field.range);
+            let allowed = field.range.text(field.unit);
             Some(OutOfRange { parameter: field.name, value: field.value.given()?, allowed })
         });
         faults.collect()

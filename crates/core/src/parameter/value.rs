@@ -44,6 +44,17 @@ pub struct Word {
     pub about: &'static str,
 }
 
+/// The words that a parameter may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// The type's name, for schemas.
+    pub name: &'static str,
+    /// What the words say.
+    pub about: &'static str,
+    /// The words.
+    pub words: &'static [Word],
+}
+
 /// What a parameter's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -62,7 +73,7 @@ pub enum Kind {
     /// How much a queue holds.
     Limit,
     /// One of these words.
-    Words(&'static [Word]),
+    Words(Vocabulary),
     /// A list of whole numbers.
     List,
 }
@@ -98,8 +109,8 @@ impl fmt::Display for Kind {
             Kind::Rate => "a rate, such as 10Mbit/s",
             Kind::Limit => "a queue limit, such as 100p, 150kB, 1BDP or 50ms",
             Kind::List => "whole numbers, such as 17+18",
-            Kind::Words(words) => {
-                let names: Vec<&str> = words.iter().map(|word| word.name).collect();
+            Kind::Words(vocabulary) => {
+                let names: Vec<&str> = vocabulary.words.iter().map(|word| word.name).collect();
                 return match names.split_last() {
                     Some((last, [])) => f.write_str(last),
                     Some((last, rest)) => write!(f, "{} or {last}", rest.join(", ")),
@@ -265,27 +276,27 @@ impl<T: Value + Default> Value for Option<T> {
 /// An enum whose variants are words; derived.
 pub trait Words: Copy + PartialEq + 'static {
     /// The words, in the order of the variants.
-    const WORDS: &'static [Word];
+    const VOCABULARY: Vocabulary;
     /// The variants.
     const ALL: &'static [Self];
 
     /// Its word.
     fn word(self) -> &'static str {
         let at = Self::ALL.iter().position(|other| *other == self);
-        at.map_or("", |at| Self::WORDS[at].name)
+        at.map_or("", |at| Self::VOCABULARY.words[at].name)
     }
 }
 
 impl<T: Words> Value for T {
     fn kind(&self) -> Kind {
-        Kind::Words(T::WORDS)
+        Kind::Words(T::VOCABULARY)
     }
     fn given(&self) -> Option<Given> {
         Some(Given::Text(self.word().to_owned()))
     }
     fn take(&mut self, given: &Given) -> bool {
         let Given::Text(text) = given else { return false };
-        let found = T::WORDS.iter().position(|word| word.name == text);
+        let found = T::VOCABULARY.words.iter().position(|word| word.name == text);
         found.map(|at| *self = T::ALL[at]).is_some()
     }
 }

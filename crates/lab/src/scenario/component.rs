@@ -3,7 +3,7 @@
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
-use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range};
+use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range, Vocabulary, Word};
 
 use super::document::Step;
 use super::expand::key;
@@ -108,9 +108,12 @@ fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
         Kind::Limit => generator.subschema_for::<QueueLimit>().to_value(),
-        Kind::Words(words) => {
-            let word = |word: &warpline_core::parameter::Word| json!({"type": "string", "const": word.name, "description": word.about});
-            json!({"oneOf": words.iter().map(word).collect::<Vec<_>>()})
+        Kind::Words(Vocabulary { name, about, words }) => {
+            let word = |word: &Word| json!({"type": "string", "const": word.name, "description": word.about});
+            let words: Vec<Value> = words.iter().map(word).collect();
+            let definition = json!({"description": about, "oneOf": words});
+            generator.definitions_mut().insert(name.to_owned(), definition);
+            json!({"$ref": format!("#/$defs/{name}")})
         }
     };
     let mut about = vec![parameter.about.to_owned()];
@@ -139,8 +142,10 @@ fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
 
 /// "Default 0.4; 0.5 with variant = \"paper\"."
 fn defaults(parameter: &Description, default: &Given) -> String {
-    let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
-    let mut text = format!("Default {}{unit}", plain(default));
+    let number = plain(default);
+    let unit = if number == "1" { parameter.unit.trim_end_matches('s') } else { parameter.unit };
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let mut text = format!("Default {number}{unit}");
     for (word, other) in &parameter.with_preset {
         let other = other.as_ref().map_or("none".to_owned(), plain);
         text.push_str(&format!("; {other} with `{word}`"));

@@ -113,7 +113,7 @@ mod tests {
             [
                 "`threshold` is 2; allowed: 0 to 1",
                 "`floor` is NaN; allowed: above 0 segments",
-                "`beta` is 3; allowed: 0 or more, not below `alpha` segments",
+                "`beta` is 3; allowed: 0 or more segments, not below `alpha`",
             ]
         );
         assert!(Algorithm::Nice(nice).build(&config(10)).cwnd() >= 1);
