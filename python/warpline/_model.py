@@ -493,6 +493,38 @@ class Host(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Htcp(Part):
+    """H-TCP (Leith and Shorten 2004, draft-leith-tcp-htcp).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        low_speed: Time after a loss in which the window grows as Reno's. Default 1s.
+        beta: What remains of the window after a loss, at least. Default 0.5. Above 0 and below 1.
+        beta_max: What remains of the window after a loss, at most. Not below `beta`. Default 0.8. Above 0 and below 1.
+        adaptive_backoff: Whether beta is the smallest round trip over the largest, and not always the least. Default
+            true.
+        bandwidth_switch: Whether beta is the least where the throughput has changed by more than a fifth from loss to
+            loss. Default true.
+        rtt_scaling: Whether flows with a round trip of less than 100ms grow more slowly, and those with a longer one
+            faster, so that they share. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "htcp"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    low_speed: Time | None = None
+    beta: float | None = None
+    beta_max: float | None = None
+    adaptive_backoff: bool | None = None
+    bandwidth_switch: bool | None = None
+    rtt_scaling: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ledbat(Part):
     """LEDBAT (RFC 6817).
 
@@ -1285,6 +1317,7 @@ CcKind: TypeAlias = (
     | Cubic
     | Vegas
     | Bic
+    | Htcp
     | Westwood
     | Ledbat
     | LedbatPlusPlus
@@ -1295,7 +1328,7 @@ CcKind: TypeAlias = (
     | Mapping[str, Any]
 )
 Cc: TypeAlias = (
-    Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice", "fixed"]
+    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "ledbat", "ledbat++", "lp", "nice", "fixed"]
     | str
     | CcKind
 )
@@ -1351,6 +1384,7 @@ __all__ = [
     "FqCodel",
     "GilbertElliottLoss",
     "Host",
+    "Htcp",
     "Hystart",
     "Ipv4Address",
     "Ipv6Address",

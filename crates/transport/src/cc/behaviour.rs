@@ -31,6 +31,7 @@ fn alone_on_a_link_each_uses_it() {
         ("cubic", 0.97),
         ("vegas", 0.97),
         ("bic", 0.97),
+        ("htcp", 0.97),
         ("westwood", 0.97),
         ("ledbat", 0.95),
         ("ledbat++", 0.75),

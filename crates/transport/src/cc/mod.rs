@@ -13,6 +13,7 @@ algorithms! {
     cubic::Cubic,
     vegas::Vegas,
     bic::Bic,
+    htcp::Htcp boxed,
     westwood::Westwood,
     ledbat::Ledbat boxed,
     ledbat_plus_plus::LedbatPlusPlus boxed,

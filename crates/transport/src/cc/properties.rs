@@ -215,6 +215,7 @@ proptest! {
             Algorithm::Cubic(CubicParams { c: n(0), beta: n(1), beta_ecn: n(2), ..CubicParams::default() }),
             Algorithm::Vegas(VegasParams { alpha: n(0), beta: n(1), gamma: n(2), min_samples: count, ..VegasParams::default() }),
             Algorithm::Bic(BicParams { beta: n(0), max_increment: count, low_window: count, smooth_part: count, ..BicParams::default() }),
+            Algorithm::Htcp(HtcpParams { beta: n(0), beta_max: n(1), low_speed: target, slow_start, ..HtcpParams::default() }),
             Algorithm::Westwood(WestwoodParams { min_sample: target, smoothing: n(0), ..WestwoodParams::default() }),
             Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), floor: n(2), base_history: count, current_filter: count, slow_start: true }),
             Algorithm::LedbatPlusPlus(LedbatPlusPlusParams { target, decrease: n(0), max_gain_divisor: count, ..LedbatPlusPlusParams::default() }),
