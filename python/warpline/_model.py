@@ -94,9 +94,10 @@ class Codel(Part):
     """Controlled delay (RFC 8289).
 
     Attributes:
-        limit: How much may wait. Default 1000p.
-        target: Acceptable standing delay. Default 5ms.
-        interval: How long the delay must stay above the target, about the largest RTT. Default 100ms.
+        limit: How much may wait. Above 0p. Default 1000p.
+        target: Acceptable standing delay; RFC 8289 has it at 5 to 10 % of `interval`. Above 0s, not above `interval`.
+            Default 5ms.
+        interval: How long the delay must stay above the target, about the largest RTT. Above 0s. Default 100ms.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
     """
 
@@ -197,7 +198,7 @@ class Droptail(Part):
     """First in, first out; arrivals at a full queue are dropped.
 
     Attributes:
-        limit: How much may wait. Default 1000p.
+        limit: How much may wait. Above 0p. Default 1000p.
     """
 
     KIND: ClassVar[str | None] = "droptail"
@@ -409,25 +410,26 @@ class Flow(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FqCodel(Part):
-    """Fair queueing with CoDel in each flow's queue (RFC 8290).
+    """Fair queueing with CoDel in each flow's queue (RFC 8290). The limit is over all flows.
 
     Attributes:
-        limit: How much may wait in all queues together. Default 10240p.
-        target: Acceptable standing delay. Default 5ms.
-        interval: How long the delay must stay above the target. Default 100ms.
-        quantum: Bytes a queue may send per round. Default 1500B, a full packet, and the link's `framing`: with the 14B
-            of Ethernet's header, the 1514B of RFC 8290 and Linux.
-        flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
+        limit: How much may wait. Above 0p. Default 10240p.
+        target: Acceptable standing delay; RFC 8289 has it at 5 to 10 % of `interval`. Above 0s, not above `interval`.
+            Default 5ms.
+        interval: How long the delay must stay above the target, about the largest RTT. Above 0s. Default 100ms.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default true.
+        quantum: Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`:
+            with the 14B of Ethernet's header, the 1514B of RFC 8290 (section 5.2.4) and Linux. Above 0B.
+        flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
     """
 
     KIND: ClassVar[str | None] = "fq_codel"
     limit: QueueLimit | None = None
     target: Time | None = None
     interval: Time | None = None
+    ecn: bool | None = None
     quantum: Size | None = None
     flows: int | None = None
-    ecn: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -884,17 +886,19 @@ class ParkingLot(Part):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Priority(Part):
     """Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last
-    packet.
+    packets.
 
     Attributes:
-        limit: How much may wait in all classes together. Default 1000p.
-        classes: Number of classes, 2 to 16. Default 2. Flows of a higher class than there is use the last. At least 2
-            and at most 16.
+        limit: How much may wait in all classes together. Above 0p. Default 1000p.
+        classes: Number of classes. Flows of a higher class than there is use the last. Default 2. At least 2 and at
+            most 16.
+        per_class: Whether each class has `limit` for itself, and none pushes out another's packets. Default false.
     """
 
     KIND: ClassVar[str | None] = "priority"
     limit: QueueLimit | None = None
     classes: int | None = None
+    per_class: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -974,17 +978,20 @@ class Ready(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Red(Part):
-    """Random early detection (Floyd and Jacobson 1993).
+    """Random early detection (Floyd and Jacobson 1993). Thresholds count as `limit` does: in packets, or else in bytes.
 
     Attributes:
-        limit: How much may wait. Default 1000p.
-        min_threshold: Average queue at which dropping begins. Default a quarter of `limit`.
-        max_threshold: Average queue at which the drop probability reaches `max_probability`. Default three quarters of
-            `limit`.
-        max_probability: Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
-        weight: Weight of the newest sample in the average, above 0 to 1. Default 0.002.
+        limit: How much may wait. Above 0p. Default 1000p.
+        min_threshold: Average queue below which nothing is dropped early. Without it a quarter of `limit`.
+        max_threshold: Average queue at which the drop probability reaches `max_probability`. Without it three quarters
+            of `limit`.
+        max_probability: Drop probability at `max_threshold`, before spacing. Above 0, at most 1. Default 0.1.
+        weight: Weight of the newest sample in the average. Above 0, at most 1. Default 0.002.
         gentle: Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
-        ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
+        ecn: Whether ECN-capable packets are marked instead of dropped early. Default false.
+        mean_packet: Mean packet size: the time unit of the average's decay over idle time, and the scale of drops where
+            bytes count. Above 0B. Default 1kB.
+        hard_drop: Whether ECN-capable packets are dropped, too, when the average is beyond the range. Default true.
     """
 
     KIND: ClassVar[str | None] = "red"
@@ -995,6 +1002,8 @@ class Red(Part):
     weight: Probability | None = None
     gentle: bool | None = None
     ecn: bool | None = None
+    mean_packet: Size | None = None
+    hard_drop: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -252,7 +252,13 @@ mod tests {
         let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\", queue = { kind = \"codel\", \
              target = \"200ms\" } }]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"ledbat\", base_history = 0 }\n";
         let said = Scenario::from_toml("x.toml", text, &[]).unwrap_err().to_string();
-        for part in ["x.toml:6:", "base_history", "allowed: 1 or more", "x.toml:2:", "`target` is 200ms"] {
+        for part in [
+            "x.toml:6:",
+            "base_history",
+            "allowed: 1 or more",
+            "x.toml:2:",
+            "`target` is out of range: 200ms",
+        ] {
             assert!(said.contains(part), "{part}: {said}");
         }
     }
@@ -317,13 +323,10 @@ mod tests {
             let Ok((link, _)) = link_config(&scenario.expand().links[0], &scenario) else {
                 panic!("no link")
             };
-            let warpline_net::qdisc::QdiscConfig::FqCodel(queue) = link.qdisc else {
-                panic!("{:?}", link.qdisc)
-            };
-            (queue.quantum, queue.codel.mtu)
+            link.sizing.packet
         };
-        assert_eq!(queue("0B"), (1500, 1500));
+        assert_eq!(queue("0B"), 1500);
         // The header of Ethernet, as Linux counts.
-        assert_eq!(queue("14B"), (1514, 1514));
+        assert_eq!(queue("14B"), 1514);
     }
 }

@@ -1,18 +1,47 @@
 //! Components as scenarios write them: a table whose `kind` names one, with its parameters beside it. How they are read, what is written, and
 //! what the JSON Schema says of them all come from what `warpline_core::parameter` knows.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range, Vocabulary, Word};
 
 use super::document::Step;
 use super::expand::key;
-use super::quantity::{BitRate, QueueLimit, Size, Time};
+use super::quantity::{BitRate, LimitText, Size, Time};
 use super::semantics::Check;
 use super::short::Probability;
 
 /// The key of a property's schema that says by which name it goes now.
 pub(super) const NOW: &str = "x-now";
+
+/// A component as scenarios write it: a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written<C>(pub C);
+
+impl<C: Choice> Serialize for Written<C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(&self.0).serialize(serializer)
+    }
+}
+
+impl<'de, C: Choice> Deserialize<'de> for Written<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let table = Map::deserialize(deserializer)?;
+        read(&table).map(Written).map_err(de::Error::custom)
+    }
+}
+
+impl<C: Choice> JsonSchema for Written<C> {
+    fn schema_name() -> Cow<'static, str> {
+        capitalised(C::WHAT).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"description": format!("A {}.", C::WHAT), "oneOf": variants::<C>(generator)})
+    }
+}
 
 /// Reads a table.
 pub(super) fn read<C: Choice>(table: &Map<String, Value>) -> Result<C, ParameterError> {
@@ -107,7 +136,7 @@ fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
         Kind::Time => generator.subschema_for::<Time>().to_value(),
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
-        Kind::Limit => generator.subschema_for::<QueueLimit>().to_value(),
+        Kind::Limit => generator.subschema_for::<LimitText>().to_value(),
         Kind::Words(Vocabulary { name, about, words }) => {
             let word = |word: &Word| json!({"type": "string", "const": word.name, "description": word.about});
             let words: Vec<Value> = words.iter().map(word).collect();

@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cc::Cc;
 pub use changes::{KeyChange, changed_keys};
+pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
@@ -44,7 +45,7 @@ pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
-pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
+pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
 pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
 pub use source::{STANDARD_INPUT, Source};

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
+use warpline_net::qdisc::QueueLimit;
 
 use super::component::NOW;
 use super::document::{Data, Node, Place, Table};
-use super::quantity::{QueueLimit, limit_pattern};
+use super::quantity::limit_pattern;
 
 /// A type of the schema that has a short form.
 struct Form {
@@ -250,7 +251,7 @@ fn queue(text: &str) -> Result<Value, String> {
     match word.parse::<QueueLimit>() {
         Ok(limit) => Ok(json!({ "kind": "droptail", "limit": limit.to_string() })),
         // A limit was meant: its own parser says what is wrong with it.
-        Err(reason) if is_numeric(word) || word.is_empty() => Err(reason),
+        Err(reason) if is_numeric(word) || word.is_empty() => Err(reason.to_string()),
         Err(_) => table(word),
     }
 }
