@@ -884,6 +884,39 @@ class ParkingLot(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pie(Part):
+    """Proportional integral controller enhanced (RFC 8033).
+
+    Attributes:
+        limit: How much may wait. Above 0p. Default 1000p.
+        target: Delay that the queue is kept at (QDELAY_REF). Above 0s. Default 15ms.
+        update: How often the drop probability is computed (T_UPDATE). 10us or more. Default 15ms.
+        max_burst: How long a burst passes without drops (MAX_BURST). Default 150ms.
+        alpha: Weight of the delay's distance from its target, in drop probability per second. Default 0.125. At least
+            0.
+        beta: Weight of the delay's change from update to update, in drop probability per second. Default 1.25. At least
+            0.
+        delay: How the delay is known. Default timestamps.
+        derandomize: Whether drops are spaced, and not each drawn by itself. Default true.
+        ecn: Whether ECN-capable packets are marked instead of dropped, while the probability is not above `mark_up_to`.
+            Default false.
+        mark_up_to: Drop probability up to which packets are marked. 0 to 1. Default 0.1.
+    """
+
+    KIND: ClassVar[str | None] = "pie"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    update: Time | None = None
+    max_burst: Time | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    delay: PieDelay | None = None
+    derandomize: bool | None = None
+    ecn: bool | None = None
+    mark_up_to: Probability | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Priority(Part):
     """Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last
     packets.
@@ -1284,7 +1317,8 @@ Window: TypeAlias = str | int | float
 Rate: TypeAlias = str
 QueueLimit: TypeAlias = str | timedelta
 Probability: TypeAlias = float | str
-Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | str | Mapping[str, Any]
+PieDelay: TypeAlias = Literal["timestamps", "departure-rate"]
+Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Pie | str | Mapping[str, Any]
 Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | str | Mapping[str, Any]
 Jitter: TypeAlias = (
     NoJitter
@@ -1416,6 +1450,8 @@ __all__ = [
     "ParetoDistribution",
     "ParetoJitter",
     "ParkingLot",
+    "Pie",
+    "PieDelay",
     "Priority",
     "Probability",
     "Program",

@@ -13,6 +13,7 @@ queues! {
     red::Red boxed,
     codel::Codel boxed,
     fq_codel::FqCodel boxed,
+    pie::Pie boxed,
 }
 
 mod any;
