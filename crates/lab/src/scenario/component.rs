@@ -198,3 +198,48 @@ fn capitalised(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scenario;
+    use super::*;
+
+    fn read(cc: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}\n"
+        );
+        Scenario::from_toml("test.toml", &text, &[]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_former_name_is_read_with_a_note() {
+        let former = read("{ kind = \"nice\", min_window = 0.5 }").unwrap();
+        assert_eq!(former.notes, ["test.toml:6:23: `min_window` is now called `floor`"]);
+        let present = read("{ kind = \"nice\", floor = 0.5 }").unwrap();
+        assert_eq!(present.notes, [""; 0]);
+        assert_eq!((&former.flow, former.scenario_hash()), (&present.flow, present.scenario_hash()));
+        let both = read("{ kind = \"nice\", floor = 0.5, min_window = 0.5 }").unwrap_err();
+        assert!(both.contains("`min_window` and `floor` are the same parameter"), "{both}");
+        // What is not known is helped with present names only.
+        let unknown = read("{ kind = \"nice\", flor = 0.5 }").unwrap_err();
+        assert!(unknown.contains("did you mean `floor`?") && !unknown.contains("min_window"), "{unknown}");
+    }
+
+    #[test]
+    fn what_is_written_is_what_differs_from_the_defaults() {
+        let written = |cc: &str| serde_json::to_value(&read(cc).unwrap().flow[0].cc).unwrap();
+        assert_eq!(written("{ kind = \"vegas\", alpha = 2 }"), json!("vegas"));
+        assert_eq!(written("{ kind = \"vegas\", alpha = 1 }"), json!({"kind": "vegas", "alpha": 1.0}));
+        let paper = written("{ kind = \"nice\", fraction = 0.5, variant = \"paper\", burst = 3 }");
+        assert_eq!(paper, json!({"kind": "nice", "variant": "paper", "burst": 3}));
+    }
+
+    #[test]
+    fn numbers_that_are_no_short_decimals_are_fractions() {
+        for (number, text) in
+            [(1.0 / 48.0, "1/48"), (819.0 / 1024.0, "819/1024"), (0.125, "0.125"), (2.0, "2")]
+        {
+            assert_eq!(plain(&Given::Number(number)), text);
+        }
+    }
+}
