@@ -3,11 +3,10 @@
 //!
 //! The input is a sequence of steps of eight bytes. Positions are near what the connection sent or expects, so that most
 //! segments get past the first check; SACK blocks lie anywhere about them.
+use warpline_core::parameter::Choice;
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{Connection, LossRecovery, TcpConfig};
-
-const CONTROLS: [&str; 9] = ["reno", "cubic", "vegas", "westwood", "bic", "ledbat", "ledbat++", "lp", "nice"];
 
 /// Options and role from the first two bytes.
 fn connection(first: u8, second: u8) -> Connection<Controller> {
@@ -24,7 +23,7 @@ fn connection(first: u8, second: u8) -> Connection<Controller> {
         undo: bit(7),
         ..TcpConfig::default()
     };
-    let algorithm = Algorithm::from_name(CONTROLS[usize::from(second & 7)]).unwrap_or_default();
+    let algorithm = Algorithm::all().into_iter().nth(usize::from(second & 7)).unwrap_or_default();
     let control = algorithm.build(&config.cc_config());
     if bit(0) { Connection::client(config, control) } else { Connection::server(config, control) }
 }

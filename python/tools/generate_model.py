@@ -66,6 +66,16 @@ def python_name(key: str) -> str:
     return f"{key}_" if keyword.iskeyword(key) else key
 
 
+def bounds(prop: dict[str, Any]) -> str:
+    """What a number may be, as a sentence; nothing where any may be."""
+    words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    ends = [f"{word} {prop[key]:g}" for key, word in words.items() if key in prop]
+    # That a whole number is not negative need not be said.
+    if not ends or ends == ["at least 0"] and str(prop.get("format")).startswith("uint"):
+        return ""
+    return " and ".join(ends).capitalize() + "."
+
+
 class Generator:
     def __init__(self, schema: dict[str, Any]) -> None:
         self.defs: dict[str, Any] = schema["$defs"]
@@ -142,12 +152,12 @@ class Generator:
         required = set(node.get("required", []))
         fields, docs = [], []
         for key, prop in node.get("properties", {}).items():
-            if key == "kind" and kind is not None:
+            if key == "kind" and kind is not None or prop.get("deprecated"):
                 continue
             kind_of = "float | Size | Time" if "Distribution" in name and key in DISTRIBUTED else self.type_of(prop)
             optional = key not in required
             fields.append((optional, f"    {python_name(key)}: {kind_of}" + (" | None = None" if optional else "")))
-            about = " ".join(prop.get("description", "").split())
+            about = " ".join([*prop.get("description", "").split(), bounds(prop)]).rstrip()
             docs.append(textwrap.fill(f"{python_name(key)}: {about}", 120, initial_indent="        ",
                                       subsequent_indent="            "))
         about = textwrap.fill(" ".join(node.get("description", "").split()), 120, initial_indent='    """',
@@ -181,7 +191,7 @@ def generate(schema: dict[str, Any]) -> str:
     parts.append("\n# Keys of a scenario.\nSCENARIO_KEYS: tuple[str, ...] = (\n")
     parts += [f'    "{key}",\n' for key in keys]
     parts.append(")\n\n__all__ = [\n")
-    parts += [f'    "{name}",\n' for name in sorted([*generator.classes, *generator.aliases, "SCENARIO_KEYS"])]
+    parts += [f'    "{name}",\n' for name in sorted([*generator.classes, *generator.aliases])]
     parts.append("]\n")
     return "".join(parts)
 

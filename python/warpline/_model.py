@@ -31,21 +31,28 @@ class Bic(Part):
     """BIC (Xu, Harfoush and Rhee 2004).
 
     Attributes:
-        max_increment: Most segments of growth per RTT. Default 16.
-        smooth_part: RTTs that the last segments up to the old maximum take. Default 20.
-        beta: What remains of the window after a loss, above 0 and below 1. Default 819/1024.
-        low_window: Window in segments up to which it acts as Reno. Default 14.
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        beta: What remains of the window after a loss. Default 819/1024. Above 0 and below 1.
         fast_convergence: Whether a flow that lost before it regained its last maximum gives way. Default true.
-        ack_ratio: Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux. Default
-            true.
+        max_increment: Most segments of growth per round trip (S_max). Default 16 segments. At least 1.
+        low_window: Window up to which it acts as Reno. Default 14 segments.
+        smooth_part: Round trips that the last segments up to the old maximum take. Default 20. At least 1.
+        ack_ratio: Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux (tcp_bic.c,
+            bictcp_update and bictcp_acked). Default true.
     """
 
     KIND: ClassVar[str | None] = "bic"
-    max_increment: int | None = None
-    smooth_part: int | None = None
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
     beta: float | None = None
-    low_window: int | None = None
     fast_convergence: bool | None = None
+    max_increment: int | None = None
+    low_window: int | None = None
+    smooth_part: int | None = None
     ack_ratio: bool | None = None
 
 
@@ -54,7 +61,7 @@ class Chain(Part):
     """Nodes "n0" to "nN" in a row with N equal links.
 
     Attributes:
-        hops: Number of links.
+        hops: Number of links. At least 1 and at most 10000.
         hop: Each link.
     """
 
@@ -87,9 +94,10 @@ class Codel(Part):
     """Controlled delay (RFC 8289).
 
     Attributes:
-        limit: How much may wait. Default 1000p.
-        target: Acceptable standing delay. Default 5ms.
-        interval: How long the delay must stay above the target, about the largest RTT. Default 100ms.
+        limit: How much may wait. Above 0p. Default 1000p.
+        target: Acceptable standing delay; RFC 8289 has it at 5 to 10 % of `interval`. Above 0s, not above `interval`.
+            Default 5ms.
+        interval: How long the delay must stay above the target, about the largest RTT. Above 0s. Default 100ms.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
     """
 
@@ -117,21 +125,30 @@ class Cubic(Part):
     """CUBIC (RFC 9438).
 
     Attributes:
-        beta: Multiplicative decrease factor, above 0 and below 1. Default 0.7.
-        c: Aggressiveness in segments per second cubed. Default 0.4.
-        fast_convergence: Whether to give up bandwidth to new flows faster. Default true.
-        reno_friendly: Whether to be at least as fast as Reno would be. Default true.
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
         hystart: What ends slow start before a loss does. Default linux.
-        catch_up: Whether what Reno would have grows by a segment per RTT once it has regained the last maximum, as RFC
-            9438 has it. Default false, as in Linux.
+        c: C, the aggressiveness, in segments per second cubed. Default 0.4. Above 0.
+        beta: What remains of the window after a loss. Default 0.7. Above 0 and below 1.
+        beta_ecn: What remains of the window after an ECN echo; RFC 8511 recommends 0.85. Default 0.7. Above 0 and below
+            1.
+        fast_convergence: Whether a flow that lost before it regained its last maximum gives way to newer flows (RFC
+            9438 section 4.7). Default true.
+        reno_friendly: Whether the window is at least what Reno's would be (RFC 9438 section 4.3). Default true.
+        catch_up: Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last
+            maximum, as RFC 9438 section 4.3 has it; Linux (tcp_cubic.c, bictcp_update) does not. Default false.
     """
 
     KIND: ClassVar[str | None] = "cubic"
-    beta: float | None = None
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
     c: float | None = None
+    beta: float | None = None
+    beta_ecn: float | None = None
     fast_convergence: bool | None = None
     reno_friendly: bool | None = None
-    hystart: Hystart | None = None
     catch_up: bool | None = None
 
 
@@ -181,7 +198,7 @@ class Droptail(Part):
     """First in, first out; arrivals at a full queue are dropped.
 
     Attributes:
-        limit: How much may wait. Default 1000p.
+        limit: How much may wait. Above 0p. Default 1000p.
     """
 
     KIND: ClassVar[str | None] = "droptail"
@@ -195,7 +212,7 @@ class Dumbbell(Part):
 
     Attributes:
         pairs: Hosts on each side. Default: as many as there are flows between "left" and "right" in the busier
-            direction.
+            direction. At least 1 and at most 100000.
         bottleneck: The link from r1 to r2 and back.
         access: The links from the hosts to their router and back. Default rate: ten times the bottleneck's (1Gbit/s
             where that varies); default delay: 1ms.
@@ -267,7 +284,7 @@ class EveryLoss(Part):
     """Every n-th packet is lost: the n-th, the 2n-th, and so on.
 
     Attributes:
-        n: How many packets from one loss to the next.
+        n: How many packets from one loss to the next. At least 1.
     """
 
     KIND: ClassVar[str | None] = "every"
@@ -301,6 +318,18 @@ class ExponentialJitter(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Fixed(Part):
+    """A constant window: neither losses nor time-outs change it.
+
+    Attributes:
+        segments: The window; may be a fraction of a segment. Default 10 segments. Above 0.
+    """
+
+    KIND: ClassVar[str | None] = "fixed"
+    segments: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Flow(Part):
     """Traffic from one node to another, written `[[flow]]`; `count` makes several alike. Which of the parameters apply
     depends on `app`; one that does not is refused. Under the real clock one end may be a live host. Where that is `to`,
@@ -312,10 +341,11 @@ class Flow(Part):
             Default: the app's name, with the flow's number where that is taken.
         from_: The node that opens the connection and sends the data, or a host group of the topology such as "left".
         to: The node that receives, or a host group of the topology such as "right".
-        count: How many such flows. Default 1.
+        count: How many such flows. Default 1. At least 1 and at most 100000.
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
-        port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
+        port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers. At
+            least 1 and at most 65535.
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
             the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
@@ -330,7 +360,7 @@ class Flow(Part):
         packet_size: cbr, onoff: bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
             write. Default 1500B.
         message_size: poisson: bytes of a message. Default 512B.
-        message_rate: poisson: mean number of messages per second.
+        message_rate: poisson: mean number of messages per second. At least 0.
         mean_on: onoff: mean time on. Default 250ms.
         mean_off: onoff: mean time off. Default 250ms.
         shape: onoff: Pareto tail index of both times, above 1. Default 1.5.
@@ -341,7 +371,7 @@ class Flow(Part):
         tcp: TCP options of this flow, for both of its ends.
         max_window: TCP: cap on the window, in segments or bytes; short for `tcp.max_window`.
         max_rate: TCP: cap on the sending rate; short for `tcp.max_rate`.
-        class_: Class in priority queues, 0 first. Default 0.
+        class_: Class in priority queues, 0 first. Default 0. At least 0 and at most 15.
         record: What to record of these flows. Default nothing (totals and time series are always kept).
     """
 
@@ -380,25 +410,26 @@ class Flow(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FqCodel(Part):
-    """Fair queueing with CoDel in each flow's queue (RFC 8290).
+    """Fair queueing with CoDel in each flow's queue (RFC 8290). The limit is over all flows.
 
     Attributes:
-        limit: How much may wait in all queues together. Default 10240p.
-        target: Acceptable standing delay. Default 5ms.
-        interval: How long the delay must stay above the target. Default 100ms.
-        quantum: Bytes a queue may send per round. Default 1500B, a full packet, and the link's `framing`: with the 14B
-            of Ethernet's header, the 1514B of RFC 8290 and Linux.
-        flows: Number of queues that flows are hashed to. Default 1024.
+        limit: How much may wait. Above 0p. Default 10240p.
+        target: Acceptable standing delay; RFC 8289 has it at 5 to 10 % of `interval`. Above 0s, not above `interval`.
+            Default 5ms.
+        interval: How long the delay must stay above the target, about the largest RTT. Above 0s. Default 100ms.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default true.
+        quantum: Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`:
+            with the 14B of Ethernet's header, the 1514B of RFC 8290 (section 5.2.4) and Linux. Above 0B.
+        flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
     """
 
     KIND: ClassVar[str | None] = "fq_codel"
     limit: QueueLimit | None = None
     target: Time | None = None
     interval: Time | None = None
+    ecn: bool | None = None
     quantum: Size | None = None
     flows: int | None = None
-    ecn: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -464,23 +495,61 @@ class Host(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Htcp(Part):
+    """H-TCP (Leith and Shorten 2004, draft-leith-tcp-htcp).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        low_speed: Time after a loss in which the window grows as Reno's. Default 1s.
+        beta: What remains of the window after a loss, at least. Default 0.5. Above 0 and below 1.
+        beta_max: What remains of the window after a loss, at most. Not below `beta`. Default 0.8. Above 0 and below 1.
+        adaptive_backoff: Whether beta is the smallest round trip over the largest, and not always the least. Default
+            true.
+        bandwidth_switch: Whether beta is the least where the throughput has changed by more than a fifth from loss to
+            loss. Default true.
+        rtt_scaling: Whether flows with a round trip of less than 100ms grow more slowly, and those with a longer one
+            faster, so that they share. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "htcp"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    low_speed: Time | None = None
+    beta: float | None = None
+    beta_max: float | None = None
+    adaptive_backoff: bool | None = None
+    bandwidth_switch: bool | None = None
+    rtt_scaling: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ledbat(Part):
     """LEDBAT (RFC 6817).
 
     Attributes:
-        target: Queueing delay aimed at, at most 100ms. Default 100ms.
-        gain: Gain, above 0 to 1. Default 1.
-        allowed_increase: Segments by which the window may exceed what is in flight. Default 1.
-        min_window: Smallest window in segments. Default 2.
-        base_history: One-minute minima kept of the base delay. Default 10.
+        target: TARGET: queueing delay to keep; RFC 6817 allows 100ms at most. Above 0s. Default 100ms.
+        gain: GAIN: segments per round trip at an empty queue; RFC 6817 allows 1 at most. Default 1. Above 0.
+        allowed_increase: ALLOWED_INCREASE: segments by which the window may exceed what is in flight. Default 1
+            segment. At least 0.
+        floor: MIN_CWND: smallest window, but for time-outs. Default 2 segments. Above 0.
+        base_history: BASE_HISTORY: one-minute minima of the base delay that are kept. Default 10. At least 1.
+        current_filter: CURRENT_FILTER: samples of the current delay. Default 4. At least 1.
+        slow_start: Whether the connection starts in slow start, until the first loss or until the delay reaches the
+            target. Default false.
     """
 
     KIND: ClassVar[str | None] = "ledbat"
     target: Time | None = None
     gain: float | None = None
     allowed_increase: float | None = None
-    min_window: float | None = None
+    floor: float | None = None
     base_history: int | None = None
+    current_filter: int | None = None
+    slow_start: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -488,12 +557,20 @@ class LedbatPlusPlus(Part):
     """LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
 
     Attributes:
-        target: Queueing delay aimed at. Default 60ms.
+        target: TARGET: queueing delay to keep. Above 0s. Default 60ms.
+        decrease: Constant of the multiplicative decrease. Default 1. Above 0.
+        max_gain_divisor: Largest divisor of the gain. Default 16. At least 1.
+        base_history: One-minute minima of the base delay that are kept. Default 10. At least 1.
+        current_filter: Samples of the current delay. Default 4. At least 1.
         slow_down: Whether the window is slowed down periodically, to measure the base delay. Default true.
     """
 
     KIND: ClassVar[str | None] = "ledbat++"
     target: Time | None = None
+    decrease: float | None = None
+    max_gain_divisor: int | None = None
+    base_history: int | None = None
+    current_filter: int | None = None
     slow_down: bool | None = None
 
 
@@ -639,14 +716,23 @@ class Lp(Part):
     """TCP-LP (Kuzmanovic and Knightly 2003).
 
     Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
         threshold: Part of the way from the smallest to the largest one-way delay at which congestion begins. Default
-            0.15.
-        inference: Length of the phase without growth after an indication of congestion, in RTTs. Default 3.
+            0.15. At least 0 and at most 1.
+        smoothing: Weight of a new sample in the smoothed delay. Default 0.125. At least 0 and at most 1.
+        inference: Length of the phase without growth after an indication of congestion. Default 3 round trips. Above 0.
         variant: Whose rules. Default paper.
     """
 
     KIND: ClassVar[str | None] = "lp"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
     threshold: float | None = None
+    smoothing: float | None = None
     inference: float | None = None
     variant: LpVariant | None = None
 
@@ -657,43 +743,55 @@ class Nice(Part):
 
     Attributes:
         variant: Whose rules: the defaults of all that follows. Default revised.
-        alpha: Segments in the queue below which the window grows. Default 1.
-        beta: Segments in the queue above which it shrinks. Default 3.
-        threshold: Part of the way from the smallest to the largest RTT above which an RTT counts as congested. Default
-            0.2.
-        fraction: Part of a window's ACKs that must be congested for the window to be reduced. Default 0.4; 0.5 in the
-            paper.
-        decrease: What remains of the window when it is reduced for delay, above 0 and below 1. Default 0.7; 0.5 in the
-            paper.
-        growth: Segments by which the window grows in a round trip where the queue is empty, above 0. Default 1.5; 1 in
-            the paper.
-        target: Delay above the smallest RTT at which the window stays as it is, as a part of that at which an RTT
-            counts as congested: it grows the less the nearer a round is to it, and shrinks beyond. Default 0.5; 0, as
-            in the paper, for growth at any delay.
-        min_window: Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
-        start: Largest RTT after the first sample, in smallest RTTs, 1 or more. Default 2.
-        most_delay: Delay above the smallest RTT at which an RTT counts as congested, whatever the threshold says.
-            Default 10ms; in the paper there is none.
-        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any RTT
-            counts as congested, 0 or more. Default 4; 0 in the paper.
-        max_of_rounds: Whether the largest RTT is that of the rounds' smallest, which delayed ACKs do not raise. Default
-            true; false in the paper.
-        prompt: Whether the window is halved as soon as enough ACKs are congested, not at the end of the round. Default
-            true; false in the paper.
-        base_window: How long the smallest and the largest RTT are remembered at least; twice that at most. Default
-            10min; 0s, as in the paper, for ever.
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        threshold: Where between minRTT (0) and maxRTT (1) a packet counts as late. Default 0.2. At least 0 and at most
+            1.
+        fraction: Part of a round's packets that must be late for the window to be reduced. Default 0.4; 0.5 with
+            `paper`. At least 0 and at most 1.
+        decrease: What remains of the window when it is reduced for delay. Default 0.7; 0.5 with `paper`. Above 0 and
+            below 1.
+        floor: Smallest window; 1 is the paper's "W >= 1". Default 1/48 segments. Above 0.
+        burst: Segments sent together while the window is below two segments. Default 2 segments. At least 1.
+        alpha: Vegas's alpha: segments in the queue below which the window grows. Default 1 segment. At least 0.
+        beta: Vegas's beta: segments in the queue above which it shrinks. Not below `alpha`. Default 3 segments. At
+            least 0.
+        gamma: Vegas's gamma: segments in the queue above which slow start ends. Default 1 segment. At least 0.
+        growth: Segments by which the window grows in a round trip where the queue is empty. Default 1.5 segments; 1
+            with `paper`. Above 0.
+        target: Delay above minRTT at which the window stays as it is, as a part of that at which a packet is late: the
+            window grows the less the nearer a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0
+            for growth at any delay. Default 0.5; 0 with `paper`. At least 0 and at most 1.
+        start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
+        most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
+            unlimited with `paper`.
+        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
+            late. Default 4 packets; 0 with `paper`. At least 0.
+        max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
+            not of all. Default true; false with `paper`.
+        prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;
+            false with `paper`.
+        base_window: How long minRTT and maxRTT are remembered at least; twice that at most. 0s for ever. Default 600s;
+            0s with `paper`.
     """
 
     KIND: ClassVar[str | None] = "nice"
     variant: NiceVariant | None = None
-    alpha: float | None = None
-    beta: float | None = None
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
     threshold: float | None = None
     fraction: float | None = None
     decrease: float | None = None
+    floor: float | None = None
+    burst: int | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    gamma: float | None = None
     growth: float | None = None
     target: float | None = None
-    min_window: float | None = None
     start: float | None = None
     most_delay: Time | None = None
     own_packets: float | None = None
@@ -770,9 +868,9 @@ class ParkingLot(Part):
     whose flows cross all hops; hosts "in.i" on router i and "out.i" on router i+1, whose flows cross one hop.
 
     Attributes:
-        hops: Number of hops.
+        hops: Number of hops. At least 1 and at most 1000.
         pairs: Hosts on each of the two ends. Default: as many as there are flows between "left" and "right" in the
-            busier direction.
+            busier direction. At least 1 and at most 100000.
         hop: The link of each hop.
         access: The links from the hosts to their router and back. Default rate: ten times the hop's (1Gbit/s where that
             varies); default delay: 1ms.
@@ -786,18 +884,54 @@ class ParkingLot(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Priority(Part):
-    """Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last
-    packet.
+class Pie(Part):
+    """Proportional integral controller enhanced (RFC 8033).
 
     Attributes:
-        limit: How much may wait in all classes together. Default 1000p.
-        classes: Number of classes, 2 to 16. Default 2. Flows of a higher class than there is use the last.
+        limit: How much may wait. Above 0p. Default 1000p.
+        target: Delay that the queue is kept at (QDELAY_REF). Above 0s. Default 15ms.
+        update: How often the drop probability is computed (T_UPDATE). 10us or more. Default 15ms.
+        max_burst: How long a burst passes without drops (MAX_BURST). Default 150ms.
+        alpha: Weight of the delay's distance from its target, in drop probability per second. Default 0.125. At least
+            0.
+        beta: Weight of the delay's change from update to update, in drop probability per second. Default 1.25. At least
+            0.
+        delay: How the delay is known. Default timestamps.
+        derandomize: Whether drops are spaced, and not each drawn by itself. Default true.
+        ecn: Whether ECN-capable packets are marked instead of dropped, while the probability is not above `mark_up_to`.
+            Default false.
+        mark_up_to: Drop probability up to which packets are marked. 0 to 1. Default 0.1.
+    """
+
+    KIND: ClassVar[str | None] = "pie"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    update: Time | None = None
+    max_burst: Time | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    delay: PieDelay | None = None
+    derandomize: bool | None = None
+    ecn: bool | None = None
+    mark_up_to: Probability | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Priority(Part):
+    """Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last
+    packets.
+
+    Attributes:
+        limit: How much may wait in all classes together. Above 0p. Default 1000p.
+        classes: Number of classes. Flows of a higher class than there is use the last. Default 2. At least 2 and at
+            most 16.
+        per_class: Whether each class has `limit` for itself, and none pushes out another's packets. Default false.
     """
 
     KIND: ClassVar[str | None] = "priority"
     limit: QueueLimit | None = None
     classes: int | None = None
+    per_class: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -858,7 +992,7 @@ class Ready(Part):
     """What says that a program is ready: one of `port`, `prints`, `file` and `command`.
 
     Attributes:
-        port: A port of the host at which TCP listens or a UDP socket is open.
+        port: A port of the host at which TCP listens or a UDP socket is open. At least 1 and at most 65535.
         prints: A text that the program prints, to its standard output or error.
         file: A file that is there; one that was there before the program was started has to change.
         command: A command that ends with exit code 0, as `command` of a program is written. It is tried every 100 ms on
@@ -877,17 +1011,20 @@ class Ready(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Red(Part):
-    """Random early detection (Floyd and Jacobson 1993).
+    """Random early detection (Floyd and Jacobson 1993). Thresholds count as `limit` does: in packets, or else in bytes.
 
     Attributes:
-        limit: How much may wait. Default 1000p.
-        min_threshold: Average queue at which dropping begins. Default a quarter of `limit`.
-        max_threshold: Average queue at which the drop probability reaches `max_probability`. Default three quarters of
-            `limit`.
-        max_probability: Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
-        weight: Weight of the newest sample in the average, above 0 to 1. Default 0.002.
+        limit: How much may wait. Above 0p. Default 1000p.
+        min_threshold: Average queue below which nothing is dropped early. Without it a quarter of `limit`.
+        max_threshold: Average queue at which the drop probability reaches `max_probability`. Without it three quarters
+            of `limit`.
+        max_probability: Drop probability at `max_threshold`, before spacing. Above 0, at most 1. Default 0.1.
+        weight: Weight of the newest sample in the average. Above 0, at most 1. Default 0.002.
         gentle: Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
-        ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
+        ecn: Whether ECN-capable packets are marked instead of dropped early. Default false.
+        mean_packet: Mean packet size: the time unit of the average's decay over idle time, and the scale of drops where
+            bytes count. Above 0B. Default 1kB.
+        hard_drop: Whether ECN-capable packets are dropped, too, when the average is beyond the range. Default true.
     """
 
     KIND: ClassVar[str | None] = "red"
@@ -898,18 +1035,32 @@ class Red(Part):
     weight: Probability | None = None
     gentle: bool | None = None
     ecn: bool | None = None
+    mean_packet: Size | None = None
+    hard_drop: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reno(Part):
-    """Reno's window: slow start, one segment per RTT, half on loss (RFC 5681).
+    """Reno's window: slow start, one segment per round trip, half on loss (RFC 5681).
 
     Attributes:
         counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        beta: What remains of the window after a loss. Default 0.5. Above 0 and below 1.
+        beta_ecn: What remains of the window after an ECN echo; RFC 8511 recommends 0.8. Default 0.5. Above 0 and below
+            1.
+        reduce_from: What a reduction starts from. Default window.
     """
 
     KIND: ClassVar[str | None] = "reno"
     counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    beta: float | None = None
+    beta_ecn: float | None = None
+    reduce_from: ReduceFrom | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -917,7 +1068,7 @@ class Replicate(Part):
     """Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
 
     Attributes:
-        runs: Number of runs, with the seeds `seed`, `seed` + 1 and so on.
+        runs: Number of runs, with the seeds `seed`, `seed` + 1 and so on. At least 1 and at most 100000.
         seeds: The seeds, in place of `runs`.
     """
 
@@ -931,7 +1082,7 @@ class Star(Part):
     """Hosts "leaf.0", "leaf.1", ... around the node "hub".
 
     Attributes:
-        leaves: Number of leaves.
+        leaves: Number of leaves. At least 1 and at most 100000.
         leaf: Each link, from the leaf to the hub and back.
     """
 
@@ -965,10 +1116,11 @@ class Tcp(Part):
         pacing_gain: Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
         pacing_gain_slow_start: Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
         small_window_burst: Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so
-            that a receiver that delays acknowledgements answers at once. modern: 1.
+            that a receiver that delays acknowledgements answers at once. modern: 1. At least 1 and at most 2.
         cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661). modern: true.
         delayed_ack: How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
-        delayed_ack_segments: Full segments after which an acknowledgement is sent without waiting. modern: 2.
+        delayed_ack_segments: Full segments after which an acknowledgement is sent without waiting. modern: 2. At least
+            1 and at most 64.
         quick_acks: Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern:
             0.
         min_rto: Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
@@ -990,7 +1142,7 @@ class Tcp(Part):
             this plus 40 bytes, and timestamps take their 12 out of the payload (RFC 6691). modern: 1460B.
         idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern:
             true.
-        dupack_threshold: Duplicate ACKs that start fast retransmit. modern: 3.
+        dupack_threshold: Duplicate ACKs that start fast retransmit. modern: 3. At least 1 and at most 1000.
         max_window: Cap on the congestion window, in segments or bytes. modern: none.
         max_rate: Cap on the sending rate, kept by pacing; counts wire bytes. modern: none.
     """
@@ -1071,22 +1223,30 @@ class Vegas(Part):
     """TCP Vegas (Brakmo and Peterson 1995).
 
     Attributes:
-        alpha: Segments in the queue below which the window grows. Default 2.
-        beta: Segments in the queue above which it shrinks. Default 4.
-        gamma: Segments in the queue at which slow start ends. Default 1.
         counting: What an acknowledgement counts for when the window grows. Default bytes.
-        alternate_slow_start: Whether slow start doubles the window only every other round trip, as in the paper.
-            Default false, as in Linux.
-        estimate: How the segments in the queue are reckoned. Default linux.
-        decrease: What remains of the window after a loss, above 0 and below 1; 0.75 in the paper. Default 0.5, as in
-            Linux.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        alpha: Segments in the queue below which the window grows. Default 2 segments. At least 0.
+        beta: Segments in the queue above which it shrinks. Not below `alpha`. Default 4 segments. At least 0.
+        gamma: Segments in the queue above which slow start ends. Default 1 segment. At least 0.
+        min_samples: RTT samples that a round needs to be judged; where it has fewer, the window grows as Reno's.
+            Default 3. At least 1.
+        alternate_slow_start: Whether slow start doubles the window only every other round trip, as in the paper; Linux
+            does not. Default false.
+        estimate: How the segments in the queue are counted. Default linux.
+        decrease: What remains of the window after a loss that was no time-out; 0.75 in the paper, half in Linux.
+            Default 0.5. Above 0 and below 1.
     """
 
     KIND: ClassVar[str | None] = "vegas"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
-    counting: AckCounting | None = None
+    min_samples: int | None = None
     alternate_slow_start: bool | None = None
     estimate: VegasEstimate | None = None
     decrease: float | None = None
@@ -1102,12 +1262,12 @@ class Web(Part):
         access_log: A Squid access.log in the native format: each entry is a transfer of its size that starts at its
             time, counted from the log's first. The path is relative to the scenario file. Excludes the distributions
             below.
-        session_rate: New sessions per second (a Poisson process). Default 1.
+        session_rate: New sessions per second (a Poisson process). Default 1. At least 0.
         pages: Pages in a session. Default exponential, mean 5.
         objects: Objects in a page, at least one. Default Pareto, mean 8, shape 1.5.
         object_size: Bytes in an object, at least one. Default Pareto, mean 12kB, shape 1.2, at most 10MB.
         think_time: Pause between two pages of a session. Default exponential, mean 5s.
-        connections: Connections that a session uses at once. Default 6.
+        connections: Connections that a session uses at once. Default 6. At least 1 and at most 1000.
     """
 
     KIND: ClassVar[str | None] = None
@@ -1125,10 +1285,23 @@ class Westwood(Part):
     """Westwood+ (Grieco and Mascolo 2004).
 
     Attributes:
-        tick: Tick of the clock that it reckons with, as the kernel in jiffies: 10ms with HZ=100. Default 0s, exact.
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        min_sample: Shortest time that a bandwidth sample spans, where the round trip is shorter. Above 0s. Default
+            50ms.
+        smoothing: Weight of the past in each of the two filters. Default 0.875. At least 0 and below 1.
+        tick: Tick of the clock that times are measured in, as the kernel measures in jiffies: 10ms with HZ=100. 0s is
+            exact. Default 0s.
     """
 
     KIND: ClassVar[str | None] = "westwood"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    min_sample: Time | None = None
+    smoothing: float | None = None
     tick: Time | None = None
 
 
@@ -1144,7 +1317,8 @@ Window: TypeAlias = str | int | float
 Rate: TypeAlias = str
 QueueLimit: TypeAlias = str | timedelta
 Probability: TypeAlias = float | str
-Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | str | Mapping[str, Any]
+PieDelay: TypeAlias = Literal["timestamps", "departure-rate"]
+Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Pie | str | Mapping[str, Any]
 Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | str | Mapping[str, Any]
 Jitter: TypeAlias = (
     NoJitter
@@ -1177,23 +1351,30 @@ Distribution: TypeAlias = (
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
 Hystart: TypeAlias = Literal["no", "linux", "rfc9406"]
+ReduceFrom: TypeAlias = Literal["window", "flight"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
 LpVariant: TypeAlias = Literal["paper", "linux"]
-NiceVariant: TypeAlias = Literal["paper", "revised"]
+NiceVariant: TypeAlias = Literal["revised", "paper"]
 CcKind: TypeAlias = (
     Reno
     | Cubic
     | Vegas
     | Bic
+    | Htcp
     | Westwood
     | Ledbat
     | LedbatPlusPlus
     | Lp
     | Nice
+    | Fixed
     | CustomCc
     | Mapping[str, Any]
 )
-Cc: TypeAlias = Literal["reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice"] | str | CcKind
+Cc: TypeAlias = (
+    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "ledbat", "ledbat++", "lp", "nice", "fixed"]
+    | str
+    | CcKind
+)
 StartTime: TypeAlias = str | timedelta
 FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
@@ -1240,11 +1421,13 @@ __all__ = [
     "Expect",
     "ExponentialDistribution",
     "ExponentialJitter",
+    "Fixed",
     "Flow",
     "FlowRecordKind",
     "FqCodel",
     "GilbertElliottLoss",
     "Host",
+    "Htcp",
     "Hystart",
     "Ipv4Address",
     "Ipv6Address",
@@ -1267,6 +1450,8 @@ __all__ = [
     "ParetoDistribution",
     "ParetoJitter",
     "ParkingLot",
+    "Pie",
+    "PieDelay",
     "Priority",
     "Probability",
     "Program",
@@ -1279,10 +1464,10 @@ __all__ = [
     "Ready",
     "Recovery",
     "Red",
+    "ReduceFrom",
     "Reno",
     "Replicate",
     "RtoVariance",
-    "SCENARIO_KEYS",
     "Size",
     "Star",
     "StartTime",

@@ -28,7 +28,7 @@ BACKGROUNDS = {
     "priority": {"topology.bottleneck.queue.kind": "priority", "flow.background.cc": "reno"},
     "nice": {"flow.background.cc": "nice"},
     "nice (paper)": {"flow.background.cc": '{ kind = "nice", variant = "paper" }'},
-    "nice W>=1": {"flow.background.cc": '{ kind = "nice", min_window = 1.0 }'},
+    "nice W>=1": {"flow.background.cc": '{ kind = "nice", floor = 1.0 }'},
     "vegas(1,3)": {"flow.background.cc": '{ kind = "vegas", alpha = 1.0, beta = 3.0 }'},
     "vegas(0,0)": {"flow.background.cc": '{ kind = "vegas", alpha = 0.0, beta = 0.0 }'},
     "reno": {"flow.background.cc": "reno"},

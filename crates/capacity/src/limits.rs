@@ -4,10 +4,11 @@
 //! default parameters, its timers and its initial window are those of TCP (RFC 6298, RFC 6928), and its rate is bounded. Every bound is a
 //! field of [`StrangerLimits`]; checks, refusals, help texts and the manual are made from [`Bound`].
 
+use warpline_core::parameter::{Choice, Component};
 use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::options::{CapOptions, Direction};
-use warpline_transport::cc::Algorithm;
+use warpline_transport::cc::{Algorithm, FixedParams};
 
 /// What a server grants.
 #[derive(Clone, Debug)]
@@ -145,7 +146,7 @@ impl Bound {
     pub fn allowed(self, limits: &StrangerLimits) -> String {
         match self {
             Bound::FixedWindow => {
-                format!("any but {}", Algorithm::Fixed(Default::default()).name())
+                format!("any but {}", FixedParams::KIND)
             }
             Bound::Parameters => "with its default parameters".into(),
             Bound::InitialRto | Bound::MinRto => format!("{:#} or more", limits.rto),
@@ -167,7 +168,7 @@ impl Bound {
     fn is_broken(self, limits: &StrangerLimits, options: &CapOptions) -> bool {
         match self {
             Bound::FixedWindow => matches!(options.cc, Algorithm::Fixed(_)),
-            Bound::Parameters => Algorithm::from_name(options.cc.name()) != Ok(options.cc),
+            Bound::Parameters => !options.cc.given().is_empty(),
             Bound::InitialRto => options.initial_rto < limits.rto,
             Bound::MinRto => options.min_rto < limits.rto,
             Bound::MaxRto => options.max_rto < limits.max_rto,
@@ -240,7 +241,7 @@ mod tests {
             assert_eq!(limits.broken(&preset), None);
             assert_eq!(limits.broken(&CapOptions { direction: Direction::Reverse, ..preset }), None);
         }
-        for name in Algorithm::names().iter().filter(|&&name| name != "fixed") {
+        for name in Algorithm::KINDS.iter().filter(|&&name| name != FixedParams::KIND) {
             assert_eq!(limits.broken(&reverse(|o| o.cc = name.parse().unwrap())), None, "{name}");
         }
         // One segment of the largest size is an initial window that a stranger may have.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use warpline_core::parameter::Choice;
 use warpline_core::{Rate, TimeDelta};
 
 use super::bytes::{Reader, Writer};
@@ -146,11 +147,11 @@ impl CapOptions {
         let within = |span: TimeDelta, least: TimeDelta, most: TimeDelta| least <= span && span <= most;
         let duration = within(self.duration, TimeDelta::from_millis(100), MAX_DURATION);
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
-        if let Some(wrong) = self.cc.check().into_iter().next() {
+        if let Some(wrong) = self.cc.faults().into_iter().next() {
             return Err(OptionError {
                 option: wrong.parameter,
-                value: wrong.value,
-                allowed: wrong.allowed.to_owned(),
+                value: wrong.value.to_string(),
+                allowed: wrong.allowed,
             });
         }
         check(

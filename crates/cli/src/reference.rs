@@ -48,7 +48,8 @@ fn keys(schema: &Value, text: &mut String) {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let mut head = "\n| key | type | meaning | example |\n|---|---|---|---|\n";
-    for (key, property) in properties.iter().filter(|(_, property)| property["const"].is_null()) {
+    let shown = |property: &Value| property["const"].is_null() && property["deprecated"] != true;
+    for (key, property) in properties.iter().filter(|(_, property)| shown(property)) {
         let required =
             schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == key));
         let example = property["examples"].as_array().and_then(|examples| examples.first());
@@ -96,12 +97,21 @@ fn type_of(schema: &Value) -> String {
 
 /// The range of a number, where it has one.
 fn range(schema: &Value) -> String {
-    match (&schema["minimum"], &schema["maximum"]) {
-        (Value::Null, Value::Null) => String::new(),
-        (least, Value::Null) if least.as_f64() == Some(0.0) => String::new(),
-        (least, Value::Null) => format!(" At least {least}."),
-        (Value::Null, most) => format!(" At most {most}."),
-        (least, most) => format!(" From {least} to {most}."),
+    let end = |key: &str| schema[key].as_f64();
+    let (most, below) = (end("maximum"), end("exclusiveMaximum"));
+    // That a whole number is not negative need not be said.
+    let whole = schema["format"].as_str().is_some_and(|format| format.starts_with("uint"));
+    let least = end("minimum").filter(|least| *least != 0.0 || most.or(below).is_some() || !whole);
+    match (least, end("exclusiveMinimum"), most, below) {
+        (Some(least), _, Some(most), _) => format!(" From {least} to {most}."),
+        (least, above, most, below) => {
+            let ends = [("at least", least), ("above", above), ("at most", most), ("below", below)];
+            let ends: Vec<String> =
+                ends.into_iter().filter_map(|(word, end)| Some(format!("{word} {}", end?))).collect();
+            let text = ends.join(" and ");
+            let mut rest = text.chars();
+            rest.next().map_or(String::new(), |first| format!(" {}{}.", first.to_uppercase(), rest.as_str()))
+        }
     }
 }
 

@@ -2,9 +2,14 @@
 //!
 //! Nothing here does I/O, reads a clock or draws from a global random source: `now` and the stream are arguments.
 
+// The derives name this crate by its name, here too.
+#[cfg(test)]
+extern crate self as warpline_core;
+
 pub mod dilation;
 pub mod float;
 pub mod packet;
+pub mod parameter;
 pub mod quantity;
 pub mod random;
 pub mod record;

@@ -18,7 +18,7 @@ use crate::link::{Fifo, Kind, Link, LinkStats};
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::near::First;
-use crate::qdisc::{Limit, QdiscConfig};
+use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig, Sizing};
 use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 
@@ -80,6 +80,10 @@ pub struct LinkConfig {
     pub detour: Option<Steps<TimeDelta>>,
     /// Queueing discipline.
     pub qdisc: QdiscConfig,
+    /// A queue of one's own, in place of `qdisc`.
+    pub own_queue: Option<OwnQueue>,
+    /// What limits of the queue in BDPs, times and full packets are counted by.
+    pub sizing: Sizing,
     /// Loss on the wire.
     pub loss: LossConfig,
     /// Extra delay per packet.
@@ -104,6 +108,8 @@ impl LinkConfig {
             delay: TimeDelta::ZERO,
             detour: None,
             qdisc: QdiscConfig::default(),
+            own_queue: None,
+            sizing: Sizing::default(),
             loss: LossConfig::default(),
             jitter: None,
             outages: Vec::new(),
@@ -471,9 +477,10 @@ impl Network {
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
         let limit = match &config.qdisc {
+            _ if config.own_queue.is_some() => None,
             // Without serialisation nothing ever waits.
-            QdiscConfig::DropTail { .. } if matches!(config.rate, RateConfig::Unlimited) => Some(Limit::NONE),
-            QdiscConfig::DropTail { limit } => Some(*limit),
+            QdiscConfig::DropTail(_) if matches!(config.rate, RateConfig::Unlimited) => Some(Limit::NONE),
+            QdiscConfig::DropTail(params) => Some(params.limit.resolve(&config.sizing)),
             _ => None,
         };
         let simple =
@@ -484,9 +491,10 @@ impl Network {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, limit, loss))
             }
             _ => {
-                let qdisc = match limit {
-                    Some(limit) => QdiscConfig::DropTail { limit }.build(stream("qdisc")),
-                    None => config.qdisc.build(stream("qdisc")),
+                let qdisc = match (&config.own_queue, limit) {
+                    (Some(OwnQueue(make)), _) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
+                    (None, Some(limit)) => AnyQdisc::DropTail(DropTail::up_to(limit)),
+                    (None, None) => config.qdisc.build(&config.sizing, stream("qdisc")),
                 };
                 let general = General::new(general::Parts {
                     qdisc,

@@ -55,7 +55,7 @@ fn keys(key: &Path, trust: Option<&Path>) -> PyResult<(Identity, Trust)> {
 }
 
 fn settings(cc: &str) -> PyResult<Settings> {
-    Ok(Settings::with(Algorithm::from_name(cc).map_err(value_error)?))
+    Ok(Settings::with(cc.parse::<Algorithm>().map_err(value_error)?))
 }
 
 /// Makes a key in a new file that only its owner can read; returns its public half.

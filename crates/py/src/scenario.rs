@@ -1,8 +1,9 @@
 //! Scenarios for Python: read, written, changed and checked by the same code as the command line's.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyFutureWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use warpline_lab::scenario::diagnostics::{Diagnostic, Diagnostics};
@@ -39,7 +40,11 @@ fn scenario_error(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
 }
 
 fn checked(py: Python<'_>, read: Result<Inner, Diagnostics>) -> PyResult<Scenario> {
-    read.map(Scenario).map_err(|diagnostics| scenario_error(py, &diagnostics))
+    let scenario = read.map_err(|diagnostics| scenario_error(py, &diagnostics))?;
+    for note in &scenario.notes {
+        PyErr::warn(py, &py.get_type::<PyFutureWarning>(), &CString::new(note.as_str())?, 2)?;
+    }
+    Ok(Scenario(scenario))
 }
 
 #[pymethods]

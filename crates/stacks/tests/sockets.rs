@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
+use warpline_core::parameter::Choice;
 use warpline_stacks::quic::{Client, Identity, Message, QuicError, Server, Settings, Trust};
 use warpline_transport::cc::{Algorithm, FixedParams};
 
@@ -36,7 +37,7 @@ fn a_message_arrives_whole_with_every_algorithm() {
     let data = bytes(300_000);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for _ in Algorithm::names() {
+            for _ in Algorithm::KINDS {
                 let connection = server.accept(PATIENCE).unwrap().unwrap();
                 assert_eq!(connection.peer(), Some(key.public()));
                 let mut message = Message::accept(&connection).unwrap();
@@ -48,8 +49,8 @@ fn a_message_arrives_whole_with_every_algorithm() {
                 assert!(Message::accept(&connection).is_err());
             }
         });
-        for name in Algorithm::names() {
-            let settings = Settings::with(Algorithm::from_name(name).unwrap());
+        for name in Algorithm::KINDS {
+            let settings = Settings::with(Algorithm::of_kind(name).unwrap());
             let connection = Client::new(&key, &trust, &settings).unwrap().connect(&address).unwrap();
             let sent = connection.send(&mut &data[..]).unwrap();
             assert_eq!((sent.bytes, sent.congestion.unwrap().algorithm), (300_000, *name));

@@ -8,6 +8,7 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_core::TimeDelta;
+use warpline_core::parameter::Choice;
 use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
@@ -205,10 +206,10 @@ pub(crate) struct Args {
 }
 
 fn cc_help() -> String {
-    let [linux, classic] = [CapOptions::default(), CapOptions::classic()].map(|preset| preset.cc.name());
+    let [linux, classic] = [CapOptions::default(), CapOptions::classic()].map(|preset| preset.cc.kind());
     format!(
         "Congestion control ({}), and parameters of it [default: {linux}; {classic} with --preset classic]",
-        Algorithm::names().join(", ")
+        Algorithm::KINDS.join(", ")
     )
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     for path in &args.files {
         match checked(path, &args.sets) {
             Ok(scenario) => {
+                scenario.notes.iter().for_each(|note| output::note(note));
                 let mut text = format!(
                     "{}: right ({}, {})\n",
                     path.display(),

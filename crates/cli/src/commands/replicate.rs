@@ -270,7 +270,7 @@ fn event_json(event: &serve::Event<'_>) -> Value {
 
 fn send(args: &Push) -> Result<Code, Failure> {
     let (identity, trust) = args.keys.load()?;
-    let algorithm = Algorithm::from_name(&args.cc).map_err(Failure::usage)?;
+    let algorithm: Algorithm = args.cc.parse().map_err(Failure::usage)?;
     let patience = Duration::from_nanos(args.patience.0.as_nanos());
     let options = PushOptions {
         at_once: args.at_once.into(),

@@ -206,6 +206,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
     }
     let mut scenario = source.load(&sets).map_err(Failure::usage)?;
+    scenario.notes.iter().for_each(|note| output::note(note));
     check(&scenario, &CustomCc::default()).map_err(failure)?;
     if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
         #[cfg(target_os = "linux")]

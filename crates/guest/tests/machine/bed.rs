@@ -134,7 +134,7 @@ impl Bed {
                     LinkConfig {
                         rate: RateConfig::Constant(Rate::from_bps(path.rate)),
                         delay: path.delay,
-                        qdisc: QdiscConfig::DropTail { limit: warpline_net::qdisc::Limit::bytes(path.queue) },
+                        qdisc: QdiscConfig::drop_tail(warpline_net::qdisc::QueueLimit::Bytes(path.queue)),
                         ..LinkConfig::new(format!("{from}"), NodeId(from), NodeId(from ^ 1))
                     },
                     &streams,

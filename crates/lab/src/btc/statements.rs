@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, HEADERS};
+use warpline_core::parameter::Choice;
 use warpline_transport::cc::{Algorithm, Hystart};
 use warpline_transport::tcp::LossRecovery;
 
@@ -62,16 +63,9 @@ fn avoidance(options: &CapOptions) -> String {
                 }
             );
         }
-        Algorithm::Vegas(_) => "Vegas (Brakmo and Peterson 1995)",
-        Algorithm::Bic(_) => "BIC (Xu, Harfoush and Rhee 2004)",
-        Algorithm::Westwood(_) => "Westwood+ (Grieco and Mascolo 2004)",
-        Algorithm::Ledbat(_) => "LEDBAT (RFC 6817)",
-        Algorithm::LedbatPlusPlus(_) => "LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus)",
-        Algorithm::Lp(_) => "TCP-LP (Kuzmanovic and Knightly 2003)",
-        Algorithm::Nice(_) => "TCP Nice (Venkataramani, Kokku and Dahlin 2002)",
-        Algorithm::Fixed(_) => "none: the window is constant",
+        other => other.about(),
     };
-    format!("{source}. This is not the standard's congestion avoidance: the result is that of this algorithm")
+    format!("{source} This is not the standard's congestion avoidance: the result is that of this algorithm")
 }
 
 fn recovery(options: &CapOptions) -> String {

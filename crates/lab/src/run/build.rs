@@ -8,9 +8,7 @@ use warpline_core::{Bytes, FlowId, LinkId, NodeId, Rate, Streams, TimeDelta, Tim
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{
-    CodelConfig, FqCodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig,
-};
+use warpline_net::qdisc::Sizing;
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, Network, RateConfig, RouteId};
 use warpline_results::{capture_file, qlog_file};
@@ -19,7 +17,7 @@ use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfi
 
 use super::faults::Fault;
 use super::measure::LinkInfo;
-use super::{CustomCc, RunError, algorithm};
+use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::measure::Tool;
 use crate::hosts::web::Sessions;
@@ -28,12 +26,10 @@ use crate::hosts::{FlowSpec, MakeController, World};
 use crate::scenario::expand::{FlowSpec as ExpandedFlow, LinkSpec, Speed};
 use crate::scenario::files;
 use crate::scenario::{
-    self, Application, Cc, CcKind, FlowRecordKind, Jitter, LinkRecordKind, Loss, Queue, QueueLimit, Recovery,
-    Scenario, TcpOptions, Transport,
+    self, Application, Cc, FlowRecordKind, Jitter, LinkRecordKind, Loss, Recovery, Scenario, TcpOptions,
+    Transport,
 };
 
-/// Bytes of a full-sized packet, for limits relative to a rate.
-const PACKET: u64 = 1500;
 /// The key of a link's trace file.
 pub(super) const TRACE: &str = "trace";
 /// Bytes of a web request: a GET with its usual headers.
@@ -157,7 +153,9 @@ pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkC
         rate,
         delay,
         detour: detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?,
-        qdisc: qdisc(spec, &capacity, scenario),
+        qdisc: spec.queue.0.clone(),
+        own_queue: None,
+        sizing: sizing(spec, &capacity, scenario),
         loss: loss(&spec.loss),
         jitter: jitter(&spec.jitter),
         outages: outages(spec),
@@ -165,9 +163,10 @@ pub(super) fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkC
         record: !spec.record.is_empty(),
     };
     let jitter = config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate);
-    for (key, checked) in
-        [("queue", config.qdisc.validate()), ("loss", config.loss.validate()), ("jitter", jitter)]
-    {
+    if let Some(fault) = config.qdisc.faults_on(&config.sizing).into_iter().next() {
+        return Err(Fault::new(&["queue", fault.parameter], format!("queue: {fault}")));
+    }
+    for (key, checked) in [("loss", config.loss.validate()), ("jitter", jitter)] {
         checked.map_err(|error| Fault::new(&[key, error.parameter], format!("{key}: {error}")))?;
     }
     Ok((config, capacity))
@@ -213,74 +212,13 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
     outages
 }
 
-/// A link's queue. What counts in full packets does so in packets as this link's queue counts them, with what the link adds to each.
-fn qdisc(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> QdiscConfig {
-    let full = |bytes: u32| bytes.saturating_add(spec.framing as u32);
-    let end = Timestamp::ZERO + scenario.duration.0;
-    let rate = capacity.mean(end);
-    let resolve = |limit: QueueLimit| match limit.resolve(rate, spec.base_rtt, PACKET + spec.framing) {
-        scenario::Limit::Packets(packets) => Limit::packets(packets),
-        scenario::Limit::Bytes(bytes) => Limit::bytes(bytes),
-        scenario::Limit::Unlimited => Limit::NONE,
-    };
-    let limit = resolve(spec.queue.limit());
-    match &spec.queue {
-        Queue::Droptail { .. } => QdiscConfig::DropTail { limit },
-        Queue::Priority { classes, .. } => QdiscConfig::Priority(PriorityConfig {
-            bands: u16::from(classes.unwrap_or(2)),
-            limit: PriorityLimit::Shared(limit),
-        }),
-        Queue::Red { min_threshold, max_threshold, max_probability, weight, gentle, ecn, .. } => {
-            let default = RedConfig::default();
-            // Thresholds are in the unit of the limit: packets, or bytes.
-            let in_packets = limit.packets != u32::MAX;
-            let amount = |limit: Limit| {
-                if in_packets {
-                    f64::from(limit.packets.min((limit.bytes / PACKET).min(u64::from(u32::MAX)) as u32))
-                } else if limit.bytes == u64::MAX {
-                    f64::from(limit.packets) * PACKET as f64
-                } else {
-                    limit.bytes as f64
-                }
-            };
-            let whole = amount(limit);
-            QdiscConfig::Red(RedConfig {
-                limit,
-                min_th: min_threshold.map_or(whole / 4.0, |limit| amount(resolve(limit))),
-                max_th: max_threshold.map_or(whole * 0.75, |limit| amount(resolve(limit))),
-                max_p: max_probability.unwrap_or(default.max_p),
-                weight: weight.unwrap_or(default.weight),
-                gentle: gentle.unwrap_or(default.gentle),
-                ecn: ecn.unwrap_or(false),
-                bytes: !in_packets,
-                ..default
-            })
-        }
-        Queue::Codel { target, interval, ecn, .. } => {
-            let default = CodelConfig::default();
-            QdiscConfig::Codel(CodelConfig {
-                limit,
-                target: target.map_or(default.target, |time| time.0),
-                interval: interval.map_or(default.interval, |time| time.0),
-                ecn: ecn.unwrap_or(false),
-                mtu: full(default.mtu),
-            })
-        }
-        Queue::FqCodel { target, interval, quantum, flows, ecn, .. } => {
-            let default = FqCodelConfig::default();
-            QdiscConfig::FqCodel(FqCodelConfig {
-                codel: CodelConfig {
-                    limit,
-                    target: target.map_or(default.codel.target, |time| time.0),
-                    interval: interval.map_or(default.codel.interval, |time| time.0),
-                    ecn: ecn.unwrap_or(default.codel.ecn),
-                    mtu: full(default.codel.mtu),
-                },
-                quantum: quantum
-                    .map_or(full(default.quantum), |size| size.0.0.min(u64::from(u32::MAX)) as u32),
-                flows: flows.unwrap_or(default.flows),
-            })
-        }
+/// What a link's queue is sized by. What counts in full packets does so in packets as this link's queue counts them, with what the link adds to each.
+fn sizing(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> Sizing {
+    let plain = Sizing::default();
+    Sizing {
+        rate: capacity.mean(Timestamp::ZERO + scenario.duration.0),
+        base_rtt: spec.base_rtt,
+        packet: plain.packet.saturating_add(spec.framing as u32),
     }
 }
 
@@ -392,28 +330,22 @@ pub(super) fn guest_port(number: usize) -> u16 {
 
 /// What makes the controllers of a flow's connections.
 fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, RunError> {
-    if let CcKind::Custom { name } = &cc.0 {
-        let Some(factory) = custom.0.get(name).cloned() else {
-            let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
-            return Err(RunError::Build(format!(
-                "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
-                 to run() ({})",
-                if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
-            )));
-        };
-        return Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))));
-    }
-    if let Some(fault) = algorithm_faults(cc).into_iter().next() {
-        return Err(fault.of_flow(flow));
-    }
-    let algorithm = algorithm::algorithm(cc);
-    Ok(Arc::new(move |config| algorithm.build(&config.cc_config())))
-}
-
-/// What is wrong with the parameters of a congestion control that is none of the caller's own.
-pub(super) fn algorithm_faults(cc: &Cc) -> Vec<Fault> {
-    let invalid = algorithm::algorithm(cc).check();
-    invalid.iter().map(|error| Fault::new(&["cc", error.parameter], error)).collect()
+    let name = match cc {
+        Cc::BuiltIn(algorithm) => {
+            let algorithm = *algorithm;
+            return Ok(Arc::new(move |config| algorithm.build(&config.cc_config())));
+        }
+        Cc::Custom { name } => name,
+    };
+    let Some(factory) = custom.0.get(name).cloned() else {
+        let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
+        return Err(RunError::Build(format!(
+            "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
+             to run() ({})",
+            if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
+        )));
+    };
+    Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))))
 }
 
 /// The TCP options of a flow's two ends.
@@ -557,13 +489,16 @@ pub(super) fn tool(flow: &ExpandedFlow) -> Result<Option<Tool>, Fault> {
     Ok(match &flow.application {
         Application::Cap => {
             let cc = flow.cc.clone().unwrap_or_default();
-            if let CcKind::Custom { name } = &cc.0 {
-                let error = format!(
-                    "it measures with the algorithms of this program, and `{name}` is not one of them"
-                );
-                return Err(fail(scenario::App::Cap, error));
-            }
-            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm::algorithm(&cc));
+            let algorithm = match &cc {
+                Cc::BuiltIn(algorithm) => *algorithm,
+                Cc::Custom { name } => {
+                    let error = format!(
+                        "it measures with the algorithms of this program, and `{name}` is not one of them"
+                    );
+                    return Err(fail(scenario::App::Cap, error));
+                }
+            };
+            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm);
             // Cap draws the phase itself.
             options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options.validate().map_err(|error| fail(scenario::App::Cap, error.to_string()))?;

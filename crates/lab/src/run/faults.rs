@@ -3,10 +3,10 @@
 use warpline_core::Streams;
 
 use super::RunError;
-use super::build::{TRACE, algorithm_faults, endpoints, link_config, tool};
+use super::build::{TRACE, endpoints, link_config, tool};
+use crate::scenario::Scenario;
 use crate::scenario::document::Step;
 use crate::scenario::expand::{Expanded, entry, key};
-use crate::scenario::{CcKind, Scenario};
 
 /// Something of a link or a flow that cannot be built.
 pub(super) struct Fault {
@@ -51,15 +51,7 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         if number > 0 && expanded.flows[number - 1].entry == flow.entry {
             continue;
         }
-        let cc = flow.cc.clone().unwrap_or_default();
-        let unchecked =
-            matches!(cc.0, CcKind::Custom { .. }) || scenario.is_guest(&expanded.nodes[flow.from]);
-        let mut faults = if unchecked { Vec::new() } else { algorithm_faults(&cc) };
-        faults.extend(endpoints(flow, &streams).err());
-        if faults.is_empty() {
-            faults.extend(tool(flow).err());
-        }
-        for fault in faults {
+        if let Err(fault) = endpoints(flow, &streams).and_then(|_| tool(flow)) {
             note(entry("flow", flow.entry, &[]), fault);
         }
     }
@@ -73,7 +65,6 @@ mod tests {
     use serde_json::{Map, Value, json};
     use warpline_net::Control;
 
-    use super::super::algorithm::algorithm;
     use super::super::{RunOptions, run};
     use super::*;
     use crate::scenario::json_schema;
@@ -261,7 +252,13 @@ mod tests {
         let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\", queue = { kind = \"codel\", \
              target = \"200ms\" } }]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"ledbat\", base_history = 0 }\n";
         let said = Scenario::from_toml("x.toml", text, &[]).unwrap_err().to_string();
-        for part in ["x.toml:6:", "base_history", "it must be 1 or more", "x.toml:2:", "`target` is 200ms"] {
+        for part in [
+            "x.toml:6:",
+            "base_history",
+            "allowed: 1 or more",
+            "x.toml:2:",
+            "`target` is out of range: 200ms",
+        ] {
             assert!(said.contains(part), "{part}: {said}");
         }
     }
@@ -298,7 +295,7 @@ mod tests {
                 let scenario = Scenario::from_json(json, &[], Path::new(""))
                     .unwrap_or_else(|error| panic!("{:?} {}: {error}", parameter.table, parameter.name));
                 let expanded = scenario.expand();
-                let algorithm = algorithm(expanded.flows[0].cc.as_ref().unwrap());
+                let algorithm = expanded.flows[0].cc.as_ref().unwrap();
                 let Ok((link, _)) = link_config(&expanded.links[0], &scenario) else { panic!("no link") };
                 format!("{algorithm:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
             };
@@ -326,13 +323,10 @@ mod tests {
             let Ok((link, _)) = link_config(&scenario.expand().links[0], &scenario) else {
                 panic!("no link")
             };
-            let warpline_net::qdisc::QdiscConfig::FqCodel(queue) = link.qdisc else {
-                panic!("{:?}", link.qdisc)
-            };
-            (queue.quantum, queue.codel.mtu)
+            link.sizing.packet
         };
-        assert_eq!(queue("0B"), (1500, 1500));
+        assert_eq!(queue("0B"), 1500);
         // The header of Ethernet, as Linux counts.
-        assert_eq!(queue("14B"), (1514, 1514));
+        assert_eq!(queue("14B"), 1514);
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use warpline_core::{Rate, TimeDelta};
     use warpline_net::loss::LossKind;
-    use warpline_net::qdisc::{Limit, QdiscConfig};
+    use warpline_net::qdisc::{Limit, QdiscConfig, QueueLimit};
 
     fn word(text: &str) -> Option<Word> {
         Some(Word { option: "--option", text: text.to_owned() })
@@ -178,9 +178,9 @@ mod tests {
         let [up, down] = duplex(&up, &down).unwrap().links;
         assert!(matches!(up.rate, RateConfig::Constant(rate) if rate == Rate::from_bps(12_000_000)));
         assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), LossKind::Bernoulli { p: 0.01 }));
-        assert_eq!(up.qdisc, QdiscConfig::DropTail { limit: Limit::packets(100) });
+        assert_eq!(up.qdisc, QdiscConfig::drop_tail(QueueLimit::Packets(100)));
         // 24 Mbit/s times 50 ms.
-        assert_eq!(down.qdisc, QdiscConfig::DropTail { limit: Limit::bytes(150_000) });
+        assert_eq!(down.qdisc.limit().resolve(&down.sizing), Limit::bytes(150_000));
         assert!(matches!(duplex(&words(None), &words(None)).unwrap().links[0].rate, RateConfig::Unlimited));
     }
 

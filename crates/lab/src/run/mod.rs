@@ -4,7 +4,6 @@
 //! calls it observes progress and may stop it; what was measured until then counts.
 
 pub mod addresses;
-mod algorithm;
 pub(crate) mod build;
 mod course;
 mod faults;

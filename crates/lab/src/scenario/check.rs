@@ -5,7 +5,9 @@
 //! of JSON Schema that schemars generates for the scenario's structs.
 
 use serde_json::{Map, Value};
+use warpline_core::parameter::{End, Range};
 
+use super::component::NOW;
 use super::diagnostics::{Collector, spelling_help};
 use super::document::{Data, Node, Step};
 use super::quantity::check_format;
@@ -194,9 +196,11 @@ impl<'a> Walk<'a> {
             Data::Float(x) => x,
             _ => return,
         };
-        let bound = |key: &str| schema[key].as_f64();
-        let (low, high) = (bound("minimum"), bound("maximum"));
-        let above = bound("exclusiveMinimum");
+        let number = |key: &str| schema[key].as_f64();
+        let end = |within: &str, beyond: &str| {
+            let open = number(beyond).map(|size| (size, true));
+            open.or(number(within).map(|size| (size, false))).map(|(size, open)| End::new(&size, open))
+        };
         let widest = match schema["format"].as_str() {
             Some("uint8") => Some(255.0),
             Some("uint16") => Some(65_535.0),
@@ -205,19 +209,13 @@ impl<'a> Walk<'a> {
             Some("uint64") => Some(i64::MAX as f64),
             _ => None,
         };
-        let high = high.or(widest);
-        let fits = value.is_finite()
-            && low.is_none_or(|low| value >= low)
-            && above.is_none_or(|above| value > above)
-            && high.is_none_or(|high| value <= high);
-        if !fits {
-            let range = match (low, above, high) {
-                (Some(low), _, Some(high)) if high < i64::MAX as f64 => format!("from {low} to {high}"),
-                (Some(low), _, _) => format!("at least {low}"),
-                (None, Some(above), _) => format!("above {above}"),
-                (None, None, Some(high)) => format!("at most {high}"),
-                (None, None, None) => "a finite number".to_owned(),
-            };
+        let low = end("minimum", "exclusiveMinimum");
+        let high = end("maximum", "exclusiveMaximum");
+        let mut range = Range { low, high, ..Range::default() };
+        if range.contains(value) && widest.is_some_and(|widest| value > widest) {
+            range.high = widest.map(|widest| End::new(&widest, false));
+        }
+        if !range.contains(value) {
             let message = format!("{} is out of range: {value}", self.subject());
             self.error(node, message, vec![format!("allowed: {range}")]);
         }
@@ -273,9 +271,16 @@ impl<'a> Walk<'a> {
             // A table of the author's own names has one schema for all its values.
             let any = Some(&schema["additionalProperties"]).filter(|any| any.is_object());
             match schema["properties"].get(&entry.key).or(any) {
-                Some(property) => self.node(property, &entry.value),
+                Some(property) => {
+                    if let Some(now) = property[NOW].as_str() {
+                        let message = format!("`{}` and `{now}` are the same parameter", entry.key);
+                        self.errors.add(&entry.place, &self.path, message, vec!["leave one out".to_owned()]);
+                    }
+                    self.node(property, &entry.value);
+                }
                 None => {
-                    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+                    let known = properties.iter().filter(|(_, property)| property[NOW].is_null());
+                    let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
                     let kind = schema["properties"]["kind"]["const"].as_str();
                     let of = kind.map(|kind| format!(" of kind \"{kind}\"")).unwrap_or_default();
                     let message = match self.path.as_slice() {

@@ -107,6 +107,14 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Sources<'_> {
+    /// A message with the place that it is about before it: "file:line:column: ...".
+    pub(crate) fn at(&self, place: &Place, message: &str) -> String {
+        match self.locate(place) {
+            Some(Location { source, line, column, .. }) => format!("{source}:{line}:{column}: {message}"),
+            None => message.to_owned(),
+        }
+    }
+
     /// Line, column and text of a place.
     fn locate(&self, place: &Place) -> Option<Location> {
         match place {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use warpline_core::parameter::Choice;
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::topology;
 
@@ -14,7 +16,7 @@ use super::base_rtt;
 use super::document::Step;
 use super::flow::{Application, FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
-use super::quantity::{BitRate, QueueLimit, StartTime, Time};
+use super::quantity::{BitRate, StartTime, Time};
 use super::tcp::TcpOptions;
 use super::topology::Topology;
 use super::{Cc, Scenario};
@@ -103,13 +105,13 @@ impl LinkSpec {
         if !self.delays.is_empty() {
             text += " at first";
         }
-        let limit = match self.queue.limit() {
+        let limit = match self.queue.0.limit() {
             QueueLimit::Packets(1) => "1 packet".to_owned(),
             QueueLimit::Packets(packets) => format!("{packets} packets"),
             other => spaced(&other),
         };
-        let _ = match &self.queue {
-            Queue::Droptail { .. } => write!(text, ", queue {limit}"),
+        let _ = match &self.queue.0 {
+            QdiscConfig::DropTail(_) => write!(text, ", queue {limit}"),
             other => write!(text, ", queue {} of {limit}", other.kind()),
         };
         let percent = |p: f64| format!("{} %", (p * 1e8).round() / 1e6);

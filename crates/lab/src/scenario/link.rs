@@ -2,9 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warpline_net::qdisc::QdiscConfig;
 
 use super::Scenario;
-use super::quantity::{BitRate, QueueLimit, Size, Time};
+use super::component::Written;
+use super::quantity::{BitRate, Size, Time};
 use super::short::Probability;
 
 /// A link between two nodes, written `[[link]]`. Nodes exist by being named.
@@ -151,100 +153,7 @@ pub enum LinkRecordKind {
 }
 
 /// A queueing discipline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Queue {
-    /// First in, first out; arrivals at a full queue are dropped.
-    Droptail {
-        /// How much may wait. Default 1000p.
-        limit: Option<QueueLimit>,
-    },
-    /// Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last packet.
-    Priority {
-        /// How much may wait in all classes together. Default 1000p.
-        limit: Option<QueueLimit>,
-        /// Number of classes, 2 to 16. Default 2. Flows of a higher class than there is use the last.
-        #[schemars(range(min = 2, max = 16))]
-        classes: Option<u8>,
-    },
-    /// Random early detection (Floyd and Jacobson 1993).
-    Red {
-        /// How much may wait. Default 1000p.
-        limit: Option<QueueLimit>,
-        /// Average queue at which dropping begins. Default a quarter of `limit`.
-        min_threshold: Option<QueueLimit>,
-        /// Average queue at which the drop probability reaches `max_probability`. Default three quarters of `limit`.
-        max_threshold: Option<QueueLimit>,
-        /// Drop probability at `max_threshold`, above 0 to 1. Default 0.1.
-        #[schemars(with = "Option<Probability>")]
-        max_probability: Option<f64>,
-        /// Weight of the newest sample in the average, above 0 to 1. Default 0.002.
-        #[schemars(with = "Option<Probability>")]
-        weight: Option<f64>,
-        /// Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it. Default true.
-        gentle: Option<bool>,
-        /// Whether ECN-capable packets are marked instead of dropped. Default false.
-        ecn: Option<bool>,
-    },
-    /// Controlled delay (RFC 8289).
-    Codel {
-        /// How much may wait. Default 1000p.
-        limit: Option<QueueLimit>,
-        /// Acceptable standing delay. Default 5ms.
-        target: Option<Time>,
-        /// How long the delay must stay above the target, about the largest RTT. Default 100ms.
-        interval: Option<Time>,
-        /// Whether ECN-capable packets are marked instead of dropped. Default false.
-        ecn: Option<bool>,
-    },
-    /// Fair queueing with CoDel in each flow's queue (RFC 8290).
-    FqCodel {
-        /// How much may wait in all queues together. Default 10240p.
-        limit: Option<QueueLimit>,
-        /// Acceptable standing delay. Default 5ms.
-        target: Option<Time>,
-        /// How long the delay must stay above the target. Default 100ms.
-        interval: Option<Time>,
-        /// Bytes a queue may send per round. Default 1500B, a full packet, and the link's `framing`: with the 14B of Ethernet's header, the 1514B of
-        /// RFC 8290 and Linux.
-        quantum: Option<Size>,
-        /// Number of queues that flows are hashed to. Default 1024.
-        #[schemars(range(min = 1, max = 65536))]
-        flows: Option<u32>,
-        /// Whether ECN-capable packets are marked instead of dropped. Default true.
-        ecn: Option<bool>,
-    },
-}
-
-impl Queue {
-    /// Its kind, as scenarios write it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Queue::Droptail { .. } => "droptail",
-            Queue::Priority { .. } => "priority",
-            Queue::Red { .. } => "red",
-            Queue::Codel { .. } => "codel",
-            Queue::FqCodel { .. } => "fq_codel",
-        }
-    }
-
-    /// The limit, with its default.
-    pub fn limit(&self) -> QueueLimit {
-        match self {
-            Queue::Droptail { limit }
-            | Queue::Priority { limit, .. }
-            | Queue::Red { limit, .. }
-            | Queue::Codel { limit, .. } => limit.unwrap_or(QueueLimit::Packets(1000)),
-            Queue::FqCodel { limit, .. } => limit.unwrap_or(QueueLimit::Packets(10_240)),
-        }
-    }
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Queue::Droptail { limit: None }
-    }
-}
+pub type Queue = Written<QdiscConfig>;
 
 /// A loss model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

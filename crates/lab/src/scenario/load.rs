@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
+use super::short::Renamed;
 use super::source::Source;
 use super::{Scenario, cc, check, files, semantics, set, short};
 
@@ -156,7 +157,12 @@ fn finish(
     directory: &Path,
 ) -> Result<Scenario, Diagnostics> {
     let schema = json_schema();
-    set::apply(&mut node, sources.sets, &mut errors, &|node| short::write_out(&schema, node));
+    let mut notes = Vec::new();
+    set::apply(&mut node, sources.sets, &mut errors, &mut |node| {
+        for Renamed { was, now, place } in short::write_out(&schema, node) {
+            notes.push(sources.at(&place, &format!("`{was}` is now called `{now}`")));
+        }
+    });
     name_after_file(&mut node, stem);
     check::check(&schema, &node, &mut errors);
     cc::check_names(&node, &mut errors);
@@ -165,6 +171,7 @@ fn finish(
     match read {
         Ok(mut scenario) => {
             scenario.directory = directory.to_path_buf();
+            scenario.notes = notes;
             let mut meaning = Collector::default();
             semantics::check(&scenario, &node, &mut meaning);
             // What follows from an error already told is not told again.

@@ -8,6 +8,7 @@ mod base_rtt;
 pub mod cc;
 pub mod changes;
 mod check;
+mod component;
 pub mod diagnostics;
 pub(crate) mod document;
 pub mod expand;
@@ -34,8 +35,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use cc::{AckCounting, Cc, CcKind, Hystart, LpVariant, NiceVariant, VegasEstimate};
+pub use cc::Cc;
 pub use changes::{KeyChange, changed_keys};
+pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
@@ -43,7 +45,7 @@ pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
-pub use quantity::{BitRate, Limit, QueueLimit, Size, StartTime, Tdf, Time, Window};
+pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
 pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
 pub use source::{STANDARD_INPUT, Source};
@@ -107,6 +109,10 @@ pub struct Scenario {
     /// Directory that trace and log paths are relative to: the scenario file's. Not part of the scenario's text or hash.
     #[serde(skip)]
     pub directory: PathBuf,
+    /// What its author should know although nothing is wrong: keys that have another name now, each with its place. Not part of the
+    /// scenario's text or hash.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 fn default_seed() -> u64 {

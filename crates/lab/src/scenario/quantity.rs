@@ -1,4 +1,4 @@
-//! Quantities as scenarios write them: times, rates, sizes, queue limits, windows, start times.
+//! Quantities as scenarios write them: times, rates, sizes, windows, start times; and what the schema says of queue limits.
 //!
 //! Each is a type of its own that reads and writes the text people use ("10Mbit/s") and that describes itself in the JSON
 //! Schema. Text that is printed is read back as the same value.
@@ -10,6 +10,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use warpline_core::{Bytes, Rate, TimeDelta, Timestamp};
+use warpline_net::qdisc::QueueLimit;
 
 /// A span of time, written "50ms", "1.5s", "2min"; units ns, us, ms, s, min, h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -22,35 +23,6 @@ pub struct BitRate(pub Rate);
 /// A number of bytes, written "1500B", "100kB" (1000 bytes), "2MiB" (1024 kibibytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Size(pub Bytes);
-
-/// How much a queue holds, or where one of its thresholds lies.
-///
-/// Packets in transmission are not counted. What is relative ("BDP", time) is resolved when the network is built, see
-/// [`QueueLimit::resolve`].
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub enum QueueLimit {
-    /// Packets of any size: "100p".
-    Packets(u32),
-    /// Bytes on the wire: "150kB".
-    Bytes(u64),
-    /// Multiples of the bandwidth-delay product: "1BDP", "2.5BDP".
-    Bdp(f64),
-    /// What the link's rate serves in this time: "50ms".
-    Time(TimeDelta),
-    /// Never full: "unlimited".
-    Unlimited,
-}
-
-/// A resolved queue limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// At most this many packets wait.
-    Packets(u32),
-    /// At most this many bytes wait.
-    Bytes(u64),
-    /// No limit.
-    Unlimited,
-}
 
 /// A TCP window, in full segments ("10p", or the plain number 10) or in bytes ("64kB").
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -77,30 +49,6 @@ pub enum Tdf {
     Factor(f64),
     /// As slow as the machine needs.
     Auto,
-}
-
-impl QueueLimit {
-    /// The limit in packets or bytes.
-    ///
-    /// `rate` is the link's rate (the mean over the period for a schedule or a trace). `base_rtt` is the largest
-    /// round-trip time without queueing of the flows that cross the link in this direction (see
-    /// [`Expanded`](super::expand::Expanded)); a link that no flow crosses takes the largest of all flows. A BDP and a
-    /// time become bytes, rounded up to whole `packet` bytes (a full-sized packet) and at least one: 1BDP of 10 Mbit/s
-    /// and 50 ms with 1500-byte packets is 42 packets, 63000 bytes.
-    pub fn resolve(self, rate: Rate, base_rtt: TimeDelta, packet: u64) -> Limit {
-        let whole = |bytes: f64| {
-            let packets = (bytes / packet.max(1) as f64 - 1e-9).ceil().max(1.0);
-            Limit::Bytes((packets as u64).saturating_mul(packet.max(1)))
-        };
-        let bits = rate.as_bps() as f64 / 8.0;
-        match self {
-            QueueLimit::Packets(n) => Limit::Packets(n),
-            QueueLimit::Bytes(n) => Limit::Bytes(n),
-            QueueLimit::Bdp(factor) => whole(factor * bits * base_rtt.as_secs_f64()),
-            QueueLimit::Time(span) => whole(bits * span.as_secs_f64()),
-            QueueLimit::Unlimited => Limit::Unlimited,
-        }
-    }
 }
 
 impl Window {
@@ -149,36 +97,6 @@ impl FromStr for Size {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         text.parse().map(Size).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
-    }
-}
-impl FromStr for QueueLimit {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.trim().eq_ignore_ascii_case("unlimited") {
-            return Ok(QueueLimit::Unlimited);
-        }
-        if let Some(number) = strip_unit(text, &["BDP"]) {
-            return factor(number).filter(|f| *f > 0.0 && *f <= 1e6).map(QueueLimit::Bdp).ok_or_else(|| {
-                format!("`{text}` is not a multiple of the BDP; write for example `1BDP` or `2.5BDP`")
-            });
-        }
-        if let Some(number) = strip_unit(text, &["packets", "packet", "pkts", "p"]) {
-            return number
-                .replace('_', "")
-                .parse()
-                .map(QueueLimit::Packets)
-                .map_err(|_| format!("`{text}` is not a whole number of packets; write for example `100p`"));
-        }
-        let size = text.parse::<Bytes>();
-        if let Ok(bytes) = size {
-            return Ok(QueueLimit::Bytes(bytes.0));
-        }
-        text.parse::<TimeDelta>().map(QueueLimit::Time).map_err(|_| {
-            format!(
-                "`{text}` is not a queue limit; write packets (`100p`), bytes (`150kB`), a multiple of the \
-                 bandwidth-delay product (`1BDP`), a time at the link's rate (`50ms`) or `unlimited`"
-            )
-        })
     }
 }
 impl FromStr for Window {
@@ -240,17 +158,6 @@ impl fmt::Display for BitRate {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-impl fmt::Display for QueueLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            QueueLimit::Packets(n) => write!(f, "{n}p"),
-            QueueLimit::Bytes(n) => Bytes(*n).fmt(f),
-            QueueLimit::Bdp(x) => write!(f, "{x}BDP"),
-            QueueLimit::Time(t) => t.fmt(f),
-            QueueLimit::Unlimited => f.write_str("unlimited"),
-        }
     }
 }
 impl fmt::Display for Window {
@@ -383,21 +290,6 @@ textual!(
     )
 );
 textual!(
-    QueueLimit,
-    "queue-limit",
-    "a queue limit such as \"100p\", \"150kB\", \"1BDP\" or \"50ms\"",
-    |_| None,
-    text_schema(
-        "queue-limit",
-        &limit_pattern(),
-        "How much may wait, without the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
-         the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
-         (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
-         and time are rounded up to whole full-sized packets, at least one.",
-        &["100p", "150kB", "1BDP", "2.5BDP", "50ms", "unlimited"]
-    )
-);
-textual!(
     StartTime,
     "start",
     "a start such as \"5s\" or \"0s..1s\"",
@@ -409,6 +301,26 @@ textual!(
         &["0s", "5s", "0s..1s"]
     )
 );
+
+/// A queue limit, in the schema.
+pub(super) struct LimitText;
+
+impl JsonSchema for LimitText {
+    fn schema_name() -> Cow<'static, str> {
+        "QueueLimit".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        text_schema(
+            "queue-limit",
+            &limit_pattern(),
+            "How much may wait, without the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
+             the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
+             (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
+             and time are rounded up to whole full-sized packets, at least one.",
+            &["100p", "150kB", "1BDP", "2.5BDP", "50ms", "unlimited"],
+        )
+    }
+}
 
 impl Serialize for Window {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -477,7 +389,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "time" => text.parse::<Time>().map(drop),
         "rate" => text.parse::<BitRate>().map(drop),
         "size" => text.parse::<Size>().map(drop),
-        "queue-limit" => text.parse::<QueueLimit>().map(drop),
+        "queue-limit" => text.parse::<QueueLimit>().map(drop).map_err(|error| error.to_string()),
         "start" => text.parse::<StartTime>().map(drop),
         "window" => text.parse::<Window>().map(drop),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
@@ -492,37 +404,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn limits_are_told_apart_by_their_unit() {
-        for (text, limit) in [
-            ("100p", QueueLimit::Packets(100)),
-            ("100 packets", QueueLimit::Packets(100)),
-            ("150kB", QueueLimit::Bytes(150_000)),
-            ("1BDP", QueueLimit::Bdp(1.0)),
-            ("2.5bdp", QueueLimit::Bdp(2.5)),
-            ("50ms", QueueLimit::Time(TimeDelta::from_millis(50))),
-            ("unlimited", QueueLimit::Unlimited),
-        ] {
-            assert_eq!(text.parse::<QueueLimit>().unwrap(), limit, "{text}");
-        }
-        for bad in ["", "p", "1.5p", "-1p", "xBDP", "0BDP", "10", "100 parsec", "ÄBDP"] {
-            assert!(bad.parse::<QueueLimit>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_bdp_is_whole_packets() {
-        let rate = Rate::from_bps(10_000_000);
-        let rtt = TimeDelta::from_millis(50);
-        assert_eq!(QueueLimit::Bdp(1.0).resolve(rate, rtt, 1500), Limit::Bytes(63_000));
-        assert_eq!(QueueLimit::Bdp(0.001).resolve(rate, rtt, 1500), Limit::Bytes(1500));
-        // 12 ms at 10 Mbit/s are ten packets exactly: no eleventh from rounding.
-        assert_eq!(
-            QueueLimit::Time(TimeDelta::from_millis(12)).resolve(rate, rtt, 1500),
-            Limit::Bytes(15_000)
-        );
-    }
-
-    #[test]
     fn a_start_range_that_ends_before_it_begins_is_turned_round_for_the_reader() {
         let error = "3s..1s".parse::<StartTime>().unwrap_err();
         assert!(error.contains("`1s..3s`"), "{error}");
@@ -533,9 +414,6 @@ mod tests {
     proptest! {
         #[test]
         fn printed_quantities_are_read_back(n in 0u64..1_000_000_000_000, x in 0.001f64..1000.0) {
-            for limit in [QueueLimit::Packets(n as u32), QueueLimit::Bytes(n), QueueLimit::Bdp(x)] {
-                prop_assert_eq!(limit.to_string().parse::<QueueLimit>().unwrap(), limit);
-            }
             for window in [Window::Segments(x), Window::Bytes(n)] {
                 prop_assert_eq!(window.to_string().parse::<Window>().unwrap(), window);
             }

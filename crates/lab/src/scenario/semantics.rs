@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::component::{self, Written};
 use super::diagnostics::Collector;
 use super::document::{Node, Step};
 use super::expand::{Problem, entry, key};
-use super::link::{Jitter, LinkOptions, Queue};
+use super::link::{Jitter, LinkOptions};
 use super::topology::Topology;
 use super::{ClockMode, Scenario, Tdf, files};
 use super::{semantics_flow, semantics_host, semantics_program};
@@ -374,29 +375,8 @@ impl Check<'_> {
             }
             _ => {}
         }
-        match &options.queue {
-            Some(Queue::Red { min_threshold, max_threshold, max_probability, weight, .. }) => {
-                if let (Some(min), Some(max)) = (min_threshold, max_threshold)
-                    && std::mem::discriminant(min) == std::mem::discriminant(max)
-                    && min >= max
-                {
-                    let message = format!("`min_threshold` ({min}) is not below `max_threshold` ({max})");
-                    self.error(&below(&["queue", "min_threshold"]), message, "");
-                }
-                for (name, value) in [("max_probability", max_probability), ("weight", weight)] {
-                    if value.is_some_and(|v| v <= 0.0) {
-                        self.error(&below(&["queue", name]), format!("`{name}` must be above 0"), "");
-                    }
-                }
-            }
-            Some(Queue::Codel { target, interval, .. } | Queue::FqCodel { target, interval, .. }) => {
-                for (name, value) in [("target", target), ("interval", interval)] {
-                    if value.is_some_and(|v| v.0.is_zero()) {
-                        self.error(&below(&["queue", name]), format!("`{name}` must be above zero"), "");
-                    }
-                }
-            }
-            _ => {}
+        if let Some(Written(queue)) = &options.queue {
+            component::check(self, &below(&["queue"]), queue);
         }
     }
 

@@ -7,7 +7,7 @@ use super::expand::{entry, key};
 use super::flow::{App, Distribution, Flow, FlowRecordKind, Transport};
 use super::semantics::Check;
 use super::tcp::TcpOptions;
-use super::{Cc, CcKind, files};
+use super::{Cc, component, files};
 
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
@@ -30,7 +30,14 @@ pub(super) fn check(check: &mut Check<'_>) {
             tcp(check, &entry("flow", i, &["tcp"]), options);
         }
         if let Some(cc) = &flow.cc {
-            congestion_control(check, &entry("flow", i, &["cc"]), cc);
+            let path = entry("flow", i, &["cc"]);
+            match cc {
+                Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm),
+                Cc::Custom { name } if name.is_empty() => {
+                    check.error(&path, "a custom congestion control needs a name", "");
+                }
+                Cc::Custom { .. } => {}
+            }
         }
         web(check, i, flow);
     }
@@ -294,87 +301,4 @@ fn tcp(check: &mut Check<'_>, path: &[Step], options: &TcpOptions) {
     );
     wrong("min_rto", above_max(options.min_rto), "at most max_rto");
     wrong("initial_rto", above_max(options.initial_rto), "at most max_rto");
-}
-
-fn congestion_control(check: &mut Check<'_>, path: &[Step], cc: &Cc) {
-    let mut wrong = |name: &str, value: Option<f64>, fits: fn(f64) -> bool, allowed: &str| {
-        if value.is_some_and(|v| !fits(v)) {
-            let mut path = path.to_vec();
-            path.push(key(name));
-            check.error(&path, format!("`{name}` is out of range"), format!("allowed: {allowed}"));
-        }
-    };
-    let part: (fn(f64) -> bool, &str) = (|v| v > 0.0 && v < 1.0, "above 0 and below 1");
-    let share: (fn(f64) -> bool, &str) = (|v| (0.0..=1.0).contains(&v), "0 to 1");
-    let positive: (fn(f64) -> bool, &str) = (|v| v > 0.0, "above 0");
-    let segments: (fn(f64) -> bool, &str) = (|v| v >= 0.0, "0 or more segments");
-    match &cc.0 {
-        CcKind::Reno { .. } | CcKind::Westwood { .. } => {}
-        CcKind::Cubic { beta, c, .. } => {
-            wrong("beta", *beta, part.0, part.1);
-            wrong("c", *c, positive.0, positive.1);
-        }
-        CcKind::Vegas { alpha, beta, gamma, decrease, .. } => {
-            wrong("decrease", *decrease, part.0, part.1);
-            for (name, value) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
-                wrong(name, *value, segments.0, segments.1);
-            }
-            if alpha.unwrap_or(2.0) > beta.unwrap_or(4.0) {
-                check.error(path, "`alpha` is above `beta`", "vegas: alpha 2 and beta 4 unless given");
-            }
-        }
-        CcKind::Bic { beta, .. } => wrong("beta", *beta, part.0, part.1),
-        CcKind::Ledbat { gain, min_window, target, allowed_increase, .. } => {
-            wrong("gain", *gain, positive.0, positive.1);
-            wrong("min_window", *min_window, positive.0, positive.1);
-            wrong("allowed_increase", *allowed_increase, segments.0, segments.1);
-            wrong(
-                "target",
-                target.map(|t| t.0.as_secs_f64()),
-                |t| t > 0.0,
-                "above zero; RFC 6817 allows 100ms at most",
-            );
-        }
-        CcKind::LedbatPlusPlus { target, .. } => {
-            wrong("target", target.map(|t| t.0.as_secs_f64()), positive.0, positive.1);
-        }
-        CcKind::Lp { threshold, inference, .. } => {
-            wrong("threshold", *threshold, share.0, share.1);
-            wrong("inference", *inference, positive.0, positive.1);
-        }
-        CcKind::Nice {
-            alpha,
-            beta,
-            threshold,
-            fraction,
-            decrease,
-            growth,
-            target,
-            min_window,
-            start,
-            most_delay,
-            own_packets,
-            ..
-        } => {
-            wrong("start", *start, |v| v >= 1.0, "1 or more");
-            wrong("most_delay", most_delay.map(|t| t.0.as_secs_f64()), positive.0, positive.1);
-            wrong("own_packets", *own_packets, segments.0, segments.1);
-            wrong("threshold", *threshold, share.0, share.1);
-            wrong("fraction", *fraction, share.0, share.1);
-            wrong("decrease", *decrease, part.0, part.1);
-            wrong("growth", *growth, positive.0, positive.1);
-            wrong("target", *target, share.0, share.1);
-            wrong("min_window", *min_window, positive.0, positive.1);
-            wrong("alpha", *alpha, segments.0, segments.1);
-            wrong("beta", *beta, segments.0, segments.1);
-            if alpha.unwrap_or(1.0) > beta.unwrap_or(3.0) {
-                check.error(path, "`alpha` is above `beta`", "nice: alpha 1 and beta 3 unless given");
-            }
-        }
-        CcKind::Custom { name } => {
-            if name.is_empty() {
-                check.error(path, "a custom congestion control needs a name", "");
-            }
-        }
-    }
 }

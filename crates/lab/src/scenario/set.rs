@@ -6,8 +6,14 @@
 use super::diagnostics::{Collector, nearest};
 use super::document::{Data, Entry, Node, Place, Table};
 
-/// Applies `sets` to `root`; what cannot be applied becomes an error. `tidy` puts short forms in full before each change, so that a path leads into them, and after the last.
-pub(crate) fn apply(root: &mut Node, sets: &[String], errors: &mut Collector, tidy: &dyn Fn(&mut Node)) {
+/// Applies `sets` to `root`; what cannot be applied becomes an error. `tidy` puts short forms in full before each change, so that a path leads
+/// into them, and after the last.
+pub(crate) fn apply(
+    root: &mut Node,
+    sets: &[String],
+    errors: &mut Collector,
+    tidy: &mut dyn FnMut(&mut Node),
+) {
     tidy(root);
     for (index, text) in sets.iter().enumerate() {
         if let Err((span, message, help)) = apply_one(root, index, text) {
@@ -192,7 +198,7 @@ mod tests {
         let (mut root, _) = Node::from_toml(text);
         let mut errors = Collector::default();
         let sets = ["seed=7", "flow.bulk.cc.alpha=1", "link[a-b].rate=5Mbit/s", "clock.mode=real"];
-        apply(&mut root, &sets.map(str::to_owned), &mut errors, &|_| {});
+        apply(&mut root, &sets.map(str::to_owned), &mut errors, &mut |_| {});
         assert!(errors.is_empty());
         assert_eq!(
             root.to_json(),

@@ -7,9 +7,11 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
+use warpline_net::qdisc::QueueLimit;
 
-use super::document::{Data, Node};
-use super::quantity::{QueueLimit, limit_pattern};
+use super::component::NOW;
+use super::document::{Data, Node, Place, Table};
+use super::quantity::limit_pattern;
 
 /// A type of the schema that has a short form.
 struct Form {
@@ -108,14 +110,25 @@ pub(super) fn read(format: &str, text: &str) -> Option<Result<Value, String>> {
     FORMS.iter().find(|form| form.format == format).map(|form| (form.read)(text))
 }
 
-/// Puts all short forms below `node` in full. A text that cannot be read stays, for the checks to say why.
-pub(super) fn write_out(schema: &Value, node: &mut Node) {
-    Walk { schema }.node(schema, node);
+/// A key that was found by its former name.
+pub(super) struct Renamed {
+    pub(super) was: String,
+    pub(super) now: String,
+    pub(super) place: Place,
+}
+
+/// Puts all short forms below `node` in full, and gives keys their present names. A text that cannot be read stays, as does a former name
+/// beside the present one, for the checks to say why.
+pub(super) fn write_out(schema: &Value, node: &mut Node) -> Vec<Renamed> {
+    let mut walk = Walk { schema, renamed: Vec::new() };
+    walk.node(schema, node);
+    walk.renamed
 }
 
 /// Follows the schema down a document.
 struct Walk<'a> {
     schema: &'a Value,
+    renamed: Vec<Renamed>,
 }
 
 impl<'a> Walk<'a> {
@@ -130,7 +143,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn node(&self, schema: &'a Value, node: &mut Node) {
+    fn node(&mut self, schema: &'a Value, node: &mut Node) {
         let alternatives = self.alternatives(schema);
         if let Data::Text(text) = &node.data {
             let full = alternatives.iter().find_map(|schema| read(schema["format"].as_str()?, text)?.ok());
@@ -146,6 +159,7 @@ impl<'a> Walk<'a> {
                     None => schema["properties"].is_object(),
                 };
                 let Some(schema) = alternatives.iter().find(fits) else { return };
+                self.rename(schema, table);
                 for entry in &mut table.0 {
                     if let Some(property) = schema["properties"].get(&entry.key) {
                         self.node(property, &mut entry.value);
@@ -158,6 +172,19 @@ impl<'a> Walk<'a> {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn rename(&mut self, schema: &Value, table: &mut Table) {
+        for number in 0..table.0.len() {
+            let Some(now) = schema["properties"][&table.0[number].key][NOW].as_str() else { continue };
+            if table.find(now).is_none() {
+                let entry = &mut table.0[number];
+                let was = std::mem::replace(&mut entry.key, now.to_owned());
+                self.renamed.push(Renamed { was, now: now.to_owned(), place: entry.place.clone() });
+            }
         }
     }
 }
@@ -224,7 +251,7 @@ fn queue(text: &str) -> Result<Value, String> {
     match word.parse::<QueueLimit>() {
         Ok(limit) => Ok(json!({ "kind": "droptail", "limit": limit.to_string() })),
         // A limit was meant: its own parser says what is wrong with it.
-        Err(reason) if is_numeric(word) || word.is_empty() => Err(reason),
+        Err(reason) if is_numeric(word) || word.is_empty() => Err(reason.to_string()),
         Err(_) => table(word),
     }
 }

@@ -57,13 +57,13 @@ const BASE: &str = r#"
     name = "nice"
     from = "left"
     to = "far"
-    cc = { kind = "nice", threshold = 0.2, fraction = 0.4, min_window = 0.1, alpha = 1, beta = 3 }
+    cc = { kind = "nice", threshold = 0.2, fraction = 0.4, floor = 0.1, alpha = 1, beta = 3 }
     max_rate = "1Mbit/s"
     [[flow]]
     name = "ledbat"
     from = "left"
     to = "far"
-    cc = { kind = "ledbat", target = "60ms", gain = 1.0, min_window = 2, base_history = 10 }
+    cc = { kind = "ledbat", target = "60ms", gain = 1.0, floor = 2, base_history = 10 }
     app = "transfer"
     size = "20kB"
     transfers = 2

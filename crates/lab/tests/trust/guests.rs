@@ -340,7 +340,7 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
             format!("{STAR}cpu_share = 0.5\n{flow}"),
             ["`cpu_share` is for the real and the dilated clock", "leave it out"],
         ),
-        (format!("{STAR}cpu_share = 2\n{flow}"), ["`cpu_share` is out of range: 2", "from 0 to 1"]),
+        (format!("{STAR}cpu_share = 2\n{flow}"), ["`cpu_share` is out of range: 2", "allowed: 0 to 1"]),
         (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64 MiB"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncpu_share = 0.5\n"),

@@ -1,6 +1,8 @@
 //! Parameters of TCP Nice in the kernel, as people and as the BPF programs write them.
 
 use serde::{Deserialize, Serialize};
+use warpline_core::TimeDelta;
+use warpline_transport::cc::NiceParams;
 
 use super::BpfError;
 
@@ -39,25 +41,32 @@ pub struct Parameters {
     pub prompt: bool,
 }
 
+impl From<NiceParams> for Parameters {
+    fn from(nice: NiceParams) -> Self {
+        let most_delay = (nice.most_delay != TimeDelta::MAX).then(|| nice.most_delay.as_secs_f64() * 1e3);
+        Parameters {
+            threshold: nice.threshold,
+            fraction: nice.fraction,
+            decrease: nice.decrease,
+            floor: nice.floor,
+            alpha: nice.alpha,
+            beta: nice.beta,
+            gamma: nice.gamma,
+            growth: nice.growth,
+            target: nice.target,
+            start: nice.start,
+            most_delay_ms: most_delay,
+            own_packets: nice.own_packets,
+            base_window_s: nice.base_window.as_secs_f64(),
+            max_of_rounds: nice.max_of_rounds,
+            prompt: nice.prompt,
+        }
+    }
+}
+
 impl Default for Parameters {
     fn default() -> Self {
-        Parameters {
-            threshold: 0.2,
-            fraction: 0.4,
-            decrease: 0.7,
-            floor: 1.0 / 48.0,
-            alpha: 1.0,
-            beta: 3.0,
-            gamma: 1.0,
-            growth: 1.5,
-            target: 0.5,
-            start: 2.0,
-            most_delay_ms: Some(10.0),
-            own_packets: 4.0,
-            base_window_s: 600.0,
-            max_of_rounds: true,
-            prompt: true,
-        }
+        NiceParams::default().into()
     }
 }
 
@@ -81,18 +90,7 @@ const PROMPT: u32 = 2;
 impl Parameters {
     /// As the paper has them.
     pub fn paper() -> Self {
-        Parameters {
-            fraction: 0.5,
-            decrease: 0.5,
-            growth: 1.0,
-            target: 0.0,
-            most_delay_ms: None,
-            own_packets: 0.0,
-            base_window_s: 0.0,
-            max_of_rounds: false,
-            prompt: false,
-            ..Parameters::default()
-        }
+        NiceParams::paper().into()
     }
 
     /// Checks the ranges.
@@ -230,6 +228,55 @@ mod tests {
         let paper = Parameters::paper().raw();
         assert_eq!(paper.0[8..], [131_072, u32::MAX, 0, 0, 0, 4096, 0]);
         assert_eq!(paper.parameters().most_delay_ms, None);
+    }
+
+    /// The text of the header between two marks.
+    fn between<'a>(header: &'a str, from: &str, to: &str) -> &'a str {
+        header
+            .split(from)
+            .nth(1)
+            .and_then(|rest| rest.split(to).next())
+            .unwrap_or_else(|| panic!("no {from}"))
+    }
+
+    #[test]
+    fn the_header_has_the_same_words_in_the_same_order() {
+        let header = include_str!("../../../../native/bpf/nice.h");
+        let body = between(header, "struct nice_parameters {", "};");
+        let words: Vec<&str> =
+            body.lines().filter_map(|line| line.trim().strip_prefix("u32 ")?.strip_suffix(';')).collect();
+        assert_eq!(4 * words.len(), RawParameters::SIZE);
+        let place =
+            |name: &str| words.iter().position(|word| *word == name).unwrap_or_else(|| panic!("no {name}"));
+        // One parameter at a time is changed: its word changes, and no other.
+        let plain = Parameters::default();
+        for (name, changed) in [
+            ("threshold", Parameters { threshold: 0.9, ..plain }),
+            ("fraction", Parameters { fraction: 0.9, ..plain }),
+            ("decrease", Parameters { decrease: 0.9, ..plain }),
+            ("floor", Parameters { floor: 9.0, ..plain }),
+            ("alpha", Parameters { alpha: 9.0, ..plain }),
+            ("beta", Parameters { beta: 9.0, ..plain }),
+            ("gamma", Parameters { gamma: 9.0, ..plain }),
+            ("growth", Parameters { growth: 9.0, ..plain }),
+            ("target", Parameters { target: 0.9, ..plain }),
+            ("start", Parameters { start: 9.0, ..plain }),
+            ("most_delay", Parameters { most_delay_ms: None, ..plain }),
+            ("own_packets", Parameters { own_packets: 9.0, ..plain }),
+            ("span", Parameters { base_window_s: 9.0, ..plain }),
+            ("flags", Parameters { max_of_rounds: false, ..plain }),
+            ("flags", Parameters { prompt: false, ..plain }),
+        ] {
+            let (before, after) = (plain.raw().0, changed.raw().0);
+            let differing: Vec<usize> = (0..before.len()).filter(|&i| before[i] != after[i]).collect();
+            assert_eq!(differing, [place(name)], "{name}");
+        }
+        assert_eq!(plain.raw().0[place("layout")], LAYOUT);
+        let defined =
+            |name: &str| between(header, &format!("#define {name} "), "u\n").parse::<u32>().unwrap();
+        assert_eq!(f64::from(defined("NICE_ONE")), SEGMENT);
+        assert_eq!((defined("NICE_LAYOUT"), defined("NICE_MAX_OF_ROUNDS")), (LAYOUT, MAX_OF_ROUNDS));
+        assert_eq!(defined("NICE_PROMPT"), PROMPT);
     }
 
     #[test]

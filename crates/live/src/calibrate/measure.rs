@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warpline_core::{NodeId, Rate, TimeDelta};
 use warpline_net::loss::{LossConfig, LossKind};
-use warpline_net::qdisc::{Limit, QdiscConfig};
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{LinkConfig, RateConfig};
 
 use super::bed::{Bed, BedError, Emulated, PORT};
@@ -121,7 +121,7 @@ fn ip_bytes(bytes: u32) -> u32 {
 fn plain() -> LinkConfig {
     LinkConfig {
         rate: RateConfig::Unlimited,
-        qdisc: QdiscConfig::DropTail { limit: Limit::NONE },
+        qdisc: QdiscConfig::drop_tail(QueueLimit::Unlimited),
         ..LinkConfig::new("link", NodeId(0), NodeId(1))
     }
 }
@@ -191,7 +191,7 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
     let size = ip_bytes(bytes);
     let link = LinkConfig {
         rate: RateConfig::Constant(Rate::from_bps((mbps * 1e6) as u64)),
-        qdisc: QdiscConfig::DropTail { limit: Limit::packets(queue) },
+        qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(queue)),
         ..plain()
     };
     let packet_s = f64::from(size) * 8.0 / (mbps * 1e6);
@@ -290,7 +290,7 @@ pub fn stream(
             let link = LinkConfig {
                 rate: RateConfig::Constant(Rate::from_bps((mbps * 1e6) as u64)),
                 delay: TimeDelta::from_secs_f64(delay_ms / 1e3),
-                qdisc: QdiscConfig::DropTail { limit: Limit::packets(packets.ceil() as u32) },
+                qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(packets.ceil() as u32)),
                 ..plain()
             };
             self::emulated(bed, [&link, &link], &sink, &source)?

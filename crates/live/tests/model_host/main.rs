@@ -11,7 +11,7 @@ mod tests {
 
     use warpline_core::{Rate, TimeDelta};
     use warpline_live::wire::{HostConfig, Service, UdpService};
-    use warpline_net::qdisc::{CodelConfig, QdiscConfig};
+    use warpline_net::qdisc::{CodelParams, QdiscConfig};
     use warpline_transport::tcp::Outcome;
 
     use crate::bed::{Bed, LINUX_V4, LINUX_V6, Path, python};
@@ -142,7 +142,7 @@ c.close()
     #[test]
     fn options_of_old_and_ecn() {
         for old in [true, false] {
-            let marking = QdiscConfig::Codel(CodelConfig { ecn: true, ..CodelConfig::default() });
+            let marking = QdiscConfig::Codel(CodelParams { ecn: true, ..CodelParams::default() });
             let path = Path { rate: Some(Rate::from_bps(50_000_000)), qdisc: marking, ..Path::default() };
             let mut bed = bed!(path, |config| config.tcp.ecn = true);
             bed.world.host.listen(9, Service::Verify).unwrap();

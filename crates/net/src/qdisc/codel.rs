@@ -5,53 +5,28 @@
 //!
 //! Departures: none known. Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
 
+use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use super::fifo::{Fifo, Limit};
-use super::{Dropped, Qdisc, Queued, Verdict};
-use crate::parameter::InvalidParameter;
+use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
-/// Parameters of [`Codel`]; the defaults are RFC 8289's and Linux's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodelConfig {
-    /// Acceptable standing queue delay. Default 5 ms (the RFC: 5 to 10 % of `interval`).
+/// Controlled delay (RFC 8289).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("codel")]
+pub struct CodelParams {
+    /// How much may wait.
+    #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
+    pub limit: QueueLimit,
+    /// Acceptable standing delay; RFC 8289 has it at 5 to 10 % of `interval`.
+    #[parameter(default = TimeDelta::from_millis(5), above = TimeDelta::ZERO, not_above = "interval")]
     pub target: TimeDelta,
-    /// Time over which a standing queue must show, about the largest RTT in use. Default 100 ms.
+    /// How long the delay must stay above the target, about the largest RTT.
+    #[parameter(default = TimeDelta::from_millis(100), above = TimeDelta::ZERO)]
     pub interval: TimeDelta,
-    /// Hard limit. Default 1000 packets.
-    pub limit: Limit,
-    /// Mark ECN-capable packets instead of dropping them. Default false.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Largest packet of the link in bytes (MAXPACKET): nothing is dropped while no more than this waits. Default 1500.
-    pub mtu: u32,
-}
-
-impl Default for CodelConfig {
-    fn default() -> Self {
-        CodelConfig {
-            target: TimeDelta::from_millis(5),
-            interval: TimeDelta::from_millis(100),
-            limit: Limit::packets(1000),
-            ecn: false,
-            mtu: 1500,
-        }
-    }
-}
-
-impl CodelConfig {
-    /// Checks the parameters.
-    pub fn validate(&self) -> Result<(), InvalidParameter> {
-        self.limit.validate()?;
-        if self.interval.is_zero() {
-            return Err(InvalidParameter::new("interval", self.interval, "it must be longer than 0"));
-        }
-        if self.target > self.interval {
-            let allowed = format!("it must not be longer than `interval` ({})", self.interval);
-            return Err(InvalidParameter::new("target", self.target, allowed));
-        }
-        Ok(())
-    }
 }
 
 /// The control of one queue: its state, without the queue.
@@ -71,13 +46,19 @@ pub(crate) struct Control {
 /// The parameters that the control needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Law {
-    pub(crate) target: TimeDelta,
-    pub(crate) interval: TimeDelta,
-    pub(crate) ecn: bool,
-    pub(crate) mtu: u32,
+    target: TimeDelta,
+    interval: TimeDelta,
+    ecn: bool,
+    /// Largest packet of the link in bytes (MAXPACKET): nothing is dropped while no more than this waits.
+    mtu: u32,
 }
 
 impl Law {
+    pub(crate) fn new(params: &CodelParams, sizing: &Sizing) -> Self {
+        let CodelParams { target, interval, ecn, .. } = *params;
+        Law { target, interval, ecn, mtu: sizing.packet }
+    }
+
     /// The instant of the next drop: an interval over the square root of the drops so far.
     fn control(&self, from: Timestamp, count: u32) -> Timestamp {
         from + self.interval.mul_f64(1.0 / f64::from(count.max(1)).sqrt())
@@ -167,14 +148,14 @@ pub struct Codel {
     control: Control,
 }
 
-impl Codel {
-    /// An empty queue.
-    pub fn new(config: &CodelConfig) -> Self {
-        let CodelConfig { target, interval, limit, ecn, mtu } = *config;
+impl BuiltIn for Codel {
+    type Params = CodelParams;
+
+    fn new(params: &CodelParams, sizing: &Sizing, _stream: Stream) -> Self {
         Codel {
             fifo: Fifo::default(),
-            limit,
-            law: Law { target, interval, ecn, mtu },
+            limit: params.limit.resolve(sizing),
+            law: Law::new(params, sizing),
             control: Control::default(),
         }
     }
@@ -201,12 +182,12 @@ impl Qdisc for Codel {
 mod tests {
     use super::super::tests::packet;
     use super::*;
-    use warpline_core::Ecn;
+    use warpline_core::{Ecn, Streams};
 
     /// A queue that holds packets of 1000 bytes which all arrived at time 0, served every millisecond from `from` ms on.
     /// Returns the milliseconds at which packets were dropped and at which they were sent marked.
-    fn serve(config: &CodelConfig, ecn: Ecn, from: u64, until: u64) -> (Vec<u64>, Vec<u64>) {
-        let mut queue = Codel::new(config);
+    fn serve(params: &CodelParams, ecn: Ecn, from: u64, until: u64) -> (Vec<u64>, Vec<u64>) {
+        let mut queue = codel(params);
         let mut dropped = Dropped::default();
         for slot in 0..10_000 {
             queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(slot, 1000) }, &mut dropped);
@@ -222,8 +203,12 @@ mod tests {
         (drops, marks)
     }
 
-    fn unlimited() -> CodelConfig {
-        CodelConfig { limit: Limit::NONE, ..Default::default() }
+    fn codel(params: &CodelParams) -> Codel {
+        Codel::new(params, &Sizing::default(), Streams::new(1).stream("codel"))
+    }
+
+    fn unlimited() -> CodelParams {
+        CodelParams { limit: QueueLimit::Unlimited, ..Default::default() }
     }
 
     /// The control law by hand: the delay is first seen above 5 ms at 5 ms, so dropping begins at 105 ms; then drop_next
@@ -237,7 +222,7 @@ mod tests {
 
     #[test]
     fn marks_take_the_place_of_drops() {
-        let ecn = CodelConfig { ecn: true, ..unlimited() };
+        let ecn = CodelParams { ecn: true, ..unlimited() };
         let (drops, marks) = serve(&ecn, Ecn::Ect0, 0, 480);
         assert_eq!(marks, [105, 205, 276, 334, 384, 429, 469]);
         assert!(drops.is_empty());
@@ -246,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_queue_of_one_mtu_is_left_alone() {
-        let mut queue = Codel::new(&unlimited());
+        let mut queue = codel(&unlimited());
         let mut dropped = Dropped::default();
         for ms in 0..1000u64 {
             // One packet of 1500 bytes is left behind at each turn; all are 300 ms late.
@@ -287,17 +272,5 @@ mod tests {
             assert_eq!((control.count, control.last_count, dropped.0.len()), (count, count, 1));
             assert_eq!(control.drop_next, law.control(now, count));
         }
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        assert!(CodelConfig::default().validate().is_ok());
-        let inverted = CodelConfig { target: TimeDelta::from_millis(200), ..Default::default() };
-        assert_eq!(
-            inverted.validate().unwrap_err().to_string(),
-            "`target` is 200ms: it must not be longer than `interval` (100ms)"
-        );
-        let none = CodelConfig { interval: TimeDelta::ZERO, target: TimeDelta::ZERO, ..Default::default() };
-        assert!(none.validate().is_err());
     }
 }

@@ -1,10 +1,20 @@
 //! Drop-tail: first in, first out; what does not fit is dropped on arrival. Linux's `pfifo` and `bfifo`, ns-2's `DropTail`.
 
-use warpline_core::Timestamp;
+use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
+use warpline_core::{Stream, Timestamp};
 
 use super::fifo::{Fifo, Limit};
-use super::{Dropped, Qdisc, Queued, Verdict};
+use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
+
+/// First in, first out; arrivals at a full queue are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("droptail")]
+pub struct DropTailParams {
+    /// How much may wait.
+    #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
+    pub limit: QueueLimit,
+}
 
 /// A FIFO with a limit.
 #[derive(Debug)]
@@ -13,9 +23,17 @@ pub struct DropTail {
     limit: Limit,
 }
 
+impl BuiltIn for DropTail {
+    type Params = DropTailParams;
+
+    fn new(params: &DropTailParams, sizing: &Sizing, _stream: Stream) -> Self {
+        DropTail::up_to(params.limit.resolve(sizing))
+    }
+}
+
 impl DropTail {
-    /// An empty queue.
-    pub fn new(limit: Limit) -> Self {
+    /// An empty queue that holds so much.
+    pub(crate) fn up_to(limit: Limit) -> Self {
         DropTail { fifo: Fifo::default(), limit }
     }
 }

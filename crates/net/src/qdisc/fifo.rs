@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use super::Queued;
-use crate::parameter::InvalidParameter;
 
 /// How much may wait: packets, bytes, or both. The packet in transmission does not count.
 ///
@@ -32,16 +31,6 @@ impl Limit {
     #[inline]
     pub const fn admits(&self, (packets, bytes): (u32, u64), size: u32) -> bool {
         packets < self.packets && bytes.saturating_add(size as u64) <= self.bytes
-    }
-    /// Refuses a limit under which nothing is ever sent.
-    pub fn validate(&self) -> Result<(), InvalidParameter> {
-        if self.packets == 0 || self.bytes == 0 {
-            let value = if self.packets == 0 { "0 packets" } else { "0 bytes" };
-            let allowed = "it must be at least one packet, as a packet passes through the queue also when \
-                           the link is idle (the packet in transmission does not count)";
-            return Err(InvalidParameter::new("limit", value, allowed));
-        }
-        Ok(())
     }
 }
 
@@ -93,7 +82,5 @@ mod tests {
         assert!(!Limit::packets(2).admits((2, 0), 1));
         let both = Limit { packets: 2, bytes: 100 };
         assert!(both.admits((1, 50), 50) && !both.admits((1, 51), 50) && !both.admits((2, 2), 1));
-        assert!(Limit::NONE.validate().is_ok());
-        assert!(Limit::packets(0).validate().is_err() && Limit::bytes(0).validate().is_err());
     }
 }

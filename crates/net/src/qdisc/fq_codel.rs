@@ -5,44 +5,28 @@
 
 use std::collections::VecDeque;
 
+use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
-use warpline_core::{Stream, Timestamp};
+use warpline_core::{Bytes, Stream, Timestamp};
 
-use super::codel::{CodelConfig, Control, Law};
+use super::codel::{CodelParams, Control, Law};
 use super::fifo::{Fifo, Limit};
-use super::{Dropped, Qdisc, Queued, Verdict};
-use crate::parameter::InvalidParameter;
+use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
-/// Parameters of [`FqCodel`]; the defaults are RFC 8290's (section 5.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FqCodelConfig {
-    /// CoDel's parameters for each flow; its limit is over all flows. Default 10240 packets, ECN on.
-    pub codel: CodelConfig,
-    /// Bytes that a flow may send per round. Default 1500, a full packet (RFC 8290 section 5.2.4; its 1514 count the header of Ethernet, as packets
-    /// there do; a link that counts it gives 1514).
-    pub quantum: u32,
-    /// Queues that flows are hashed onto. Default 1024.
+/// Fair queueing with CoDel in each flow's queue (RFC 8290). The limit is over all flows.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("fq_codel")]
+pub struct FqCodelParams {
+    /// CoDel's in each queue.
+    #[parameter(flatten, default = CodelParams { limit: QueueLimit::Packets(10_240), ecn: true, ..CodelParams::default() })]
+    pub codel: CodelParams,
+    /// Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`: with the 14B of Ethernet's header,
+    /// the 1514B of RFC 8290 (section 5.2.4) and Linux.
+    #[parameter(above = Some(Bytes(0)))]
+    pub quantum: Option<Bytes>,
+    /// Number of queues that flows are hashed to.
+    #[parameter(default = 1024, min = 1, max = 65_536)]
     pub flows: u32,
-}
-
-impl Default for FqCodelConfig {
-    fn default() -> Self {
-        let codel = CodelConfig { limit: Limit::packets(10_240), ecn: true, ..CodelConfig::default() };
-        FqCodelConfig { codel, quantum: 1500, flows: 1024 }
-    }
-}
-
-impl FqCodelConfig {
-    /// Checks the parameters.
-    pub fn validate(&self) -> Result<(), InvalidParameter> {
-        if self.quantum == 0 {
-            return Err(InvalidParameter::new("quantum", 0, "it must be at least 1 byte"));
-        }
-        if !(1..=65_536).contains(&self.flows) {
-            return Err(InvalidParameter::new("flows", self.flows, "it must lie between 1 and 65536"));
-        }
-        self.codel.validate()
-    }
 }
 
 #[derive(Debug, Default)]
@@ -70,23 +54,28 @@ pub struct FqCodel {
     bytes: u64,
 }
 
-impl FqCodel {
-    /// An empty queue whose hash is salted from `stream`.
-    pub fn new(config: &FqCodelConfig, mut stream: Stream) -> Self {
-        let CodelConfig { target, interval, limit, ecn, mtu } = config.codel;
+impl BuiltIn for FqCodel {
+    type Params = FqCodelParams;
+
+    /// The hash is salted from `stream`.
+    fn new(params: &FqCodelParams, sizing: &Sizing, mut stream: Stream) -> Self {
+        let quantum =
+            params.quantum.map_or(sizing.packet, |Bytes(bytes)| bytes.min(u64::from(u32::MAX)) as u32);
         FqCodel {
-            flows: (0..config.flows.max(1)).map(|_| Flow::default()).collect(),
+            flows: (0..params.flows.max(1)).map(|_| Flow::default()).collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
-            law: Law { target, interval, ecn, mtu },
-            limit,
-            quantum: i64::from(config.quantum.max(1)),
+            law: Law::new(&params.codel, sizing),
+            limit: params.codel.limit.resolve(sizing),
+            quantum: i64::from(quantum.max(1)),
             salt: stream.next_u64(),
             packets: 0,
             bytes: 0,
         }
     }
+}
 
+impl FqCodel {
     /// The queue of a flow: SplitMix64's mixing, folded onto the queues.
     fn queue_of(&self, flow: u32) -> usize {
         let mut z = self.salt ^ u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -173,16 +162,15 @@ mod tests {
     use super::*;
     use warpline_core::Streams;
 
-    fn queue(limit: Limit) -> FqCodel {
-        let codel = CodelConfig { limit, ..CodelConfig::default() };
-        let config = FqCodelConfig { codel, ..FqCodelConfig::default() };
-        config.validate().unwrap();
-        FqCodel::new(&config, Streams::new(2).stream("fq"))
+    fn queue(limit: QueueLimit) -> FqCodel {
+        let codel = CodelParams { limit, ..CodelParams::default() };
+        let params = FqCodelParams { codel, ..FqCodelParams::default() };
+        FqCodel::new(&params, &Sizing::default(), Streams::new(2).stream("fq"))
     }
 
     #[test]
     fn flows_share_by_bytes_and_a_new_one_goes_first() {
-        let (mut queue, now) = (queue(Limit::NONE), Timestamp::ZERO);
+        let (mut queue, now) = (queue(QueueLimit::Unlimited), Timestamp::ZERO);
         let mut dropped = Dropped::default();
         for slot in 0..100 {
             queue.enqueue(now, Queued { flow: 1, ..packet(slot, 1500) }, &mut dropped);
@@ -202,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_full_buffer_drops_from_the_head_of_the_longest_queue() {
-        let (mut queue, now) = (queue(Limit::packets(4)), Timestamp::ZERO);
+        let (mut queue, now) = (queue(QueueLimit::Packets(4)), Timestamp::ZERO);
         let mut dropped = Dropped::default();
         for slot in 0..4 {
             queue.enqueue(now, Queued { flow: 1, ..packet(slot, 1500) }, &mut dropped);
@@ -216,8 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
-        assert!(FqCodelConfig { quantum: 0, ..Default::default() }.validate().is_err());
-        assert!(FqCodelConfig { flows: 0, ..Default::default() }.validate().is_err());
+    fn a_full_packet_counts_what_the_link_adds_to_it() {
+        let stream = Streams::new(2).stream("fq");
+        let sizing = Sizing { packet: 1514, ..Sizing::default() };
+        assert_eq!(FqCodel::new(&FqCodelParams::default(), &sizing, stream.clone()).quantum, 1514);
+        let given = FqCodelParams { quantum: Some(Bytes(300)), ..FqCodelParams::default() };
+        assert_eq!(FqCodel::new(&given, &sizing, stream).quantum, 300);
     }
 }

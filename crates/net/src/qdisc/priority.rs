@@ -4,52 +4,25 @@
 //! Dahlin, OSDI 2002) compares with as ideal router support: the low class takes nothing, neither time nor buffer, that
 //! the high class wants. Not pre-emptive: a packet in transmission is finished.
 
-use warpline_core::Timestamp;
+use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
+use warpline_core::{Stream, Timestamp};
 
 use super::fifo::{Fifo, Limit};
-use super::{Dropped, Qdisc, Queued, Verdict};
-use crate::parameter::InvalidParameter;
+use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
-/// Parameters of [`Priority`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PriorityConfig {
-    /// Number of bands, 1 to 256; packets of a higher class than the last go to the last. Default 2.
-    pub bands: u16,
-    /// Who shares the buffer. Default: 1000 packets shared.
-    pub limit: PriorityLimit,
-}
-
-/// The limit of a priority queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PriorityLimit {
-    /// One limit over all bands. An arriving packet that does not fit pushes out the youngest packets of the lowest band
-    /// below its own (as many as it needs, none if they would not suffice).
-    Shared(Limit),
-    /// A limit for each band, in order; bands beyond the list have the last one's.
-    PerBand(Vec<Limit>),
-}
-
-impl Default for PriorityConfig {
-    fn default() -> Self {
-        PriorityConfig { bands: 2, limit: PriorityLimit::Shared(Limit::packets(1000)) }
-    }
-}
-
-impl PriorityConfig {
-    /// Checks the parameters.
-    pub fn validate(&self) -> Result<(), InvalidParameter> {
-        if !(1..=256).contains(&self.bands) {
-            return Err(InvalidParameter::new("bands", self.bands, "it must lie between 1 and 256"));
-        }
-        match &self.limit {
-            PriorityLimit::Shared(limit) => limit.validate(),
-            PriorityLimit::PerBand(limits) if limits.is_empty() => {
-                Err(InvalidParameter::new("limit", "an empty list", "give at least one limit"))
-            }
-            PriorityLimit::PerBand(limits) => limits.iter().try_for_each(Limit::validate),
-        }
-    }
+/// Strict priority by the flows' `class`, 0 first. An arrival at a full queue pushes out the lowest class's last packets.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("priority")]
+pub struct PriorityParams {
+    /// How much may wait in all classes together.
+    #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
+    pub limit: QueueLimit,
+    /// Number of classes. Flows of a higher class than there is use the last.
+    #[parameter(default = 2, min = 2, max = 16)]
+    pub classes: u8,
+    /// Whether each class has `limit` for itself, and none pushes out another's packets.
+    pub per_class: bool,
 }
 
 /// A strict priority queue.
@@ -68,25 +41,18 @@ struct Band {
     limit: Limit,
 }
 
-impl Priority {
-    /// An empty queue.
-    pub fn new(config: &PriorityConfig) -> Self {
-        let shared = match config.limit {
-            PriorityLimit::Shared(limit) => limit,
-            PriorityLimit::PerBand(_) => Limit::NONE,
-        };
-        let limit_of = |band: usize| match &config.limit {
-            PriorityLimit::Shared(_) => Limit::NONE,
-            PriorityLimit::PerBand(limits) => {
-                limits.get(band).or(limits.last()).copied().unwrap_or(Limit::NONE)
-            }
-        };
-        let bands = (0..usize::from(config.bands.max(1)))
-            .map(|band| Band { fifo: Fifo::default(), limit: limit_of(band) })
-            .collect();
-        Priority { bands, shared, packets: 0, bytes: 0 }
-    }
+impl BuiltIn for Priority {
+    type Params = PriorityParams;
 
+    fn new(params: &PriorityParams, sizing: &Sizing, _stream: Stream) -> Self {
+        let limit = params.limit.resolve(sizing);
+        let (shared, own) = if params.per_class { (Limit::NONE, limit) } else { (limit, Limit::NONE) };
+        let band = |_| Band { fifo: Fifo::default(), limit: own };
+        Priority { bands: (0..params.classes.max(1)).map(band).collect(), shared, packets: 0, bytes: 0 }
+    }
+}
+
+impl Priority {
     /// Pushes out younger packets of lower bands until `size` more bytes fit; false, and nothing is done, if it cannot be.
     fn make_room(&mut self, band: usize, size: u32, dropped: &mut Dropped) -> bool {
         let (mut packets, mut bytes) = (self.packets, self.bytes);
@@ -141,11 +107,16 @@ impl Qdisc for Priority {
 mod tests {
     use super::super::tests::packet;
     use super::*;
+    use warpline_core::Streams;
+
+    fn priority(classes: u8, limit: QueueLimit, per_class: bool) -> Priority {
+        let params = PriorityParams { limit, classes, per_class };
+        Priority::new(&params, &Sizing::default(), Streams::new(1).stream("priority"))
+    }
 
     #[test]
     fn a_higher_class_leaves_first_and_pushes_out_the_lowest_tail() {
-        let mut queue =
-            Priority::new(&PriorityConfig { bands: 3, limit: PriorityLimit::Shared(Limit::packets(4)) });
+        let mut queue = priority(3, QueueLimit::Packets(4), false);
         let (now, mut dropped) = (Timestamp::ZERO, Dropped::default());
         for (slot, class) in [(0, 2), (1, 2), (2, 1), (3, 1)] {
             assert_eq!(
@@ -174,8 +145,7 @@ mod tests {
 
     #[test]
     fn a_byte_limit_pushes_out_only_if_that_makes_room() {
-        let mut queue =
-            Priority::new(&PriorityConfig { bands: 2, limit: PriorityLimit::Shared(Limit::bytes(1000)) });
+        let mut queue = priority(2, QueueLimit::Bytes(1000), false);
         let (now, mut dropped) = (Timestamp::ZERO, Dropped::default());
         queue.enqueue(now, packet(0, 600), &mut dropped);
         for slot in 1..4 {
@@ -190,8 +160,7 @@ mod tests {
 
     #[test]
     fn each_band_has_its_own_limit() {
-        let limits = vec![Limit::packets(1), Limit::packets(2)];
-        let mut queue = Priority::new(&PriorityConfig { bands: 3, limit: PriorityLimit::PerBand(limits) });
+        let mut queue = priority(3, QueueLimit::Packets(2), true);
         let mut dropped = Dropped::default();
         let mut taken = [0; 3];
         for slot in 0..12 {
@@ -200,14 +169,6 @@ mod tests {
                 taken[slot as usize % 3] += 1;
             }
         }
-        assert_eq!((taken, dropped.0.len()), ([1, 2, 2], 0));
-    }
-
-    #[test]
-    fn bad_parameters_are_refused() {
-        assert!(PriorityConfig::default().validate().is_ok());
-        assert!(PriorityConfig { bands: 0, ..Default::default() }.validate().is_err());
-        let empty = PriorityConfig { bands: 2, limit: PriorityLimit::PerBand(vec![]) };
-        assert!(empty.validate().unwrap_err().to_string().contains("at least one"));
+        assert_eq!((taken, dropped.0.len()), ([2, 2, 2], 0));
     }
 }

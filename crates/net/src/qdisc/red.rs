@@ -1,14 +1,14 @@
 //! Random early detection. Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
-//! Transactions on Networking 1(4), 1993, figure 2; the gentle slope above `max_th` is Floyd's recommendation of 2000.
+//! Transactions on Networking 1(4), 1993, figure 2; the gentle slope above `max_threshold` is Floyd's recommendation of 2000.
 //!
 //! | here       | ns-2 `Queue/RED`                       | Linux `sch_red`            |
 //! |------------|----------------------------------------|----------------------------|
-//! | `min_th`   | `thresh_`                              | `min` (bytes)              |
-//! | `max_th`   | `maxthresh_`                           | `max` (bytes)              |
-//! | `max_p`    | 1 / `linterm_`                         | `probability`              |
+//! | `min_threshold` | `thresh_`                              | `min` (bytes)              |
+//! | `max_threshold` | `maxthresh_`                           | `max` (bytes)              |
+//! | `max_probability` | 1 / `linterm_`                         | `probability`              |
 //! | `weight`   | `q_weight_`                            | from `burst` (a power of 2)|
 //! | `limit`    | `limit_`                               | `limit` (bytes)            |
-//! | `bytes`    | `queue_in_bytes_` and `bytes_`         | thresholds only            |
+//! | `limit` in bytes | `queue_in_bytes_` and `bytes_`         | thresholds only            |
 //! | `mean_packet` | `mean_pktsize_`                     | `avpkt`                    |
 //! | `gentle`   | `gentle_`                              | none (never gentle)        |
 //! | `ecn`      | `setbit_`                              | `ecn`                      |
@@ -20,87 +20,86 @@
 //! - Idle time starts when the link asks for a packet and gets none; until it asks, when the last one given out is
 //!   expected to have left, at the link's rate.
 //! - Packets are spaced by the paper's p_a = p_b / (1 - count p_b); ns-2's `wait_` (on by default there), its exception for
-//!   the first packet above `min_th`, and its sparing of a queue of one packet are not taken over.
+//!   the first packet above `min_threshold`, and its sparing of a queue of one packet are not taken over.
 //! - In byte mode p_b is scaled by size / `mean_packet` as in ns-2 (the paper: by the maximum packet size).
-//! - The average above the range (`max_th`, or twice that if gentle) drops also ECN-capable packets unless `hard_drop` is
+//! - The average above the range (`max_threshold`, or twice that if gentle) drops also ECN-capable packets unless `hard_drop` is
 //!   off, as RFC 3168 advises; the paper marks.
 
+use warpline_core::parameter::{Given, OutOfRange, Parameters};
 use warpline_core::record::DropReason;
-use warpline_core::{Rate, Stream, TimeDelta, Timestamp, float};
+use warpline_core::{Bytes, Rate, Stream, TimeDelta, Timestamp, float};
 
 use super::fifo::{Fifo, Limit};
-use super::{Dropped, Qdisc, Queued, Verdict};
-use crate::parameter::{InvalidParameter, probability};
+use super::limit::FULL_PACKET;
+use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
-/// Parameters of [`Red`]; thresholds and weight default to the paper's, `max_p` and `gentle` to Floyd's
-/// later advice, as in ns-2.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RedConfig {
-    /// Average below which nothing is dropped early, in packets (bytes in byte mode). Default 5 packets.
-    pub min_th: f64,
-    /// Average at which `max_p` is reached, in packets (bytes in byte mode). Default 15 packets.
-    pub max_th: f64,
-    /// Drop probability at `max_th`, before spacing. Default 0.1.
-    pub max_p: f64,
-    /// Weight of a new sample in the average (w_q). Default 0.002.
+/// Random early detection (Floyd and Jacobson 1993). Thresholds count as `limit` does: in packets, or else in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("red")]
+pub struct RedParams {
+    /// How much may wait.
+    #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
+    pub limit: QueueLimit,
+    /// Average queue below which nothing is dropped early. Without it a quarter of `limit`.
+    pub min_threshold: Option<QueueLimit>,
+    /// Average queue at which the drop probability reaches `max_probability`. Without it three quarters of `limit`.
+    pub max_threshold: Option<QueueLimit>,
+    /// Drop probability at `max_threshold`, before spacing.
+    #[parameter(default = 0.1, share, above = 0.0, max = 1.0)]
+    pub max_probability: f64,
+    /// Weight of the newest sample in the average.
+    #[parameter(default = 0.002, share, above = 0.0, max = 1.0)]
     pub weight: f64,
-    /// Hard limit. Default 50 packets.
-    pub limit: Limit,
-    /// Byte mode: queue and thresholds in bytes, larger packets more likely dropped. Default false.
-    pub bytes: bool,
-    /// Mean packet size in bytes: sets the time unit of idle decay and the scale of byte mode. Default 1000.
-    pub mean_packet: u32,
-    /// Between `max_th` and twice that, rise from `max_p` to 1 rather than at once. Default true.
+    /// Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it.
+    #[parameter(default = true)]
     pub gentle: bool,
-    /// Mark ECN-capable packets instead of dropping them early. Default false.
+    /// Whether ECN-capable packets are marked instead of dropped early.
     pub ecn: bool,
-    /// Drop also ECN-capable packets when the average is beyond the range. Default true.
+    /// Mean packet size: the time unit of the average's decay over idle time, and the scale of drops where bytes count.
+    #[parameter(default = Bytes(1000), above = Bytes(0))]
+    pub mean_packet: Bytes,
+    /// Whether ECN-capable packets are dropped, too, when the average is beyond the range.
+    #[parameter(default = true)]
     pub hard_drop: bool,
 }
 
-impl Default for RedConfig {
-    fn default() -> Self {
-        RedConfig {
-            min_th: 5.0,
-            max_th: 15.0,
-            max_p: 0.1,
-            weight: 0.002,
-            limit: Limit::packets(50),
-            bytes: false,
-            mean_packet: 1000,
-            gentle: true,
-            ecn: false,
-            hard_drop: true,
-        }
-    }
+/// Limit and thresholds as one link has them.
+#[derive(Clone, Copy, Debug)]
+struct Thresholds {
+    limit: Limit,
+    /// Whether bytes count, not packets.
+    bytes: bool,
+    min: f64,
+    max: f64,
 }
 
-impl RedConfig {
-    /// Checks the parameters.
-    pub fn validate(&self) -> Result<(), InvalidParameter> {
-        self.limit.validate()?;
-        if !(self.min_th.is_finite() && self.min_th >= 0.0) {
-            return Err(InvalidParameter::new("min_th", self.min_th, "it must be a number, 0 or more"));
-        }
-        if !(self.max_th.is_finite() && self.max_th > self.min_th) {
-            let allowed = format!("it must be above `min_th` ({})", self.min_th);
-            return Err(InvalidParameter::new("max_th", self.max_th, allowed));
-        }
-        probability("max_p", self.max_p)?;
-        if !(self.weight > 0.0 && self.weight <= 1.0) {
-            return Err(InvalidParameter::new("weight", self.weight, "it must be above 0, at most 1"));
-        }
-        if self.mean_packet == 0 {
-            return Err(InvalidParameter::new("mean_packet", 0, "it must be at least 1 byte"));
-        }
-        Ok(())
+impl Thresholds {
+    fn new(params: &RedParams, sizing: &Sizing) -> Self {
+        const FULL: u64 = FULL_PACKET as u64;
+        let limit = params.limit.resolve(sizing);
+        let bytes = limit.packets == u32::MAX;
+        let amount = |limit: Limit| {
+            if !bytes {
+                f64::from(limit.packets.min((limit.bytes / FULL).min(u64::from(u32::MAX)) as u32))
+            } else if limit.bytes == u64::MAX {
+                f64::from(limit.packets) * FULL as f64
+            } else {
+                limit.bytes as f64
+            }
+        };
+        let whole = amount(limit);
+        let of = |given: Option<QueueLimit>, part: f64| {
+            given.map_or(whole * part, |given| amount(given.resolve(sizing)))
+        };
+        Thresholds { limit, bytes, min: of(params.min_threshold, 0.25), max: of(params.max_threshold, 0.75) }
     }
 }
 
 /// A RED queue.
 #[derive(Debug)]
 pub struct Red {
-    config: RedConfig,
+    params: RedParams,
+    thresholds: Thresholds,
     fifo: Fifo,
     stream: Stream,
     /// Exponentially weighted average of the queue, in packets or bytes.
@@ -131,11 +130,14 @@ enum Signal {
     Hard,
 }
 
-impl Red {
-    /// An empty queue that draws from `stream`.
-    pub fn new(config: RedConfig, stream: Stream) -> Self {
+impl BuiltIn for Red {
+    type Params = RedParams;
+
+    /// Its drops come from `stream`.
+    fn new(params: &RedParams, sizing: &Sizing, stream: Stream) -> Self {
         Red {
-            config,
+            params: *params,
+            thresholds: Thresholds::new(params, sizing),
             fifo: Fifo::default(),
             stream,
             average: 0.0,
@@ -145,6 +147,18 @@ impl Red {
         }
     }
 
+    fn fault(params: &RedParams, sizing: &Sizing) -> Option<OutOfRange> {
+        let Thresholds { min, max, bytes, .. } = Thresholds::new(params, sizing);
+        let unit = if bytes { "bytes" } else { "packets" };
+        (max <= min).then(|| {
+            let value = Given::Text(format!("{max} {unit} on this link"));
+            let allowed = format!("above `min_threshold` ({min} {unit})");
+            OutOfRange { parameter: "max_threshold", value, allowed }
+        })
+    }
+}
+
+impl Red {
     /// The average queue in packets, or in bytes in byte mode.
     pub fn average(&self) -> f64 {
         self.average
@@ -156,22 +170,23 @@ impl Red {
             && let Idle::From(since) | Idle::Since(since) = self.idle
             && since <= now
         {
-            let packet_time = f64::from(self.config.mean_packet) * self.byte_time;
+            let packet_time = self.params.mean_packet.0 as f64 * self.byte_time;
             if packet_time > 0.0 {
                 let m = now.saturating_since(since).as_secs_f64() / packet_time;
-                self.average *= float::powf(1.0 - self.config.weight, m);
+                self.average *= float::powf(1.0 - self.params.weight, m);
             }
             // Should this packet be dropped, the idle time goes on.
             self.idle = Idle::Since(now);
             return;
         }
-        let queue = if self.config.bytes { bytes as f64 } else { f64::from(packets) };
-        self.average += self.config.weight * (queue - self.average);
+        let queue = if self.thresholds.bytes { bytes as f64 } else { f64::from(packets) };
+        self.average += self.params.weight * (queue - self.average);
     }
 
     /// p_b of the paper, extended by the gentle slope; `None` beyond the range.
     fn early_probability(&self) -> Option<f64> {
-        let RedConfig { min_th, max_th, max_p, gentle, .. } = self.config;
+        let (Thresholds { min: min_th, max: max_th, .. }, RedParams { max_probability: max_p, gentle, .. }) =
+            (self.thresholds, self.params);
         if self.average < max_th {
             Some(max_p * (self.average - min_th) / (max_th - min_th))
         } else if gentle && self.average < 2.0 * max_th {
@@ -182,7 +197,7 @@ impl Red {
     }
 
     fn decide(&mut self, size: u32) -> Signal {
-        if self.average < self.config.min_th {
+        if self.average < self.thresholds.min {
             self.count = -1;
             return Signal::None;
         }
@@ -191,8 +206,8 @@ impl Red {
             self.count = 0;
             return Signal::Hard;
         };
-        if self.config.bytes {
-            p_b = (p_b * f64::from(size) / f64::from(self.config.mean_packet)).min(1.0);
+        if self.thresholds.bytes {
+            p_b = (p_b * f64::from(size) / self.params.mean_packet.0 as f64).min(1.0);
         }
         // Beyond count = 1 / p_b the denominator is not positive: the next packet is due for certain.
         let spacing = 1.0 - self.count as f64 * p_b;
@@ -211,13 +226,13 @@ impl Qdisc for Red {
         let signal = self.decide(packet.size);
         let mut verdict = Verdict::Queued;
         if signal != Signal::None {
-            let may_mark = self.config.ecn && (signal == Signal::Early || !self.config.hard_drop);
+            let may_mark = self.params.ecn && (signal == Signal::Early || !self.params.hard_drop);
             if !may_mark || !packet.mark() {
                 return Verdict::Dropped(DropReason::Aqm);
             }
             verdict = Verdict::Marked;
         }
-        if !self.config.limit.admits(self.fifo.backlog(), packet.size) {
+        if !self.thresholds.limit.admits(self.fifo.backlog(), packet.size) {
             return Verdict::Dropped(DropReason::Overflow);
         }
         self.fifo.push(packet);
@@ -252,9 +267,18 @@ mod tests {
     use super::*;
     use warpline_core::{Ecn, Streams};
 
-    fn red(config: RedConfig) -> Red {
-        config.validate().unwrap();
-        Red::new(config, Streams::new(1).stream("red"))
+    fn red(params: RedParams) -> Red {
+        Red::new(&params, &Sizing::default(), Streams::new(1).stream("red"))
+    }
+
+    /// The paper's thresholds.
+    fn paper() -> RedParams {
+        RedParams {
+            limit: QueueLimit::Packets(50),
+            min_threshold: Some(QueueLimit::Packets(5)),
+            max_threshold: Some(QueueLimit::Packets(15)),
+            ..RedParams::default()
+        }
     }
 
     /// Offers `n` packets with the average held at `average`; returns how many lie between one signal and the next.
@@ -275,7 +299,7 @@ mod tests {
     #[test]
     fn gaps_between_marks_are_uniform() {
         // avg 10 is half way: p_b = 0.02 / 2 = 0.01.
-        let gaps = gaps(red(RedConfig { max_p: 0.02, ..Default::default() }), 10.0, 500_000);
+        let gaps = gaps(red(RedParams { max_probability: 0.02, ..paper() }), 10.0, 500_000);
         let gaps = &gaps[1..];
         let n = gaps.len() as f64;
         let mean = gaps.iter().map(|&g| f64::from(g)).sum::<f64>() / n;
@@ -292,8 +316,13 @@ mod tests {
     fn the_average_is_the_paper_s_filter() {
         // The paper's upper bound for w_q: after L arrivals that make the queue grow from 0 to L packets, the average is
         // L + 1 + ((1 - w)^(L+1) - 1) / w, so that w = 0.001 lets a burst of L = 100 leave it at 4.88.
-        let config =
-            RedConfig { weight: 0.001, limit: Limit::NONE, min_th: 1e6, max_th: 2e6, ..Default::default() };
+        let config = RedParams {
+            weight: 0.001,
+            limit: QueueLimit::Packets(10_000_000),
+            min_threshold: Some(QueueLimit::Packets(1_000_000)),
+            max_threshold: Some(QueueLimit::Packets(2_000_000)),
+            ..paper()
+        };
         let mut queue = red(config);
         queue.idle = Idle::No;
         for slot in 0..101 {
@@ -306,7 +335,7 @@ mod tests {
 
     #[test]
     fn the_average_decays_over_idle_time() {
-        let mut queue = red(RedConfig::default());
+        let mut queue = red(paper());
         let mut dropped = Dropped::default();
         queue.set_rate(Rate::from_bps(8_000_000)); // 1000 bytes take 1 ms
         queue.average = 4.0;
@@ -333,24 +362,24 @@ mod tests {
 
     #[test]
     fn the_gentle_slope_reaches_one_at_twice_max_th() {
-        let mut queue = red(RedConfig::default());
+        let mut queue = red(paper());
         for (average, p_b) in [(5.0, Some(0.0)), (10.0, Some(0.05)), (15.0, Some(0.1)), (22.5, Some(0.55))] {
             queue.average = average;
             assert!((queue.early_probability().unwrap() - p_b.unwrap()).abs() < 1e-12);
         }
         queue.average = 30.0;
         assert_eq!(queue.early_probability(), None);
-        queue.config.gentle = false;
+        queue.params.gentle = false;
         queue.average = 15.0;
         assert_eq!(queue.early_probability(), None);
     }
 
     #[test]
     fn ecn_capable_packets_are_marked_not_dropped_within_the_range() {
-        let config = RedConfig { ecn: true, max_p: 1.0, ..Default::default() };
+        let config = RedParams { ecn: true, max_probability: 1.0, ..paper() };
         let mut dropped = Dropped::default();
-        let mut offer = |average: f64, ecn: Ecn, config: &RedConfig| {
-            let mut queue = red(config.clone());
+        let mut offer = |average: f64, ecn: Ecn, config: &RedParams| {
+            let mut queue = red(*config);
             queue.idle = Idle::No;
             queue.average = average;
             queue.count = 1000;
@@ -361,19 +390,18 @@ mod tests {
         assert_eq!(offer(12.0, Ecn::Ect0, &config), (Verdict::Marked, Some(Ecn::Ce)));
         assert_eq!(offer(12.0, Ecn::NotEct, &config), (aqm, None));
         assert_eq!(offer(40.0, Ecn::Ect0, &config), (aqm, None));
-        let soft = RedConfig { hard_drop: false, ..config };
+        let soft = RedParams { hard_drop: false, ..config };
         assert_eq!(offer(40.0, Ecn::Ect1, &soft), (Verdict::Marked, Some(Ecn::Ce)));
     }
 
     #[test]
     fn byte_mode_spares_small_packets() {
-        let config = RedConfig {
-            bytes: true,
-            min_th: 5e3,
-            max_th: 15e3,
-            max_p: 0.02,
-            limit: Limit::NONE,
-            ..Default::default()
+        let config = RedParams {
+            min_threshold: Some(QueueLimit::Bytes(5000)),
+            max_threshold: Some(QueueLimit::Bytes(15_000)),
+            max_probability: 0.02,
+            limit: QueueLimit::Bytes(1_000_000_000),
+            ..paper()
         };
         let mut queue = red(config);
         let mut hits = [0u32; 2];
@@ -386,16 +414,21 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
-        let bad = |config: RedConfig| config.validate().unwrap_err().to_string();
+    fn thresholds_count_as_the_limit_does() {
+        let of = |params: &RedParams| {
+            let Thresholds { bytes, min, max, .. } = Thresholds::new(params, &Sizing::default());
+            (bytes, min, max)
+        };
+        assert_eq!(of(&RedParams::default()), (false, 250.0, 750.0));
+        let limit = QueueLimit::Bytes(60_000);
+        assert_eq!(of(&RedParams { limit, ..RedParams::default() }), (true, 15e3, 45e3));
+        let min_threshold = Some(QueueLimit::Packets(5));
+        assert_eq!(of(&RedParams { limit, min_threshold, ..RedParams::default() }), (true, 7500.0, 45e3));
+        let inverted = RedParams { min_threshold: Some(QueueLimit::Packets(800)), ..RedParams::default() };
+        let fault = Red::fault(&inverted, &Sizing::default()).unwrap();
         assert_eq!(
-            bad(RedConfig { min_th: 20.0, ..Default::default() }),
-            "`max_th` is 15: it must be above `min_th` (20)"
+            fault.to_string(),
+            "`max_threshold` is 750 packets on this link; allowed: above `min_threshold` (800 packets)"
         );
-        bad(RedConfig { min_th: f64::NAN, ..Default::default() });
-        bad(RedConfig { weight: 0.0, ..Default::default() });
-        bad(RedConfig { max_p: -0.1, ..Default::default() });
-        bad(RedConfig { mean_packet: 0, ..Default::default() });
-        bad(RedConfig { limit: Limit::packets(0), ..Default::default() });
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use warpline_core::parameter::Given;
 use warpline_core::record::DropReason;
-use warpline_core::{Ecn, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, Rate, Streams, TimeDelta, Timestamp};
 
 use super::*;
 
@@ -32,53 +33,50 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
-    (1u32..40, 1500u64..40_000, 0..3).prop_map(|(packets, bytes, kind)| match kind {
-        0 => Limit::packets(packets),
-        1 => Limit::bytes(bytes),
-        _ => Limit { packets, bytes },
-    })
+fn limit() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![(1u32..40).prop_map(QueueLimit::Packets), (1500u64..40_000).prop_map(QueueLimit::Bytes)]
 }
 
 fn any_config() -> impl Strategy<Value = QdiscConfig> {
-    let priority_limit = prop_oneof![
-        limit().prop_map(PriorityLimit::Shared),
-        prop::collection::vec(limit(), 1..4).prop_map(PriorityLimit::PerBand),
-    ];
-    let red = (limit(), 0.0f64..8.0, 1.0f64..8.0, 0.0f64..=1.0, 0.01f64..=1.0, any::<[bool; 4]>()).prop_map(
-        |(limit, min_th, span, max_p, weight, [bytes, gentle, ecn, hard_drop])| {
-            let unit = if bytes { 1000.0 } else { 1.0 };
-            QdiscConfig::Red(RedConfig {
-                min_th: min_th * unit,
-                max_th: (min_th + span) * unit,
-                max_p,
-                weight,
+    let red = (limit(), 0u32..8, 1u32..8, 0.01f64..=1.0, 0.01f64..=1.0, any::<[bool; 3]>()).prop_map(
+        |(limit, min, span, max_probability, weight, [gentle, ecn, hard_drop])| {
+            let threshold = |packets: u32| Some(QueueLimit::Packets(packets));
+            QdiscConfig::Red(RedParams {
                 limit,
-                bytes,
-                mean_packet: 1000,
+                min_threshold: threshold(min),
+                max_threshold: threshold(min + span),
+                max_probability,
+                weight,
                 gentle,
                 ecn,
                 hard_drop,
+                ..RedParams::default()
             })
         },
     );
     let codel = (limit(), 1u64..20, 0u64..50, any::<bool>())
-        .prop_map(|(limit, target, more, ecn)| CodelConfig {
+        .prop_map(|(limit, target, more, ecn)| CodelParams {
             target: TimeDelta::from_millis(target),
             interval: TimeDelta::from_millis(target + more),
             limit,
             ecn,
-            mtu: 1500,
         })
         .boxed();
+    // Each with its defaults, so that none can be forgotten here.
+    let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
+        let limit = ("limit", Given::Text(limit.to_string()));
+        QdiscConfig::all()[number].with(&[limit]).unwrap()
+    });
     prop_oneof![
-        limit().prop_map(|limit| QdiscConfig::DropTail { limit }),
-        (1u16..5, priority_limit)
-            .prop_map(|(bands, limit)| QdiscConfig::Priority(PriorityConfig { bands, limit })),
-        red,
-        codel.clone().prop_map(QdiscConfig::Codel),
-        (codel, 1u32..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
-            QdiscConfig::FqCodel(FqCodelConfig { codel, quantum, flows })
+        2 => plain,
+        1 => limit().prop_map(QdiscConfig::drop_tail),
+        1 => (2u8..5, limit(), any::<bool>()).prop_map(|(classes, limit, per_class)| {
+            QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
+        }),
+        1 => red,
+        1 => codel.clone().prop_map(QdiscConfig::Codel),
+        1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
+            QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows })
         }),
     ]
 }
@@ -86,42 +84,30 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
 /// Within which lane packets keep their order.
 fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
     match config {
-        QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.bands) - 1),
+        QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.classes) - 1),
         QdiscConfig::FqCodel(_) => packet.flow,
         _ => 0,
     }
 }
 
 fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (u32, u64)) -> bool {
-    let within = |limit: &Limit, (packets, bytes)| packets <= limit.packets && bytes <= limit.bytes;
+    let limit = config.limit().resolve(&Sizing::default());
+    let within = |(packets, bytes)| packets <= limit.packets && bytes <= limit.bytes;
     match config {
-        QdiscConfig::DropTail { limit } => within(limit, total),
-        QdiscConfig::Red(config) => within(&config.limit, total),
-        QdiscConfig::Codel(config) => within(&config.limit, total),
-        QdiscConfig::FqCodel(config) => within(&config.codel.limit, total),
-        QdiscConfig::Priority(PriorityConfig { limit: PriorityLimit::Shared(limit), .. }) => {
-            within(limit, total)
-        }
-        QdiscConfig::Priority(PriorityConfig { limit: PriorityLimit::PerBand(limits), .. }) => {
-            lanes.iter().all(|(&band, &backlog)| {
-                within(limits.get(band as usize).unwrap_or(&limits[limits.len() - 1]), backlog)
-            })
-        }
+        QdiscConfig::Priority(params) if params.per_class => lanes.values().all(|backlog| within(*backlog)),
+        _ => within(total),
     }
 }
 
 /// Whether the discipline may drop on its own account (and not for want of room).
 fn has_aqm(config: &QdiscConfig) -> bool {
-    matches!(config, QdiscConfig::Red(_) | QdiscConfig::Codel(_) | QdiscConfig::FqCodel(_))
+    !matches!(config, QdiscConfig::DropTail(_) | QdiscConfig::Priority(_))
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
-    match config {
-        QdiscConfig::Red(config) => config.ecn,
-        QdiscConfig::Codel(config) => config.ecn,
-        QdiscConfig::FqCodel(config) => config.codel.ecn,
-        _ => false,
-    }
+    let mut config = config.clone();
+    let ecn = config.parameters().fields().into_iter().find(|field| field.name == "ecn");
+    ecn.is_some_and(|field| field.value.given() == Some(Given::Flag(true)))
 }
 
 proptest! {
@@ -129,8 +115,8 @@ proptest! {
 
     #[test]
     fn packets_are_conserved_ordered_and_limited(config in any_config(), steps in steps(), boxed: bool) {
-        prop_assert_eq!(config.validate(), Ok(()));
-        let mut queue = config.build(Streams::new(3).stream("queue"));
+        prop_assert_eq!(config.faults_on(&Sizing::default()), []);
+        let mut queue = config.build(&Sizing::default(), Streams::new(3).stream("queue"));
         if boxed {
             queue = AnyQdisc::Boxed(Box::new(queue));
         }
@@ -169,7 +155,7 @@ proptest! {
                 let known = waiting.remove(&victim.slot);
                 prop_assert!(known.is_some_and(|known| known.size == victim.size));
                 prop_assert!(reason == DropReason::Overflow || has_aqm(&config));
-                if let QdiscConfig::Codel(CodelConfig { target, .. }) = config {
+                if let QdiscConfig::Codel(CodelParams { target, .. }) = config {
                     prop_assert!(now - victim.arrived >= target, "dropped below target");
                 }
             }
@@ -210,8 +196,17 @@ proptest! {
 
     #[test]
     fn red_never_drops_below_min_th(steps in steps(), ecn: bool, weight in 0.001f64..=1.0) {
-        let config = RedConfig { max_p: 1.0, weight, ecn, min_th: 3.0, max_th: 6.0, ..Default::default() };
-        let mut queue = Red::new(config, Streams::new(3).stream("queue"));
+        let threshold = |packets: u32| Some(QueueLimit::Packets(packets));
+        let params = RedParams {
+            max_probability: 1.0,
+            weight,
+            ecn,
+            limit: QueueLimit::Packets(50),
+            min_threshold: threshold(3),
+            max_threshold: threshold(6),
+            ..Default::default()
+        };
+        let mut queue = Red::new(&params, &Sizing::default(), Streams::new(3).stream("queue"));
         let (mut now, mut dropped) = (Timestamp::ZERO, Dropped::default());
         for &step in &steps {
             match step {
@@ -235,7 +230,8 @@ proptest! {
     #[test]
     fn codel_never_drops_while_the_delay_is_below_target(sizes in prop::collection::vec(40u32..=1500, 1..300)) {
         // Bursts that are served within less than the target: however many bytes wait, all of them leave.
-        let mut queue = Codel::new(&CodelConfig { limit: Limit::NONE, ..Default::default() });
+        let params = CodelParams { limit: QueueLimit::Unlimited, ..Default::default() };
+        let mut queue = Codel::new(&params, &Sizing::default(), Streams::new(3).stream("queue"));
         let mut dropped = Dropped::default();
         let (mut now, mut sent) = (Timestamp::ZERO, 0);
         for burst in sizes.chunks(40) {

@@ -6,7 +6,7 @@ use warpline_core::record::LinkEvent;
 use warpline_core::{Ecn, LinkId, NodeId, Rate, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
-use warpline_net::qdisc::{Limit, QdiscConfig};
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{LinkConfig, RateConfig};
 
 use crate::hosts::Burst;
@@ -23,7 +23,7 @@ fn the_trace_of_a_small_network() {
     let links = vec![
         link("host>router", 0, 1, 100, 10),
         LinkConfig {
-            qdisc: QdiscConfig::DropTail { limit: Limit::packets(4) },
+            qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(4)),
             loss: LossConfig { kind: LossKind::Listed { packets: vec![2] }, data_only: false },
             outages: vec![(Timestamp::from_millis(4), Timestamp::from_millis(6))],
             ..link("router>server", 1, 2, 10, 500)

@@ -7,7 +7,7 @@ use warpline_core::{
 };
 use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{Limit, QdiscConfig};
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
 const US: u64 = 1000;
@@ -105,7 +105,7 @@ fn opportunities_of_a_trace_that_have_passed_are_used() {
 #[test]
 fn handles_of_lost_frames_come_back() {
     // One in transmission, one waiting, no room for the third.
-    let full = LinkConfig { qdisc: QdiscConfig::DropTail { limit: Limit::packets(1) }, ..link(0) };
+    let full = LinkConfig { qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(1)), ..link(0) };
     let lossy = LossConfig { kind: LossKind::Every { n: 2, offset: 0 }, data_only: true };
     let lossy = LinkConfig { loss: lossy, ..link(0) };
     let down =

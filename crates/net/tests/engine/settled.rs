@@ -8,7 +8,7 @@ use warpline_core::{
 };
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
-use warpline_net::qdisc::{Limit, QdiscConfig};
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
 /// Notes what arrives, and when.
@@ -29,7 +29,7 @@ fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {
     LinkConfig {
         rate: RateConfig::Constant(Rate::from_bps(2_000_000)),
         delay: TimeDelta::from_millis(3),
-        qdisc: QdiscConfig::DropTail { limit: Limit::packets(5) },
+        qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(5)),
         loss: LossConfig { kind: LossKind::Bernoulli { p: 0.1 }, data_only: false },
         jitter: random.then_some(JitterConfig { kind: jitter, max: None, reorder: reorders }),
         ..LinkConfig::new(name, NodeId(from), NodeId(from + 1))

@@ -8,7 +8,10 @@ use warpline_core::{Ecn, EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, T
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{CodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
+use warpline_net::qdisc::{
+    CodelParams, Dropped, OwnQueue, PriorityParams, Qdisc, QdiscConfig, QueueLimit, Queued, RedParams,
+    Verdict,
+};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{Hosts, LinkConfig, LinkStats, Network, Pause, Port, RateConfig, RouteError};
 
@@ -24,8 +27,8 @@ const fn ms(millis: u64) -> Timestamp {
 fn constant(rate: u64) -> RateConfig {
     RateConfig::Constant(Rate::from_bps(rate))
 }
-fn drop_tail(limit: Limit) -> QdiscConfig {
-    QdiscConfig::DropTail { limit }
+fn drop_tail(limit: QueueLimit) -> QdiscConfig {
+    QdiscConfig::drop_tail(limit)
 }
 /// A link from node `from` to the next, at 8 Mbit/s and with 1 ms of delay.
 fn link(from: u32) -> LinkConfig {
@@ -82,7 +85,7 @@ fn fractions_of_a_nanosecond_are_carried() {
 
 #[test]
 fn drop_tail_counts_packets_without_the_one_in_transmission() {
-    let short = LinkConfig { qdisc: drop_tail(Limit::packets(2)), ..link(0) };
+    let short = LinkConfig { qdisc: drop_tail(QueueLimit::Packets(2)), ..link(0) };
     // One in transmission and two waiting; a departure at 1 ms makes room for an arrival at 1 ms.
     let bursts = [burst(0, 5, 1000), burst(MS, 2, 1000)];
     let (deliveries, stats) = run(vec![short], &bursts);
@@ -94,7 +97,7 @@ fn drop_tail_counts_packets_without_the_one_in_transmission() {
 
 #[test]
 fn drop_tail_counts_bytes_with_framing() {
-    let limit = drop_tail(Limit::bytes(2536));
+    let limit = drop_tail(QueueLimit::Bytes(2536));
     let short = LinkConfig { qdisc: limit, framing: 18, delay: TimeDelta::ZERO, ..link(0) };
     // 1018 in transmission, 1018 and 1018 waiting; the next does not fit, 482 + 18 does, one more byte would not.
     let bursts = [burst(0, 4, 1000), burst(1, 1, 483), burst(2, 1, 482), burst(3, 1, 1)];
@@ -113,10 +116,36 @@ fn what_is_lost_on_the_wire_has_used_the_link() {
     assert_eq!((stats[0].sent_packets, stats[0].drops_loss, stats[1].arrivals), (4, 2, 2));
 }
 
+/// Last in, first out.
+#[derive(Debug, Default)]
+struct Stack(Vec<Queued>);
+
+impl Qdisc for Stack {
+    fn enqueue(&mut self, _now: Timestamp, packet: Queued, _dropped: &mut Dropped) -> Verdict {
+        self.0.push(packet);
+        Verdict::Queued
+    }
+    fn dequeue(&mut self, _now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
+        self.0.pop()
+    }
+    fn backlog(&self) -> (u32, u64) {
+        (self.0.len() as u32, self.0.iter().map(|packet| u64::from(packet.size)).sum())
+    }
+}
+
+#[test]
+fn a_queue_of_ones_own_stands_in_front_of_a_link() {
+    let own = OwnQueue(Arc::new(|_, _| Box::new(Stack::default())));
+    let link = LinkConfig { own_queue: Some(own), ..link(0) };
+    let (deliveries, _) = run(vec![link], &[burst(0, 4, 1000)]);
+    // The first is under way at once; of the others the last goes first.
+    assert_eq!(deliveries.iter().map(|(_, packet)| *packet).collect::<Vec<_>>(), [0, 3, 2, 1]);
+}
+
 #[test]
 fn a_higher_class_overtakes_all_but_the_packet_in_transmission() {
-    let limit = PriorityLimit::Shared(Limit::packets(3));
-    let priority = QdiscConfig::Priority(PriorityConfig { bands: 2, limit });
+    let limit = QueueLimit::Packets(3);
+    let priority = QdiscConfig::Priority(PriorityParams { limit, ..PriorityParams::default() });
     let low = Burst { class: 1, ..burst(0, 4, 1000) };
     let (deliveries, stats) =
         run(vec![LinkConfig { qdisc: priority, ..link(0) }], &[low, burst(MS / 2, 2, 500)]);
@@ -150,8 +179,12 @@ fn another_route_delays_what_leaves_after_and_a_shorter_one_lets_nothing_overtak
 #[test]
 fn codel_has_no_part_in_what_an_outage_takes() {
     let millis = TimeDelta::from_millis;
-    let codel =
-        CodelConfig { target: millis(1), interval: millis(2), limit: Limit::NONE, ..Default::default() };
+    let codel = CodelParams {
+        target: millis(1),
+        interval: millis(2),
+        limit: QueueLimit::Unlimited,
+        ..Default::default()
+    };
     let broken = LinkConfig { qdisc: QdiscConfig::Codel(codel), outages: vec![(ms(59), ms(70))], ..link(0) };
     // Packets take 10 ms: whenever CoDel is asked, more drops are due.
     let world = World {
@@ -281,8 +314,15 @@ fn a_trace_delivers_at_its_opportunities() {
 #[test]
 fn marks_arrive_where_drops_would_have_been() {
     let red = |ecn| {
-        let config =
-            RedConfig { ecn, min_th: 1.0, max_th: 3.0, weight: 1.0, max_p: 1.0, ..Default::default() };
+        let config = RedParams {
+            ecn,
+            limit: QueueLimit::Packets(50),
+            min_threshold: Some(QueueLimit::Packets(1)),
+            max_threshold: Some(QueueLimit::Packets(3)),
+            weight: 1.0,
+            max_probability: 1.0,
+            ..Default::default()
+        };
         LinkConfig { qdisc: QdiscConfig::Red(config), ..link(0) }
     };
     let bursts = [Burst { ecn: Ecn::Ect0, ..burst(0, 5, 1000) }];
@@ -303,20 +343,24 @@ fn marks_arrive_where_drops_would_have_been() {
 fn transmissions_that_take_no_time_never_queue() {
     // Without limit, and so fast that 125 bytes take a picosecond.
     for rate in [RateConfig::Unlimited, constant(1_000_000_000_000_000)] {
-        let limited = LinkConfig { rate, qdisc: drop_tail(Limit::packets(1)), ..link(0) };
+        let limited = LinkConfig { rate, qdisc: drop_tail(QueueLimit::Packets(1)), ..link(0) };
         let (deliveries, stats) = run(vec![limited], &[burst(0, 500, 1)]);
         assert_eq!((deliveries.len(), stats[0].drops_overflow), (500, 0));
     }
     // A byte limit below a packet's size is no hindrance where nothing waits.
-    let tiny = LinkConfig { rate: RateConfig::Unlimited, qdisc: drop_tail(Limit::bytes(10)), ..link(0) };
+    let tiny = LinkConfig { rate: RateConfig::Unlimited, qdisc: drop_tail(QueueLimit::Bytes(10)), ..link(0) };
     assert_eq!(times(vec![tiny], &[burst(0, 3, 1000)]), [MS; 3]);
 }
 
 #[test]
 fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
     for rate in [0, 1, 3] {
-        let slow =
-            LinkConfig { rate: constant(rate), framing: u32::MAX, qdisc: drop_tail(Limit::NONE), ..link(0) };
+        let slow = LinkConfig {
+            rate: constant(rate),
+            framing: u32::MAX,
+            qdisc: drop_tail(QueueLimit::Unlimited),
+            ..link(0)
+        };
         let mut network = Network::new();
         let id = network.add_link(slow, &Streams::new(1));
         let route = network.add_route(&[id]).unwrap();

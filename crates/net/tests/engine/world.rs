@@ -8,7 +8,7 @@ use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterConfig, JitterKind};
 use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{CodelConfig, Limit, PriorityConfig, PriorityLimit, QdiscConfig, RedConfig};
+use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
 
@@ -121,35 +121,34 @@ pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64,
     );
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
+fn limit() -> impl Strategy<Value = QueueLimit> {
     prop_oneof![
-        3 => (1u32..30).prop_map(Limit::packets),
-        2 => (1500u64..30_000).prop_map(Limit::bytes),
-        1 => (1u32..30, 500u64..20_000).prop_map(|(packets, bytes)| Limit { packets, bytes }),
-        1 => Just(Limit::NONE),
+        3 => (1u32..30).prop_map(QueueLimit::Packets),
+        2 => (500u64..30_000).prop_map(QueueLimit::Bytes),
+        1 => Just(QueueLimit::Unlimited),
     ]
 }
 
 fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     let red = (limit(), any::<bool>()).prop_map(|(limit, ecn)| {
-        QdiscConfig::Red(RedConfig {
+        let (min_threshold, max_threshold) = (Some(QueueLimit::Packets(2)), Some(QueueLimit::Packets(8)));
+        QdiscConfig::Red(RedParams {
             limit,
             ecn,
-            min_th: 2.0,
-            max_th: 8.0,
+            min_threshold,
+            max_threshold,
             weight: 0.1,
             ..Default::default()
         })
     });
     let codel = (limit(), any::<bool>()).prop_map(|(limit, ecn)| {
         let (target, interval) = (TimeDelta::from_millis(1), TimeDelta::from_millis(5));
-        QdiscConfig::Codel(CodelConfig { limit, ecn, target, interval, mtu: 1500 })
+        QdiscConfig::Codel(CodelParams { limit, ecn, target, interval })
     });
-    let priority = (limit(), 1u16..4, any::<bool>()).prop_map(|(limit, bands, shared)| {
-        let limit = if shared { PriorityLimit::Shared(limit) } else { PriorityLimit::PerBand(vec![limit]) };
-        QdiscConfig::Priority(PriorityConfig { bands, limit })
+    let priority = (limit(), 1u8..4, any::<bool>()).prop_map(|(limit, classes, per_class)| {
+        QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
     });
-    prop_oneof![12 => limit().prop_map(|limit| QdiscConfig::DropTail { limit }), 1 => red, 1 => codel, 1 => priority]
+    prop_oneof![12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 1 => codel, 1 => priority]
 }
 
 fn constant() -> impl Strategy<Value = u64> {

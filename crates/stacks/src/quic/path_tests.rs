@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use warpline_core::parameter::Choice;
 use warpline_transport::cc::{Algorithm, FixedParams, NiceParams};
 
 use super::path::Path;
@@ -9,7 +10,7 @@ use super::path::Path;
 const RATE: f64 = 10e6;
 
 fn named(name: &str) -> Algorithm {
-    Algorithm::from_name(name).unwrap()
+    Algorithm::of_kind(name).unwrap()
 }
 
 /// 10 Mbit/s, 40 ms there and back, a queue of one bandwidth-delay product.
@@ -26,7 +27,7 @@ fn goodput(path: &mut Path, flow: usize, seconds: u64) -> f64 {
 
 #[test]
 fn every_algorithm_moves_data_through_losses() {
-    for name in Algorithm::names() {
+    for name in Algorithm::KINDS {
         let mut path = path();
         path.lose_every = 200;
         let flow = path.add(named(name));

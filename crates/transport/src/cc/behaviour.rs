@@ -8,7 +8,7 @@ use super::testbed::{Bottleneck, MSS, config};
 use super::*;
 
 fn named(name: &str) -> Controller {
-    Algorithm::from_name(name).unwrap().build(&config(10))
+    Algorithm::of_kind(name).unwrap().build(&config(10))
 }
 
 fn run(
@@ -31,6 +31,7 @@ fn alone_on_a_link_each_uses_it() {
         ("cubic", 0.97),
         ("vegas", 0.97),
         ("bic", 0.97),
+        ("htcp", 0.97),
         ("westwood", 0.97),
         ("ledbat", 0.95),
         ("ledbat++", 0.75),
@@ -135,7 +136,7 @@ fn westwood_shrugs_off_losses_that_are_not_congestion() {
 #[test]
 fn windows_over_time() {
     let mut table = String::from("   s");
-    let names = Algorithm::names();
+    let names = Algorithm::KINDS;
     for name in names {
         let _ = write!(table, "{name:>18}");
     }

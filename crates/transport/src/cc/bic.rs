@@ -9,53 +9,47 @@
 //!
 //! Departures: undo restores the maximum as well; the initial threshold is the connection's, not the module's.
 
+use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
 /// In the binary search, the step goes a B-th of the way to the maximum (BICTCP_B).
 const B: u64 = 4;
 /// Without a known maximum the window grows by at least this part of itself per round trip (5 %).
 const BLIND_PART: u64 = 20;
 
-/// Parameters of [`Bic`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// BIC (Xu, Harfoush and Rhee 2004).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("bic")]
 pub struct BicParams {
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// What remains of the window after a loss, as a part of it. Default 819/1024.
+    /// What remains of the window after a loss.
+    #[parameter(default = 819.0 / 1024.0, above = 0.0, below = 1.0)]
     pub beta: f64,
-    /// Whether a flow that lost before it regained its last maximum gives way. Default true.
+    /// Whether a flow that lost before it regained its last maximum gives way.
+    #[parameter(default = true)]
     pub fast_convergence: bool,
-    /// Most segments of growth per round trip (S_max). Default 16.
+    /// Most segments of growth per round trip (S_max).
+    #[parameter(default = 16, min = 1, unit = "segments")]
     pub max_increment: u32,
-    /// Window in segments up to which it behaves as Reno. Default 14.
+    /// Window up to which it acts as Reno.
+    #[parameter(default = 14, unit = "segments")]
     pub low_window: u32,
-    /// Round trips that the last B segments to the maximum take. Default 20.
+    /// Round trips that the last segments up to the old maximum take.
+    #[parameter(default = 20, min = 1)]
     pub smooth_part: u32,
-    /// Whether steps are as many times as large as an acknowledgement covers segments. Default true, as in Linux (tcp_bic.c, bictcp_update
-    /// and bictcp_acked).
+    /// Whether it grows as many times as fast as an acknowledgement covers segments, as in Linux (tcp_bic.c, bictcp_update and bictcp_acked).
+    #[parameter(default = true)]
     pub ack_ratio: bool,
 }
 
 /// Binary places of the kernel's estimate of segments per acknowledgement (ACK_RATIO_SHIFT).
 const RATIO_SHIFT: u32 = 4;
-
-impl Default for BicParams {
-    fn default() -> Self {
-        BicParams {
-            slow_start: SlowStartParams::default(),
-            beta: 819.0 / 1024.0,
-            fast_convergence: true,
-            max_increment: 16,
-            low_window: 14,
-            smooth_part: 20,
-            ack_ratio: true,
-        }
-    }
-}
 
 /// BIC's congestion control.
 #[derive(Clone, Debug)]
@@ -78,9 +72,10 @@ pub struct Bic {
     ack_ratio: bool,
 }
 
-impl Bic {
-    /// A new connection's.
-    pub fn new(params: &BicParams, config: &CcConfig) -> Self {
+impl BuiltIn for Bic {
+    type Params = BicParams;
+
+    fn new(params: &BicParams, config: &CcConfig) -> Self {
         Bic {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -97,7 +92,9 @@ impl Bic {
             ack_ratio: params.ack_ratio,
         }
     }
+}
 
+impl Bic {
     /// Bytes to acknowledge per segment of growth at the present window: whole segments, as in the kernel.
     fn bytes_per_segment(&self) -> u64 {
         let segments = self.window.cwnd / self.window.mss;
@@ -188,7 +185,7 @@ impl CongestionControl for Bic {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "bic"
+        BicParams::KIND
     }
 }
 

@@ -1,69 +1,30 @@
-//! One type for every congestion control: the built-ins by static dispatch, anything else in a box.
+//! Any congestion control as one type: the built-in ones by static dispatch, anything else in a box.
 
+use warpline_core::parameter::Component;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::bic::Bic;
-use super::cubic::Cubic;
-use super::fixed::Fixed;
-use super::ledbat::Ledbat;
-use super::ledbat_plus_plus::LedbatPlusPlus;
-use super::lp::Lp;
-use super::nice::Nice;
-use super::reno::Reno;
-use super::vegas::Vegas;
-use super::westwood::Westwood;
-use super::{AckSample, CongestionControl, CongestionEvent};
+use super::{AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams};
 
-/// A connection's congestion control. The path of every acknowledgement goes through here: a `match`, no virtual call.
-#[derive(Debug)]
-pub enum Controller {
-    /// RFC 5681.
-    Reno(Reno),
-    /// RFC 9438.
-    Cubic(Cubic),
-    /// Brakmo and Peterson.
-    Vegas(Vegas),
-    /// Binary increase.
-    Bic(Bic),
-    /// Westwood+.
-    Westwood(Westwood),
-    /// RFC 6817. Boxed, for its delay histories.
-    Ledbat(Box<Ledbat>),
-    /// draft-irtf-iccrg-ledbat-plus-plus. Boxed, for its delay histories.
-    LedbatPlusPlus(Box<LedbatPlusPlus>),
-    /// TCP-LP. Boxed, for its delays.
-    Lp(Box<Lp>),
-    /// TCP Nice. Boxed, for its detector.
-    Nice(Box<Nice>),
-    /// A constant window.
-    Fixed(Fixed),
-    /// Anything else: an algorithm of the user's own.
-    Boxed(Box<dyn CongestionControl>),
+/// An algorithm of the list in `cc/mod.rs`.
+pub trait BuiltIn: CongestionControl + Sized {
+    /// Its parameters.
+    type Params: Component;
+
+    /// That of a new connection. A parameter out of its range is taken for the nearest value that makes sense.
+    fn new(params: &Self::Params, config: &CcConfig) -> Self;
+}
+
+impl Default for Algorithm {
+    /// CUBIC, as in Linux.
+    fn default() -> Self {
+        Algorithm::Cubic(CubicParams::default())
+    }
 }
 
 impl From<Box<dyn CongestionControl>> for Controller {
     fn from(algorithm: Box<dyn CongestionControl>) -> Self {
         Controller::Boxed(algorithm)
     }
-}
-
-/// The same expression for whichever algorithm it is.
-macro_rules! each {
-    ($controller:expr, $algorithm:ident => $call:expr) => {
-        match $controller {
-            Controller::Reno($algorithm) => $call,
-            Controller::Cubic($algorithm) => $call,
-            Controller::Vegas($algorithm) => $call,
-            Controller::Bic($algorithm) => $call,
-            Controller::Westwood($algorithm) => $call,
-            Controller::Ledbat($algorithm) => $call,
-            Controller::LedbatPlusPlus($algorithm) => $call,
-            Controller::Lp($algorithm) => $call,
-            Controller::Nice($algorithm) => $call,
-            Controller::Fixed($algorithm) => $call,
-            Controller::Boxed($algorithm) => $call,
-        }
-    };
 }
 
 impl CongestionControl for Controller {
@@ -119,8 +80,81 @@ impl CongestionControl for Controller {
 
 #[cfg(test)]
 mod tests {
+    use warpline_core::parameter::Choice;
+
     use super::super::testbed::{config, sample};
+    use super::super::{NiceParams, NiceVariant};
     use super::*;
+
+    #[test]
+    fn every_name_builds_what_bears_it() {
+        for (name, algorithm) in Algorithm::KINDS.iter().zip(Algorithm::all()) {
+            assert_eq!(algorithm, name.parse().unwrap());
+            assert_eq!(algorithm.build(&config(10)).name(), *name);
+            assert_eq!(algorithm.faults(), [], "the defaults of {name} are allowed");
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_the_right_ones() {
+        let error = "renno".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("`renno` is not a congestion control; there are reno, cubic, vegas"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn wrong_parameters_are_all_named_and_what_is_built_of_them_works() {
+        let nice = NiceParams { threshold: 2.0, floor: f64::NAN, alpha: 5.0, ..NiceParams::default() };
+        let faults = Algorithm::Nice(nice).faults();
+        assert_eq!(
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "`threshold` is 2; allowed: 0 to 1",
+                "`floor` is NaN; allowed: above 0 segments",
+                "`beta` is 3; allowed: 0 or more segments, not below `alpha`",
+            ]
+        );
+        assert!(Algorithm::Nice(nice).build(&config(10)).cwnd() >= 1);
+    }
+
+    #[test]
+    fn every_algorithm_survives_as_text_with_every_parameter_changed() {
+        for plain in Algorithm::all() {
+            assert_eq!(plain.to_string(), plain.kind());
+            let mut changed = plain;
+            let mut count = 0;
+            for field in changed.parameters().fields().into_iter().filter(|field| !field.preset) {
+                let others = ["0.625", "no", "yes", "acks", "flight", "paper", "linux", "7", "77ms"];
+                let kind = field.value.kind();
+                let own = field.value.given();
+                let taken = others
+                    .into_iter()
+                    .filter_map(|other| kind.read(other))
+                    .any(|other| Some(&other) != own.as_ref() && field.value.take(&other));
+                assert!(taken && field.value.given() != own, "{}", field.name);
+                count += 1;
+            }
+            let text = changed.to_string();
+            assert_eq!(text.matches('=').count(), count, "{text}");
+            if changed.faults().is_empty() {
+                assert_eq!(text.parse::<Algorithm>().unwrap(), changed);
+            }
+        }
+    }
+
+    #[test]
+    fn the_papers_nice_is_a_word_and_what_differs_from_it() {
+        let paper: Algorithm = "nice:fraction=0.3,variant=paper".parse().unwrap();
+        assert_eq!(
+            paper,
+            Algorithm::Nice(NiceParams { fraction: 0.3, ..NiceParams::of(NiceVariant::Paper) })
+        );
+        assert_eq!(paper.to_string(), "nice:variant=paper,fraction=0.3");
+        // A former name of a parameter.
+        assert_eq!("nice:min_window=1".parse::<Algorithm>().unwrap().to_string(), "nice:floor=1");
+    }
 
     #[test]
     fn a_controller_is_small() {

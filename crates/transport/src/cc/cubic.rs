@@ -11,52 +11,46 @@
 //! ([`CubicParams::catch_up`]); maximum, target and Reno's lead are reckoned in whole segments, which decides at small windows; and before the
 //! first loss, or after a time-out, the window grows by 5 % per round trip at the least.
 
+use warpline_core::parameter::{Component, Parameters};
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp, float};
 
 use super::slow_start::{Hystart, SlowStart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// How long a growth rate is used at most (Linux: HZ/32).
 const REFRESH: TimeDelta = TimeDelta::from_micros(31_250);
 
-/// Parameters of [`Cubic`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// CUBIC (RFC 9438).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("cubic")]
 pub struct CubicParams {
-    /// Slow start and byte counting. Default: bytes, no limit, Linux's HyStart.
+    /// Slow start and byte counting.
+    #[parameter(flatten, default = SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() })]
     pub slow_start: SlowStartParams,
-    /// C: aggressiveness in segments per second cubed. Default 0.4.
+    /// C, the aggressiveness, in segments per second cubed.
+    #[parameter(default = 0.4, above = 0.0)]
     pub c: f64,
-    /// What remains of the window after a loss, as a part of it. Default 0.7.
+    /// What remains of the window after a loss.
+    #[parameter(default = 0.7, above = 0.0, below = 1.0)]
     pub beta: f64,
-    /// What remains after an ECN echo (RFC 8511 recommends 0.85). Default 0.7.
+    /// What remains of the window after an ECN echo; RFC 8511 recommends 0.85.
+    #[parameter(default = 0.7, above = 0.0, below = 1.0)]
     pub beta_ecn: f64,
-    /// Whether a flow that lost before it regained its last maximum gives way to newer flows (section 4.7). Default true.
+    /// Whether a flow that lost before it regained its last maximum gives way to newer flows (RFC 9438 section 4.7).
+    #[parameter(default = true)]
     pub fast_convergence: bool,
-    /// Whether the window is at least what Reno's would be (section 4.3). Default true.
+    /// Whether the window is at least what Reno's would be (RFC 9438 section 4.3).
+    #[parameter(default = true)]
     pub reno_friendly: bool,
-    /// Whether Reno's window is reckoned to grow by a whole segment per round trip once it has regained the last maximum (section 4.3).
-    /// Default false, as in Linux (tcp_cubic.c, bictcp_update).
+    /// Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last maximum, as RFC 9438 section 4.3
+    /// has it; Linux (tcp_cubic.c, bictcp_update) does not.
     pub catch_up: bool,
 }
 
 /// Without a known maximum the window grows by at least this part of itself per round trip (5 %; Linux bictcp_update).
 const BLIND_PART: u64 = 20;
-
-impl Default for CubicParams {
-    fn default() -> Self {
-        CubicParams {
-            slow_start: SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() },
-            c: 0.4,
-            beta: 0.7,
-            beta_ecn: 0.7,
-            fast_convergence: true,
-            reno_friendly: true,
-            catch_up: false,
-        }
-    }
-}
 
 /// What belongs to one stage of congestion avoidance. Windows in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -97,9 +91,10 @@ pub struct Cubic {
     last_ack: Timestamp,
 }
 
-impl Cubic {
-    /// A new connection's.
-    pub fn new(params: &CubicParams, config: &CcConfig) -> Self {
+impl BuiltIn for Cubic {
+    type Params = CubicParams;
+
+    fn new(params: &CubicParams, config: &CcConfig) -> Self {
         Cubic {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -118,7 +113,9 @@ impl Cubic {
             last_ack: Timestamp::ZERO,
         }
     }
+}
 
+impl Cubic {
     /// Begins an epoch at the present window (section 4.2, equation 2).
     fn begin_epoch(&mut self, now: Timestamp) {
         let cwnd = self.window.cwnd as f64;
@@ -257,7 +254,7 @@ impl CongestionControl for Cubic {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "cubic"
+        CubicParams::KIND
     }
 }
 

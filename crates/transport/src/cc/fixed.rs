@@ -3,21 +3,18 @@
 //! Departure from RFC 5681, and the point of it: neither losses nor time-outs change the window.
 
 use warpline_core::Timestamp;
+use warpline_core::parameter::{Component, Parameters};
 
 use super::window::{MAX_WINDOW, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
-/// Parameters of [`Fixed`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A constant window: neither losses nor time-outs change it.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("fixed")]
 pub struct FixedParams {
-    /// The window in segments; may be a fraction of one. Default 10.
+    /// The window; may be a fraction of a segment.
+    #[parameter(default = 10.0, above = 0.0, unit = "segments")]
     pub segments: f64,
-}
-
-impl Default for FixedParams {
-    fn default() -> Self {
-        FixedParams { segments: 10.0 }
-    }
 }
 
 /// A window that does not move.
@@ -26,9 +23,10 @@ pub struct Fixed {
     cwnd: u64,
 }
 
-impl Fixed {
-    /// A new connection's.
-    pub fn new(params: &FixedParams, config: &CcConfig) -> Self {
+impl BuiltIn for Fixed {
+    type Params = FixedParams;
+
+    fn new(params: &FixedParams, config: &CcConfig) -> Self {
         let bytes = params.segments * config.mss.max(1) as f64;
         Fixed { cwnd: within(bytes, 1.0, MAX_WINDOW as f64) as u64 }
     }
@@ -49,7 +47,7 @@ impl CongestionControl for Fixed {
         self.cwnd
     }
     fn name(&self) -> &'static str {
-        "fixed"
+        FixedParams::KIND
     }
 }
 

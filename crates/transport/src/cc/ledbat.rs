@@ -8,45 +8,38 @@
 //! one-way delay; there is no slow start, as in the RFC's pseudo-code, unless asked for; the congestion time-out is the
 //! connection's retransmission timer; MIN_CWND does not raise a window that did not limit sending.
 
+use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::delay::{BaseDelay, CurrentDelay};
 use super::slow_start::{SlowStart, SlowStartParams, may_grow};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
-/// Parameters of [`Ledbat`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// LEDBAT (RFC 6817).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("ledbat")]
 pub struct LedbatParams {
-    /// TARGET: queueing delay to keep. Default 100 ms, the most that the RFC allows.
+    /// TARGET: queueing delay to keep; RFC 6817 allows 100ms at most.
+    #[parameter(default = TimeDelta::from_millis(100), above = TimeDelta::ZERO)]
     pub target: TimeDelta,
-    /// GAIN: segments per round trip at an empty queue. Default 1, the most that the RFC allows.
+    /// GAIN: segments per round trip at an empty queue; RFC 6817 allows 1 at most.
+    #[parameter(default = 1.0, above = 0.0)]
     pub gain: f64,
-    /// ALLOWED_INCREASE: segments that the window may exceed what is in flight. Default 1.
+    /// ALLOWED_INCREASE: segments by which the window may exceed what is in flight.
+    #[parameter(default = 1.0, min = 0.0, unit = "segments")]
     pub allowed_increase: f64,
-    /// MIN_CWND: smallest window in segments, but for time-outs. Default 2.
-    pub min_window: f64,
-    /// BASE_HISTORY: one-minute minima of the base delay. Default 10.
+    /// MIN_CWND: smallest window, but for time-outs.
+    #[parameter(default = 2.0, above = 0.0, unit = "segments", was = "min_window")]
+    pub floor: f64,
+    /// BASE_HISTORY: one-minute minima of the base delay that are kept.
+    #[parameter(default = 10, min = 1)]
     pub base_history: u32,
-    /// CURRENT_FILTER: samples of the current delay. Default 4.
+    /// CURRENT_FILTER: samples of the current delay.
+    #[parameter(default = 4, min = 1)]
     pub current_filter: u32,
-    /// Whether the connection starts in slow start, until the first loss or until the delay reaches the target. Default
-    /// false.
+    /// Whether the connection starts in slow start, until the first loss or until the delay reaches the target.
     pub slow_start: bool,
-}
-
-impl Default for LedbatParams {
-    fn default() -> Self {
-        LedbatParams {
-            target: TimeDelta::from_millis(100),
-            gain: 1.0,
-            allowed_increase: 1.0,
-            min_window: 2.0,
-            base_history: 10,
-            current_filter: 4,
-            slow_start: false,
-        }
-    }
 }
 
 /// RFC 6817's congestion control.
@@ -63,9 +56,10 @@ pub struct Ledbat {
     queueing: TimeDelta,
 }
 
-impl Ledbat {
-    /// A new connection's.
-    pub fn new(params: &LedbatParams, config: &CcConfig) -> Self {
+impl BuiltIn for Ledbat {
+    type Params = LedbatParams;
+
+    fn new(params: &LedbatParams, config: &CcConfig) -> Self {
         let mut window = Window::new(config);
         if !params.slow_start {
             window.ssthresh = window.cwnd.max(2 * window.mss);
@@ -77,7 +71,7 @@ impl Ledbat {
                 target: params.target.max(TimeDelta::from_nanos(1)),
                 gain: within(params.gain, 0.0, 1e3),
                 allowed_increase: within(params.allowed_increase, 0.0, 1e6),
-                min_window: within(params.min_window, 0.0, 1e6),
+                floor: within(params.floor, 0.0, 1e6),
                 ..*params
             },
             base: BaseDelay::new(params.base_history),
@@ -86,7 +80,9 @@ impl Ledbat {
             queueing: TimeDelta::ZERO,
         }
     }
+}
 
+impl Ledbat {
     /// Last measured queueing delay.
     pub fn queueing_delay(&self) -> TimeDelta {
         self.queueing
@@ -94,7 +90,7 @@ impl Ledbat {
 
     /// MIN_CWND in bytes.
     fn smallest(&self) -> u64 {
-        ((self.params.min_window * self.window.mss as f64) as u64).max(1)
+        ((self.params.floor * self.window.mss as f64) as u64).max(1)
     }
 
     /// Loss: half the window, not below MIN_CWND and never more than it was (section 2.4.2).
@@ -181,7 +177,7 @@ impl CongestionControl for Ledbat {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "ledbat"
+        LedbatParams::KIND
     }
 }
 

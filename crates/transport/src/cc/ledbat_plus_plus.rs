@@ -9,42 +9,37 @@
 //! Departures: the window is adjusted once per round trip, not per acknowledgement; the first slow-down begins two round
 //! trips after the first slow start.
 
+use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::delay::{BaseDelay, CurrentDelay};
 use super::round::Round;
 use super::slow_start::{SlowStart, SlowStartParams, may_grow};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
-/// Parameters of [`LedbatPlusPlus`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("ledbat++")]
 pub struct LedbatPlusPlusParams {
-    /// TARGET: queueing delay to keep. Default 60 ms.
+    /// TARGET: queueing delay to keep.
+    #[parameter(default = TimeDelta::from_millis(60), above = TimeDelta::ZERO)]
     pub target: TimeDelta,
-    /// Constant of the multiplicative decrease. Default 1.
+    /// Constant of the multiplicative decrease.
+    #[parameter(default = 1.0, above = 0.0)]
     pub decrease: f64,
-    /// Largest divisor of the gain. Default 16.
+    /// Largest divisor of the gain.
+    #[parameter(default = 16, min = 1)]
     pub max_gain_divisor: u32,
-    /// One-minute minima of the base delay. Default 10.
+    /// One-minute minima of the base delay that are kept.
+    #[parameter(default = 10, min = 1)]
     pub base_history: u32,
-    /// Samples of the current delay. Default 4.
+    /// Samples of the current delay.
+    #[parameter(default = 4, min = 1)]
     pub current_filter: u32,
-    /// Whether the window is slowed down periodically. Default true.
+    /// Whether the window is slowed down periodically, to measure the base delay.
+    #[parameter(default = true)]
     pub slow_down: bool,
-}
-
-impl Default for LedbatPlusPlusParams {
-    fn default() -> Self {
-        LedbatPlusPlusParams {
-            target: TimeDelta::from_millis(60),
-            decrease: 1.0,
-            max_gain_divisor: 16,
-            base_history: 10,
-            current_filter: 4,
-            slow_down: true,
-        }
-    }
 }
 
 /// Where the connection is between two slow-downs.
@@ -73,9 +68,10 @@ pub struct LedbatPlusPlus {
     slow_down: SlowDown,
 }
 
-impl LedbatPlusPlus {
-    /// A new connection's.
-    pub fn new(params: &LedbatPlusPlusParams, config: &CcConfig) -> Self {
+impl BuiltIn for LedbatPlusPlus {
+    type Params = LedbatPlusPlusParams;
+
+    fn new(params: &LedbatPlusPlusParams, config: &CcConfig) -> Self {
         LedbatPlusPlus {
             window: Window::new(config),
             slow_start: SlowStart::new(&SlowStartParams::default()),
@@ -92,7 +88,9 @@ impl LedbatPlusPlus {
             slow_down: SlowDown::NotYet,
         }
     }
+}
 
+impl LedbatPlusPlus {
     /// 1 / GAIN: min(16, ceil(2 * TARGET / base)).
     fn gain_divisor(&self) -> u64 {
         let base = self.base.get().as_nanos().max(1);
@@ -214,7 +212,7 @@ impl CongestionControl for LedbatPlusPlus {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "ledbat++"
+        LedbatPlusPlusParams::KIND
     }
 }
 

@@ -10,14 +10,15 @@
 //! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
 //! falls with the window.
 
+use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// Whose TCP-LP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum LpVariant {
     /// The paper's: the delays' range is that of the connection, and growth after an indication is congestion avoidance.
     #[default]
@@ -27,31 +28,24 @@ pub enum LpVariant {
     Linux,
 }
 
-/// Parameters of [`Lp`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// TCP-LP (Kuzmanovic and Knightly 2003).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("lp")]
 pub struct LpParams {
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// Where between the smallest and the largest one-way delay congestion begins. Default 0.15.
+    /// Part of the way from the smallest to the largest one-way delay at which congestion begins.
+    #[parameter(default = 0.15, min = 0.0, max = 1.0)]
     pub threshold: f64,
-    /// Weight of a new sample in the smoothed delay. Default 1/8.
+    /// Weight of a new sample in the smoothed delay.
+    #[parameter(default = 0.125, min = 0.0, max = 1.0)]
     pub smoothing: f64,
-    /// Length of the inference phase in round trips. Default 3.
+    /// Length of the phase without growth after an indication of congestion.
+    #[parameter(default = 3.0, above = 0.0, unit = "round trips")]
     pub inference: f64,
-    /// Whose rules. Default the paper's.
+    /// Whose rules.
     pub variant: LpVariant,
-}
-
-impl Default for LpParams {
-    fn default() -> Self {
-        LpParams {
-            slow_start: SlowStartParams::default(),
-            threshold: 0.15,
-            smoothing: 0.125,
-            inference: 3.0,
-            variant: LpVariant::Paper,
-        }
-    }
 }
 
 /// TCP-LP's congestion control.
@@ -94,9 +88,10 @@ impl Delay {
     }
 }
 
-impl Lp {
-    /// A new connection's.
-    pub fn new(params: &LpParams, config: &CcConfig) -> Self {
+impl BuiltIn for Lp {
+    type Params = LpParams;
+
+    fn new(params: &LpParams, config: &CcConfig) -> Self {
         Lp {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -110,7 +105,9 @@ impl Lp {
             indicated: None,
         }
     }
+}
 
+impl Lp {
     /// Whether the inference phase after the last indication is still on.
     fn is_inferring(&self, ack: &AckSample) -> bool {
         let phase = ack.rtt.unwrap_or(ack.srtt).mul_f64(self.params.inference);
@@ -183,7 +180,7 @@ impl CongestionControl for Lp {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "lp"
+        LpParams::KIND
     }
 }
 

@@ -28,6 +28,7 @@
 //! gives no more; a burst is judged when it has been acknowledged, not when the next one is. A loss, or a time-out, halves a window
 //! below two segments as any other, and only a round without delay raises it.
 
+use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
@@ -36,53 +37,92 @@ use super::slow_start::{SlowStart, SlowStartParams};
 use super::train::Train;
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
-/// Parameters of [`Nice`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Whose TCP Nice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+pub enum NiceVariant {
+    /// The paper's with a better notion of the queue, and quicker: interferes less.
+    #[default]
+    Revised,
+    /// The paper's.
+    Paper,
+}
+
+/// TCP Nice (Venkataramani, Kokku and Dahlin 2002).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("nice")]
 pub struct NiceParams {
+    /// Whose rules: the defaults of all that follows.
+    #[parameter(preset = NiceParams::of)]
+    pub variant: NiceVariant,
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// Where between minRTT (0) and maxRTT (1) a packet counts as late. Default 0.2.
+    /// Where between minRTT (0) and maxRTT (1) a packet counts as late.
+    #[parameter(default = 0.2, min = 0.0, max = 1.0)]
     pub threshold: f64,
-    /// Part of a round's packets that must be late for the window to be reduced. Default 0.4; 0.5 in the paper.
+    /// Part of a round's packets that must be late for the window to be reduced.
+    #[parameter(default = 0.4, min = 0.0, max = 1.0)]
     pub fraction: f64,
-    /// What remains of the window when it is reduced for delay. Default 0.7; 0.5 in the paper.
+    /// What remains of the window when it is reduced for delay.
+    #[parameter(default = 0.7, above = 0.0, below = 1.0)]
     pub decrease: f64,
-    /// Smallest window in segments. Default 1/48; 1 is the paper's "W >= 1".
+    /// Smallest window; 1 is the paper's "W >= 1".
+    #[parameter(default = 1.0 / 48.0, above = 0.0, unit = "segments", was = "min_window")]
     pub floor: f64,
-    /// Segments sent together while the window is below two segments. Default 2.
+    /// Segments sent together while the window is below two segments.
+    #[parameter(default = 2, min = 1, unit = "segments")]
     pub burst: u32,
-    /// Vegas's alpha in segments. Default 1.
+    /// Vegas's alpha: segments in the queue below which the window grows.
+    #[parameter(default = 1.0, min = 0.0, unit = "segments")]
     pub alpha: f64,
-    /// Vegas's beta in segments. Default 3.
+    /// Vegas's beta: segments in the queue above which it shrinks.
+    #[parameter(default = 3.0, min = 0.0, not_below = "alpha", unit = "segments")]
     pub beta: f64,
-    /// Vegas's gamma in segments. Default 1.
+    /// Vegas's gamma: segments in the queue above which slow start ends.
+    #[parameter(default = 1.0, min = 0.0, unit = "segments")]
     pub gamma: f64,
-    /// Segments by which the window grows in a round trip where the queue is empty. Default 1.5; 1, Vegas's, in the paper.
+    /// Segments by which the window grows in a round trip where the queue is empty.
+    #[parameter(default = 1.5, above = 0.0, unit = "segments")]
     pub growth: f64,
     /// Delay above minRTT at which the window stays as it is, as a part of that at which a packet is late: the window grows the less the nearer
-    /// a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. Default 0.5; 0, as in the paper, for growth at any delay.
+    /// a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0 for growth at any delay.
+    #[parameter(default = 0.5, min = 0.0, max = 1.0)]
     pub target: f64,
-    /// maxRTT after the first sample, in minRTTs. Default 2.
+    /// maxRTT after the first sample, in minRTTs.
+    #[parameter(default = 2.0, min = 1.0)]
     pub start: f64,
-    /// Delay above minRTT at which a packet is late, whatever the threshold says. Default 10 ms; in the paper there is none
-    /// ([`TimeDelta::MAX`]).
+    /// Delay above minRTT at which a packet is late, whatever the threshold says.
+    #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
-    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late. Default 4; 0, as in the paper, for none.
+    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late.
+    #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
-    /// Whether maxRTT is the largest of the rounds' smallest RTTs, not of all. Default true; false in the paper.
+    /// Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and not of all.
+    #[parameter(default = true)]
     pub max_of_rounds: bool,
-    /// Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true; false in the paper.
+    /// Whether the window is reduced as soon as enough packets were late, not at the round's end.
+    #[parameter(default = true)]
     pub prompt: bool,
-    /// How long minRTT and maxRTT are remembered at least; twice that at most. Default ten minutes; zero, as in the paper, for ever.
+    /// How long minRTT and maxRTT are remembered at least; twice that at most. 0s for ever.
+    #[parameter(default = TimeDelta::from_secs(600))]
     pub base_window: TimeDelta,
 }
 
 impl NiceParams {
+    /// The defaults of a variant.
+    pub fn of(variant: NiceVariant) -> Self {
+        match variant {
+            NiceVariant::Revised => NiceParams::default(),
+            NiceVariant::Paper => NiceParams::paper(),
+        }
+    }
+
     /// As the paper has it.
     pub fn paper() -> Self {
         NiceParams {
+            variant: NiceVariant::Paper,
             fraction: 0.5,
             decrease: 0.5,
             growth: 1.0,
@@ -93,30 +133,6 @@ impl NiceParams {
             prompt: false,
             base_window: TimeDelta::ZERO,
             ..NiceParams::default()
-        }
-    }
-}
-
-impl Default for NiceParams {
-    fn default() -> Self {
-        NiceParams {
-            slow_start: SlowStartParams::default(),
-            threshold: 0.2,
-            fraction: 0.4,
-            decrease: 0.7,
-            floor: 1.0 / 48.0,
-            burst: 2,
-            alpha: 1.0,
-            beta: 3.0,
-            gamma: 1.0,
-            growth: 1.5,
-            target: 0.5,
-            start: 2.0,
-            most_delay: TimeDelta::from_millis(10),
-            own_packets: 4.0,
-            max_of_rounds: true,
-            prompt: true,
-            base_window: TimeDelta::from_secs(600),
         }
     }
 }
@@ -154,9 +170,10 @@ pub struct Nice {
     before_halving: bool,
 }
 
-impl Nice {
-    /// A new connection's.
-    pub fn new(params: &NiceParams, config: &CcConfig) -> Self {
+impl BuiltIn for Nice {
+    type Params = NiceParams;
+
+    fn new(params: &NiceParams, config: &CcConfig) -> Self {
         let vegas = VegasParams {
             alpha: params.alpha,
             beta: params.beta,
@@ -192,7 +209,9 @@ impl Nice {
             before_halving: false,
         }
     }
+}
 
+impl Nice {
     /// Takes an acknowledgement into the interference detector.
     #[inline]
     fn detect(&mut self, ack: &AckSample) {
@@ -370,7 +389,7 @@ impl CongestionControl for Nice {
         self.burst
     }
     fn name(&self) -> &'static str {
-        "nice"
+        NiceParams::KIND
     }
 }
 

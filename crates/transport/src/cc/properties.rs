@@ -47,8 +47,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 /// Every algorithm with its defaults, and the variants that change the code taken.
 fn algorithms() -> Vec<Algorithm> {
-    let mut all: Vec<Algorithm> =
-        Algorithm::names().iter().map(|name| Algorithm::from_name(name).unwrap()).collect();
+    let mut all = Algorithm::all();
     let acks = SlowStartParams { counting: AckCounting::Acks, limit: 2, hystart: Hystart::Rfc9406 };
     all.push(Algorithm::Reno(RenoParams {
         slow_start: acks,
@@ -216,8 +215,9 @@ proptest! {
             Algorithm::Cubic(CubicParams { c: n(0), beta: n(1), beta_ecn: n(2), ..CubicParams::default() }),
             Algorithm::Vegas(VegasParams { alpha: n(0), beta: n(1), gamma: n(2), min_samples: count, ..VegasParams::default() }),
             Algorithm::Bic(BicParams { beta: n(0), max_increment: count, low_window: count, smooth_part: count, ..BicParams::default() }),
+            Algorithm::Htcp(HtcpParams { beta: n(0), beta_max: n(1), low_speed: target, slow_start, ..HtcpParams::default() }),
             Algorithm::Westwood(WestwoodParams { min_sample: target, smoothing: n(0), ..WestwoodParams::default() }),
-            Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), min_window: n(2), base_history: count, current_filter: count, slow_start: true }),
+            Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), floor: n(2), base_history: count, current_filter: count, slow_start: true }),
             Algorithm::LedbatPlusPlus(LedbatPlusPlusParams { target, decrease: n(0), max_gain_divisor: count, ..LedbatPlusPlusParams::default() }),
             Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
             Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),

@@ -6,15 +6,16 @@
 //! [`RenoParams::reduce_from`] says so; congestion avoidance counts bytes and adds whole segments instead of
 //! SMSS*SMSS/cwnd per acknowledgement.
 
+use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
-/// What a reduction is reckoned from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// What a reduction starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum ReduceFrom {
     /// The congestion window (Linux).
     #[default]
@@ -23,28 +24,21 @@ pub enum ReduceFrom {
     Flight,
 }
 
-/// Parameters of [`Reno`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Reno's window: slow start, one segment per round trip, half on loss (RFC 5681).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("reno")]
 pub struct RenoParams {
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// What remains of the window after a loss, as a part of it. Default 0.5.
+    /// What remains of the window after a loss.
+    #[parameter(default = 0.5, above = 0.0, below = 1.0)]
     pub beta: f64,
-    /// What remains after an ECN echo (RFC 8511 recommends 0.8). Default 0.5.
+    /// What remains of the window after an ECN echo; RFC 8511 recommends 0.8.
+    #[parameter(default = 0.5, above = 0.0, below = 1.0)]
     pub beta_ecn: f64,
-    /// What a reduction is reckoned from. Default: the window.
+    /// What a reduction starts from.
     pub reduce_from: ReduceFrom,
-}
-
-impl Default for RenoParams {
-    fn default() -> Self {
-        RenoParams {
-            slow_start: SlowStartParams::default(),
-            beta: 0.5,
-            beta_ecn: 0.5,
-            reduce_from: ReduceFrom::Window,
-        }
-    }
 }
 
 /// RFC 5681's congestion control.
@@ -57,9 +51,10 @@ pub struct Reno {
     reduce_from: ReduceFrom,
 }
 
-impl Reno {
-    /// A new connection's.
-    pub fn new(params: &RenoParams, config: &CcConfig) -> Self {
+impl BuiltIn for Reno {
+    type Params = RenoParams;
+
+    fn new(params: &RenoParams, config: &CcConfig) -> Self {
         Reno {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -68,7 +63,9 @@ impl Reno {
             reduce_from: params.reduce_from,
         }
     }
+}
 
+impl Reno {
     fn threshold(&self, event: &CongestionEvent) -> u64 {
         let base = match self.reduce_from {
             // A connection that marks everything lost at a time-out has nothing in flight: the window then stands in.
@@ -114,7 +111,7 @@ impl CongestionControl for Reno {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "reno"
+        RenoParams::KIND
     }
 }
 

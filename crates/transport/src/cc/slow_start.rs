@@ -7,13 +7,15 @@
 //! Departure: RFC 9406 limits a step to 8 segments where the sender does not pace; here the limit is the parameter's, and
 //! without one a stretch acknowledgement counts in full, as in Linux.
 
+use warpline_core::parameter::{Parameters, Words};
+
 use super::hystart::{PlusPlus, Step};
 use super::hystart_linux::LinuxHystart;
 use super::window::Window;
 use super::{AckSample, Phase};
 
 /// What an acknowledgement counts for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum AckCounting {
     /// The bytes it acknowledges (RFC 3465, Linux).
     #[default]
@@ -23,7 +25,7 @@ pub enum AckCounting {
 }
 
 /// What ends slow start before a loss does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum Hystart {
     /// Nothing.
     #[default]
@@ -35,14 +37,14 @@ pub enum Hystart {
 }
 
 /// How slow start goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Parameters)]
 pub struct SlowStartParams {
-    /// What an acknowledgement counts for, in slow start and in congestion avoidance. Default: its bytes.
+    /// What an acknowledgement counts for when the window grows.
     pub counting: AckCounting,
-    /// Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0, the
-    /// default, for no limit, as in Linux. After a time-out a limit is 1.
+    /// Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0 for no limit, as in Linux. After a
+    /// time-out a limit is 1.
     pub limit: u32,
-    /// What ends slow start before a loss does. Default: nothing, but in CUBIC what Linux has.
+    /// What ends slow start before a loss does.
     pub hystart: Hystart,
 }
 

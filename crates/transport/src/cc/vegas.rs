@@ -11,15 +11,16 @@
 //! flight begins with a new base RTT; but a time-out alone, after which Linux counts nothing as in flight either, leaves it, as in the
 //! paper: the path is still the same.
 
+use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
 /// How Diff, the segments that the connection itself holds in the queue, is reckoned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum VegasEstimate {
     /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.
     #[default]
@@ -28,40 +29,32 @@ pub enum VegasEstimate {
     Paper,
 }
 
-/// Parameters of [`Vegas`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// TCP Vegas (Brakmo and Peterson 1995).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("vegas")]
 pub struct VegasParams {
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// Segments in the queue below which the window grows. Default 2.
+    /// Segments in the queue below which the window grows.
+    #[parameter(default = 2.0, min = 0.0, unit = "segments")]
     pub alpha: f64,
-    /// Segments in the queue above which it shrinks. Default 4.
+    /// Segments in the queue above which it shrinks.
+    #[parameter(default = 4.0, min = 0.0, not_below = "alpha", unit = "segments")]
     pub beta: f64,
-    /// Segments in the queue above which slow start ends. Default 1.
+    /// Segments in the queue above which slow start ends.
+    #[parameter(default = 1.0, min = 0.0, unit = "segments")]
     pub gamma: f64,
-    /// RTT samples that a round needs to be judged; Reno's growth where it has fewer. Default 3.
+    /// RTT samples that a round needs to be judged; where it has fewer, the window grows as Reno's.
+    #[parameter(default = 3, min = 1)]
     pub min_samples: u32,
-    /// Whether slow start doubles the window only every other round, as in the paper. Default false, as in Linux.
+    /// Whether slow start doubles the window only every other round trip, as in the paper; Linux does not.
     pub alternate_slow_start: bool,
-    /// How Diff is reckoned. Default: as in Linux.
+    /// How the segments in the queue are counted.
     pub estimate: VegasEstimate,
-    /// What remains of the window after a loss that was no time-out, as a part of it: 0.75 in the paper. Default 0.5.
+    /// What remains of the window after a loss that was no time-out; 0.75 in the paper, half in Linux.
+    #[parameter(default = 0.5, above = 0.0, below = 1.0)]
     pub decrease: f64,
-}
-
-impl Default for VegasParams {
-    fn default() -> Self {
-        VegasParams {
-            slow_start: SlowStartParams::default(),
-            alpha: 2.0,
-            beta: 4.0,
-            gamma: 1.0,
-            min_samples: 3,
-            alternate_slow_start: false,
-            estimate: VegasEstimate::Linux,
-            decrease: 0.5,
-        }
-    }
 }
 
 /// Vegas's rule for the window once per round trip, without its answer to losses (Nice shares it).
@@ -185,9 +178,10 @@ pub struct Vegas {
     decrease: f64,
 }
 
-impl Vegas {
-    /// A new connection's.
-    pub fn new(params: &VegasParams, config: &CcConfig) -> Self {
+impl BuiltIn for Vegas {
+    type Params = VegasParams;
+
+    fn new(params: &VegasParams, config: &CcConfig) -> Self {
         Vegas {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -197,7 +191,9 @@ impl Vegas {
             decrease: within(params.decrease, 0.0, 1.0),
         }
     }
+}
 
+impl Vegas {
     /// Nothing is in flight: what is sent next begins anew (tcp_vegas_cwnd_event at CA_EVENT_TX_START).
     fn restart(&mut self, ack: &AckSample) {
         self.rule.restart();
@@ -278,7 +274,7 @@ impl CongestionControl for Vegas {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "vegas"
+        VegasParams::KIND
     }
 }
 

@@ -11,34 +11,29 @@
 //! Departures: until there is an estimate the window halves. A sample counts the bytes acknowledged cumulatively and selectively, where
 //! Linux reconstructs them from duplicate ACKs.
 
+use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
-/// Parameters of [`Westwood`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Westwood+ (Grieco and Mascolo 2004).
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("westwood")]
 pub struct WestwoodParams {
     /// Slow start and byte counting.
+    #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// Shortest time that a bandwidth sample spans, where the round trip is shorter. Default 50 ms.
+    /// Shortest time that a bandwidth sample spans, where the round trip is shorter.
+    #[parameter(default = TimeDelta::from_millis(50), above = TimeDelta::ZERO)]
     pub min_sample: TimeDelta,
-    /// Weight of the past in each of the two filters. Default 7/8.
+    /// Weight of the past in each of the two filters.
+    #[parameter(default = 0.875, min = 0.0, below = 1.0)]
     pub smoothing: f64,
-    /// Tick of the clock that times are reckoned in; zero, the default, for none. Linux: a jiffy (1/HZ).
+    /// Tick of the clock that times are measured in, as the kernel measures in jiffies: 10ms with HZ=100. 0s is exact.
+    #[parameter(default = TimeDelta::ZERO)]
     pub tick: TimeDelta,
-}
-
-impl Default for WestwoodParams {
-    fn default() -> Self {
-        WestwoodParams {
-            slow_start: SlowStartParams::default(),
-            min_sample: TimeDelta::from_millis(50),
-            smoothing: 0.875,
-            tick: TimeDelta::ZERO,
-        }
-    }
 }
 
 /// Westwood+'s congestion control.
@@ -62,9 +57,10 @@ pub struct Westwood {
     reset_rtt_min: bool,
 }
 
-impl Westwood {
-    /// A new connection's.
-    pub fn new(params: &WestwoodParams, config: &CcConfig) -> Self {
+impl BuiltIn for Westwood {
+    type Params = WestwoodParams;
+
+    fn new(params: &WestwoodParams, config: &CcConfig) -> Self {
         Westwood {
             window: Window::new(config),
             slow_start: SlowStart::new(&params.slow_start),
@@ -80,7 +76,9 @@ impl Westwood {
             reset_rtt_min: false,
         }
     }
+}
 
+impl Westwood {
     /// The bandwidth estimate in bytes per second; zero before the first sample.
     pub fn bandwidth(&self) -> f64 {
         self.bandwidth
@@ -191,7 +189,7 @@ impl CongestionControl for Westwood {
         self.window.ssthresh
     }
     fn name(&self) -> &'static str {
-        "westwood"
+        WestwoodParams::KIND
     }
 }
 

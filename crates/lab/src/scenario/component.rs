@@ -1,0 +1,245 @@
+//! Components as scenarios write them: a table whose `kind` names one, with its parameters beside it. How they are read, what is written, and
+//! what the JSON Schema says of them all come from what `warpline_core::parameter` knows.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Map, Value, json};
+use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range, Vocabulary, Word};
+
+use super::document::Step;
+use super::expand::key;
+use super::quantity::{BitRate, LimitText, Size, Time};
+use super::semantics::Check;
+use super::short::Probability;
+
+/// The key of a property's schema that says by which name it goes now.
+pub(super) const NOW: &str = "x-now";
+
+/// A component as scenarios write it: a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written<C>(pub C);
+
+impl<C: Choice> Serialize for Written<C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(&self.0).serialize(serializer)
+    }
+}
+
+impl<'de, C: Choice> Deserialize<'de> for Written<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let table = Map::deserialize(deserializer)?;
+        read(&table).map(Written).map_err(de::Error::custom)
+    }
+}
+
+impl<C: Choice> JsonSchema for Written<C> {
+    fn schema_name() -> Cow<'static, str> {
+        capitalised(C::WHAT).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"description": format!("A {}.", C::WHAT), "oneOf": variants::<C>(generator)})
+    }
+}
+
+/// Reads a table.
+pub(super) fn read<C: Choice>(table: &Map<String, Value>) -> Result<C, ParameterError> {
+    let kind = table.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let values = table.iter().filter(|(name, value)| *name != "kind" && !value.is_null());
+    let given: Vec<(&str, Given)> = values.map(|(name, value)| (name.as_str(), given(value))).collect();
+    C::of_kind(kind)?.with(&given)
+}
+
+/// Writes a table: the kind, and what differs from its defaults.
+pub(super) fn write<C: Choice>(component: &C) -> Value {
+    let mut table = Map::from_iter([("kind".to_owned(), json!(component.kind()))]);
+    table.extend(component.given().into_iter().map(|(name, given)| (name.to_owned(), value(given))));
+    Value::Object(table)
+}
+
+/// Notes what of a component is out of its range; `path` leads to it.
+pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choice) {
+    for fault in component.faults() {
+        let mut path = path.to_vec();
+        path.push(key(fault.parameter));
+        let message = format!("`{}` is out of range: {}", fault.parameter, fault.value);
+        check.error(&path, message, format!("allowed: {}", fault.allowed));
+    }
+}
+
+fn given(value: &Value) -> Given {
+    match value {
+        Value::Bool(flag) => Given::Flag(*flag),
+        Value::Number(number) => {
+            number.as_u64().map_or_else(|| Given::Number(number.as_f64().unwrap_or(f64::NAN)), Given::Whole)
+        }
+        Value::Array(items) => Given::List(items.iter().filter_map(Value::as_u64).collect()),
+        Value::String(text) => Given::Text(text.clone()),
+        other => Given::Text(other.to_string()),
+    }
+}
+
+fn value(given: Given) -> Value {
+    match given {
+        Given::Flag(flag) => json!(flag),
+        Given::Whole(number) => json!(number),
+        Given::Number(number) => json!(number),
+        Given::Text(text) => json!(text),
+        Given::List(numbers) => json!(numbers),
+    }
+}
+
+/// The schemas of all components of a choice, a table each.
+pub(super) fn variants<C: Choice>(generator: &mut SchemaGenerator) -> Vec<Schema> {
+    C::all().iter().map(|component| variant(component, generator)).collect()
+}
+
+fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
+    let mut properties =
+        Map::from_iter([("kind".to_owned(), json!({"type": "string", "const": component.kind()}))]);
+    let mut required = vec!["kind"];
+    for parameter in component.describe() {
+        let own = property(&parameter, generator);
+        if let Some(was) = parameter.was {
+            let mut former = own.clone();
+            former["description"] = json!(format!("The former name of `{}`.", parameter.name));
+            former["deprecated"] = json!(true);
+            former[NOW] = json!(parameter.name);
+            properties.insert(was.to_owned(), former);
+        }
+        properties.insert(parameter.name.to_owned(), own);
+        if parameter.required {
+            required.push(parameter.name);
+        }
+    }
+    json_schema!({
+        "type": "object",
+        "description": component.about(),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// The schema of a parameter.
+fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
+    let mut schema = match parameter.kind {
+        _ if parameter.share => generator.subschema_for::<Probability>().to_value(),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Whole(most) => {
+            let bits = u64::BITS - most.leading_zeros();
+            json!({"type": "integer", "minimum": 0, "format": format!("uint{bits}")})
+        }
+        Kind::Number => json!({"type": "number"}),
+        Kind::List => json!({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+        Kind::Time => generator.subschema_for::<Time>().to_value(),
+        Kind::Size => generator.subschema_for::<Size>().to_value(),
+        Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
+        Kind::Limit => generator.subschema_for::<LimitText>().to_value(),
+        Kind::Words(Vocabulary { name, about, words }) => {
+            let word = |word: &Word| json!({"type": "string", "const": word.name, "description": word.about});
+            let words: Vec<Value> = words.iter().map(word).collect();
+            let definition = json!({"description": about, "oneOf": words});
+            generator.definitions_mut().insert(name.to_owned(), definition);
+            json!({"$ref": format!("#/$defs/{name}")})
+        }
+    };
+    let mut about = vec![parameter.about.to_owned()];
+    let Range { low, high, not_below, not_above } = &parameter.range;
+    if matches!(parameter.kind, Kind::Whole(_) | Kind::Number) && !parameter.share {
+        for (end, within, beyond) in
+            [(low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")]
+        {
+            if let Some(end) = end {
+                schema[if end.open { beyond } else { within }] = value(end.given.clone());
+            }
+        }
+        about.extend(not_below.map(|other| format!("Not below `{other}`.")));
+        about.extend(not_above.map(|other| format!("Not above `{other}`.")));
+    } else if !parameter.range.is_all() {
+        about.push(format!("{}.", capitalised(&parameter.range.to_string())));
+    }
+    match (&parameter.default, parameter.required) {
+        (Some(example), true) => schema["examples"] = json!([value(example.clone())]),
+        (Some(default), false) => about.push(defaults(parameter, default)),
+        (None, _) => {}
+    }
+    schema["description"] = json!(about.join(" "));
+    schema
+}
+
+/// "Default 0.4; 0.5 with variant = \"paper\"."
+fn defaults(parameter: &Description, default: &Given) -> String {
+    let number = plain(default);
+    let unit = if number == "1" { parameter.unit.trim_end_matches('s') } else { parameter.unit };
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let mut text = format!("Default {number}{unit}");
+    for (word, other) in &parameter.with_preset {
+        let other = other.as_ref().map_or("none".to_owned(), plain);
+        text.push_str(&format!("; {other} with `{word}`"));
+    }
+    text + "."
+}
+
+/// A value as people write it, a number that is no short decimal as a fraction: "1/48".
+fn plain(given: &Given) -> String {
+    match given {
+        Given::Flag(flag) => flag.to_string(),
+        Given::Number(number) if number.to_string().len() > 8 => {
+            let over = (2..=1024).map(f64::from).find(|under| (number * under).round() / under == *number);
+            over.map_or(number.to_string(), |under| format!("{}/{under}", (number * under).round()))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scenario;
+    use super::*;
+
+    fn read(cc: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}\n"
+        );
+        Scenario::from_toml("test.toml", &text, &[]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_former_name_is_read_with_a_note() {
+        let former = read("{ kind = \"nice\", min_window = 0.5 }").unwrap();
+        assert_eq!(former.notes, ["test.toml:6:23: `min_window` is now called `floor`"]);
+        let present = read("{ kind = \"nice\", floor = 0.5 }").unwrap();
+        assert_eq!(present.notes, [""; 0]);
+        assert_eq!((&former.flow, former.scenario_hash()), (&present.flow, present.scenario_hash()));
+        let both = read("{ kind = \"nice\", floor = 0.5, min_window = 0.5 }").unwrap_err();
+        assert!(both.contains("`min_window` and `floor` are the same parameter"), "{both}");
+        // What is not known is helped with present names only.
+        let unknown = read("{ kind = \"nice\", flor = 0.5 }").unwrap_err();
+        assert!(unknown.contains("did you mean `floor`?") && !unknown.contains("min_window"), "{unknown}");
+    }
+
+    #[test]
+    fn what_is_written_is_what_differs_from_the_defaults() {
+        let written = |cc: &str| serde_json::to_value(&read(cc).unwrap().flow[0].cc).unwrap();
+        assert_eq!(written("{ kind = \"vegas\", alpha = 2 }"), json!("vegas"));
+        assert_eq!(written("{ kind = \"vegas\", alpha = 1 }"), json!({"kind": "vegas", "alpha": 1.0}));
+        let paper = written("{ kind = \"nice\", fraction = 0.5, variant = \"paper\", burst = 3 }");
+        assert_eq!(paper, json!({"kind": "nice", "variant": "paper", "burst": 3}));
+    }
+
+    #[test]
+    fn numbers_that_are_no_short_decimals_are_fractions() {
+        for (number, text) in
+            [(1.0 / 48.0, "1/48"), (819.0 / 1024.0, "819/1024"), (0.125, "0.125"), (2.0, "2")]
+        {
+            assert_eq!(plain(&Given::Number(number)), text);
+        }
+    }
+}
