@@ -1,4 +1,4 @@
-//! The receiver's side results: what came, in which order, how late, and what never came. Transmissions are told apart by their
+//! The receiver's side results: what came, in which order, how late, and what never came. Transmissions are distinguished by their
 //! number, so that a retransmission is not taken for reordering and a copy not for a retransmission.
 
 use std::collections::{BTreeSet, VecDeque};

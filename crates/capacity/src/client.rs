@@ -15,7 +15,7 @@ const PAUSE: TimeDelta = TimeDelta::from_millis(250);
 const LONGEST_PAUSE: TimeDelta = TimeDelta::from_secs(2);
 /// How long the server is asked for its report.
 const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
-/// ICMP says that nobody listens: for so long without an answer, and it is believed in mid-test.
+/// ICMP says that nothing listens: for so long without an answer, and it is believed in mid-test.
 const UNREACHABLE: TimeDelta = TimeDelta::from_millis(1500);
 /// Something that is not signed says, to a client with a key, that there will be no test: it is believed when nothing better came for so long,
 /// in which the server is asked a few times more.
@@ -55,16 +55,16 @@ pub enum Outcome {
     Refused(Refusal, u32),
     /// The server was not heard of any more in mid-test.
     Silent,
-    /// The network says that the server cannot be had, at the beginning or in mid-test.
+    /// The network says that the server is not available, at the beginning or in mid-test.
     Unreachable(Unreachable),
     /// It was stopped here.
     Stopped,
 }
 
-/// What the network says of a server that cannot be had.
+/// What the network says of a server that is not available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {
-    /// The host is there, and nobody listens at the port.
+    /// The host is there, and nothing listens at the port.
     Port,
     /// There is no way to the host.
     Host,
@@ -256,7 +256,7 @@ impl CapClient {
         }
     }
 
-    /// The network says that the server cannot be had.
+    /// The network says that the server is not available.
     pub fn unreachable(&mut self, now: Timestamp, what: Unreachable) {
         match self.state {
             State::Hello | State::Opening { .. } => self.told(now, Outcome::Unreachable(what), false),

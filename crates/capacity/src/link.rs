@@ -193,7 +193,7 @@ impl Link {
         true
     }
 
-    /// Whether a segment can be one of the agreed TCP, in a datagram of so many bytes: payload is counted and not carried, so that it takes no
+    /// Whether a segment can be one of the agreed TCP, in a datagram of this many bytes: payload is counted and not carried, so that it takes no
     /// more than the word of whoever sent it to make it up.
     #[inline]
     fn is_plausible(&self, segment: &Segment, datagram: usize) -> bool {

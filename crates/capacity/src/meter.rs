@@ -52,7 +52,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for a connection whose full segments carry so many bytes of payload.
+    /// A meter for a connection whose full segments carry this many bytes of payload.
     pub fn new(segment: u64) -> Self {
         Meter {
             results: SenderResults::default(),

@@ -10,7 +10,7 @@ pub enum ProbeReply {
     Echo,
     /// A router whose hop limit it exceeded.
     TimeExceeded,
-    /// The target, where nobody listens at the port.
+    /// The target, where nothing listens at the port.
     PortUnreachable,
     /// A router or the target would not or could not deliver it.
     Unreachable,

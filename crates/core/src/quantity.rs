@@ -133,7 +133,7 @@ const RATE: Kind = Kind {
         ("tbit/s", 1_000_000_000_000),
         ("tbps", 1_000_000_000_000),
         ("tbit", 1_000_000_000_000),
-        // Bytes, told apart from bits by the capital B.
+        // Bytes, distinguished from bits by the capital B.
         ("B/s", 8),
         ("kB/s", 8_000),
         ("KB/s", 8_000),

@@ -227,7 +227,7 @@ pub trait Clock {
     fn now(&self) -> Timestamp;
     /// Waits until `deadline` or until something arrives from outside, whichever is first.
     fn wait_until(&mut self, deadline: Timestamp) -> Wake;
-    /// Up to which instant, `limit` at the most, events may be handled without waiting: the present under a clock that
+    /// Up to which instant, `limit` at most, events may be handled without waiting: the present under a clock that
     /// really passes, `limit` itself under one that jumps.
     fn horizon(&mut self, limit: Timestamp) -> Timestamp {
         self.now().min(limit)

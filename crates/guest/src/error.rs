@@ -22,9 +22,9 @@ pub enum GuestError {
     /// The system refused something.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// What the guest was told to do makes no sense.
@@ -51,7 +51,7 @@ pub enum GuestError {
     Share {
         /// The guest.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The guest's kernel has ended though it should not have.

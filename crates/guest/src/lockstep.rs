@@ -126,7 +126,7 @@ fn to_guest(at: Timestamp) -> u64 {
 }
 
 impl LockStep {
-    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that happens in the
+    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at least, anything that happens in the
     /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong. `go_on` is asked now and
     /// then whether to: none if it was not.
     ///

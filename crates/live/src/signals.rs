@@ -1,7 +1,7 @@
 //! Signals while a command of the user's runs.
 //!
-//! The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are the command's, and do nothing here. SIGTERM
-//! and SIGHUP come to us alone: they are passed on, and the second SIGTERM kills the command.
+//! The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are for the command, and we ignore them. SIGTERM
+//! and SIGHUP come to us alone: we pass them on, and the second SIGTERM kills the command.
 
 use std::cell::Cell;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// What has come since [`Signals::listen`].
+/// The signals received since [`Signals::listen`].
 #[derive(Debug)]
 pub(crate) struct Signals {
     term: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Passes on what has come, by `send`.
+    /// Passes on the signals received, with `send`.
     pub(crate) fn forward(&self, send: impl Fn(Signal)) {
         if self.term.swap(false, Ordering::Relaxed) {
             send(if self.asked.replace(true) { Signal::SIGKILL } else { Signal::SIGTERM });

@@ -35,7 +35,7 @@ pub(crate) struct First {
     place: usize,
 }
 
-/// The wheel. An event is a time and an index; each index has one event at the most.
+/// The wheel. An event is a time and an index; each index has one event at most.
 #[derive(Debug)]
 pub(crate) struct Near {
     /// Logarithm of the width of a bucket in nanoseconds.

@@ -55,7 +55,7 @@ impl Patience {
         }
     }
 
-    /// A new connection, on which a description of so many bytes is sent.
+    /// A new connection, on which a description of this many bytes is sent.
     pub(super) fn connected(&mut self, description: u64) {
         self.credit = description;
         self.acknowledged = 0;

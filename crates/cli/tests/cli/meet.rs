@@ -204,7 +204,7 @@ while n < 200000: n += len(c.recv(65536))
     assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
 }
 
-/// What nobody listens for is told of, by host, port and limit; the run ends then.
+/// What nothing listens for is told of, by host, port and limit; the run ends then.
 #[test]
 fn a_flow_whose_program_never_listens_is_told_of() {
     let Some(_turn) = turn(&[]) else { return };

@@ -287,7 +287,7 @@ fn open(order: &FlowOrder, to: SocketAddr, end: &End, gate: &Gate) -> io::Result
     Ok(stream)
 }
 
-/// Writes so many bytes of nothing.
+/// Writes this many bytes of nothing.
 fn send(stream: &TcpStream, bytes: u64) -> io::Result<()> {
     static NOTHING: [u8; CHUNK] = [0; CHUNK];
     let mut left = bytes;

@@ -116,7 +116,7 @@ pub struct FlowOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Connects and sends, so many bytes or without end.
+    /// Connects and sends, this many bytes or without end.
     Send {
         /// The other end.
         to: IpAddr,
@@ -209,7 +209,7 @@ pub struct ConditionOrder {
     pub program: Option<u32>,
     /// From when on it is looked at, if it is about no program.
     pub start: u64,
-    /// How long it is looked at, at the most.
+    /// How long it is looked at, at most.
     pub limit: u64,
 }
 

@@ -13,7 +13,7 @@
 //! * Both programs run when the scheduler lets them. On a path of a fraction of a millisecond that noise would pass for a queue all the time, and
 //!   Nice would hardly send: a settable part of every delay (a millisecond) is forgiven.
 //!
-//! What cannot be had: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window says (the gate stays
+//! What is not available: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window says (the gate stays
 //! shut longer for them); the algorithm's own pacing rate is not heeded, quinn paces at 1.25 windows per RTT in bursts of up to ten
 //! datagrams; a loss that proves spurious is not undone; the number of CE marks and one-way delays are not known (LEDBAT goes by the RTT);
 //! there is no proportional rate reduction.

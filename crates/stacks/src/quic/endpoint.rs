@@ -78,7 +78,7 @@ impl Settings {
     }
 }
 
-/// Why a connection could not be had, or broke.
+/// Why a connection was not available, or broke.
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
     /// An address that does not resolve.
@@ -89,7 +89,7 @@ pub enum QuicError {
         /// Why not.
         problem: String,
     },
-    /// The socket cannot be had.
+    /// The socket is not available.
     #[error("cannot open a UDP socket on {address}: {source}")]
     Socket {
         /// Where.
@@ -403,7 +403,7 @@ async fn shake_hands(
         Err(_) => Err(QuicError::Silent { remote }),
     };
     drop(place);
-    // Nobody listens any more, the server is gone; or nobody takes connections: one more is not kept.
+    // Nothing listens any more, the server is gone; or nobody takes connections: one more is not kept.
     let _ = to.try_send(outcome);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! An identity is an Ed25519 key pair in a file (PKCS#8, PEM). The public half is one line of text, `ed25519:` and 43 characters, and stands in a
 //! list of trusted keys. Both ends of a connection prove that they hold a key of the other's list (TLS 1.3 with raw public keys, RFC 7250): no
-//! names, no certificates, no dates. The same file on all machines makes a shared secret; a file each lets every machine be told apart.
+//! names, no certificates, no dates. The same file on all machines makes a shared secret; a file each lets every machine be distinguished.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
