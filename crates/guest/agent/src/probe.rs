@@ -1,4 +1,4 @@
-//! Whether a program is ready: a port that listens, a text that was printed, a file.
+//! Checks whether a program is ready: a listening port, a printed text, a file.
 //!
 //! Used inside guests, and beside them for programs in network namespaces of the machine.
 
@@ -9,24 +9,24 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-/// What says that a program is ready.
+/// The sign that a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// TCP listens on this port, or a UDP socket has it, at whatever address.
+    /// A TCP socket listens on this port, or a UDP socket is bound to it, at any address.
     Port(u16),
-    /// TCP listens on this port for connections from other hosts.
+    /// A TCP socket listens on this port for connections from other hosts.
     Listens {
         /// The port.
         port: u16,
-        /// Whether they come by IPv6.
+        /// Whether they use IPv6.
         ipv6: bool,
     },
     /// The program has printed this, to its standard output or error.
     Prints(String),
-    /// This file is there (a relative path from the program's directory), and has changed if it was there before.
+    /// This file exists (a relative path starts at the program's directory), and has changed if it existed before.
     File(String),
-    /// This command has ended with exit code 0; it is tried again and again. It is whoever looks that runs it.
+    /// This command has ended with exit code 0; it is tried again and again. The caller runs it.
     Command(Vec<String>),
 }
 
@@ -36,24 +36,24 @@ const TABLES: [&str; 4] = ["tcp", "tcp6", "udp", "udp6"];
 const LISTEN: &str = "0A";
 const UNCONNECTED: &str = "07";
 
-/// The tables of one network namespace. They stay that namespace's, whoever reads them.
+/// The tables of one network namespace, which can be read from any namespace.
 #[derive(Debug)]
 pub struct Sockets([Option<File>; 4]);
 
 impl Sockets {
-    /// Those of the calling thread's namespace.
+    /// The tables of the calling thread's namespace.
     ///
     /// # Errors
-    /// If the system does not show TCP's.
+    /// If the system does not provide TCP's.
     pub fn open() -> io::Result<Self> {
         let open = |name: &str| File::open(Path::new("/proc/thread-self/net").join(name));
         let [tcp, tcp6, udp, udp6] = TABLES.map(open);
-        // A kernel without IPv6 has two of them.
+        // A kernel without IPv6 has only two of them.
         Ok(Sockets([Some(tcp?), tcp6.ok(), udp.ok(), udp6.ok()]))
     }
 
-    /// Whether a socket in one of these tables matches. For each table the kernel goes through all of its connections: only those that
-    /// are needed.
+    /// Whether a socket in one of these tables matches. For each table the kernel goes through all of its connections, so only the
+    /// necessary ones are read.
     fn any(
         &mut self,
         tables: std::ops::Range<usize>,
@@ -76,7 +76,7 @@ impl Sockets {
     }
 }
 
-/// Address, port and state in a line of a table, as hexadecimal text but for the port.
+/// Address, port and state in a line of a table; address and state as hexadecimal text.
 fn socket(line: &str) -> Option<(&str, u16, &str)> {
     let mut fields = line.split_whitespace().skip(1);
     let (address, port) = fields.next()?.split_once(':')?;
@@ -84,33 +84,33 @@ fn socket(line: &str) -> Option<(&str, u16, &str)> {
     Some((address, u16::from_str_radix(port, 16).ok()?, state))
 }
 
-/// Whether connections of other hosts come to a listening TCP socket with this address in table `table`.
+/// Whether a listening TCP socket with this address in table `table` accepts connections from other hosts.
 fn takes(table: usize, address: &str, ipv6: bool) -> bool {
-    /// The first twelve bytes of an IPv4 address in IPv6's form, and the loopback address, as the table has them.
+    /// The first twelve bytes of an IPv4 address in IPv6's form, and the loopback address, in the table's notation.
     const MAPPED: &str = "0000000000000000FFFF0000";
     const LOOPBACK: &str = "00000000000000000000000001000000";
     let loopback = |v4: &str| v4.ends_with("7F");
     match (table, address.strip_prefix(MAPPED)) {
         (0, _) => !ipv6 && !loopback(address),
         (1, Some(v4)) => !ipv6 && !loopback(v4),
-        // The unspecified address takes both.
+        // The unspecified address accepts both.
         (1, None) => address != LOOPBACK && (ipv6 || address.bytes().all(|digit| digit == b'0')),
         _ => false,
     }
 }
 
-/// What is around a program.
+/// The surroundings of a program.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The sockets of its host.
     pub sockets: Option<Sockets>,
-    /// What it prints goes to these files.
+    /// The files of its output.
     pub output: Vec<PathBuf>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
 }
 
-/// A file's size and when it was changed; none if it is not there.
+/// A file's size and modification time; `None` if it does not exist.
 type Stamp = Option<(u64, Option<SystemTime>)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -118,7 +118,7 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// A file that grows and may come to contain something.
+/// A growing file that may come to contain a text.
 #[derive(Debug)]
 struct Search {
     path: PathBuf,
@@ -144,34 +144,34 @@ impl Search {
     }
 }
 
-/// A check under way.
+/// A running check.
 #[derive(Debug)]
 pub enum Probe {
-    /// A port, of whatever protocol.
+    /// A port, of either protocol.
     Port(Sockets, u16),
-    /// A port that takes connections, and by which family.
+    /// A port that accepts connections, and whether by IPv6.
     Listens(Sockets, u16, bool),
-    /// A text, and where it may appear.
+    /// A text, and the files in which it may appear.
     Prints(Vec<u8>, Vec<Output>),
-    /// A file, and how it was.
+    /// A file, and its previous state.
     File(PathBuf, Stamped),
-    /// A command that whoever looks runs.
+    /// A command that the caller runs.
     Command,
 }
 
-/// What a program prints, as far as it was read.
+/// A program's output, as far as it was read.
 #[derive(Debug)]
 pub struct Output(Search);
 
-/// How a file was when the program began.
+/// A file's state when the program began.
 #[derive(Debug)]
 pub struct Stamped(Stamp);
 
 impl Probe {
-    /// Begins a check; to be called before the program is started.
+    /// Begins a check; call it before the program starts.
     ///
     /// # Errors
-    /// If the sockets of the host cannot be seen.
+    /// If the host's sockets cannot be read.
     pub fn begin(check: &Check, around: Surroundings) -> io::Result<Self> {
         let sockets = || around.sockets.ok_or_else(|| io::Error::other("the host's sockets cannot be seen"));
         Ok(match check {
@@ -190,10 +190,10 @@ impl Probe {
         })
     }
 
-    /// Whether it holds now. Never for a command.
+    /// Whether it holds now. Always false for a command.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If it cannot be checked.
     pub fn holds(&mut self) -> io::Result<bool> {
         match self {
             Probe::Port(sockets, port) => sockets.any(0..4, |table, _, own, state| {
@@ -220,7 +220,7 @@ impl Probe {
     }
 }
 
-/// The words that try a command again and again until it ends well.
+/// The words of a command that tries another one again and again until it succeeds.
 pub fn retried(words: &[String]) -> Vec<String> {
     const LOOP: &str = "until \"$@\"; do sleep 0.1; done";
     ["sh", "-c", LOOP, "sh"].map(str::to_owned).into_iter().chain(words.iter().cloned()).collect()
@@ -245,7 +245,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut probe = begun(&Check::Port(port), nowhere);
-        // Nobody elsewhere can connect to a loopback address.
+        // No other host can connect to a loopback address.
         let mut from_elsewhere = begun(&Check::Listens { port, ipv6: false }, nowhere);
         assert!(probe.holds().unwrap() && !from_elsewhere.holds().unwrap());
         drop(listener);

@@ -1,4 +1,4 @@
-//! Guests in dilated time. Nothing here depends on how fast the machine is: only on what cannot be shorter than it was.
+//! Guests in dilated time. No test depends on how fast the machine is, only on lower limits of time.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpline_core::Pace;
@@ -9,11 +9,11 @@ use warpline_guest::{Machine, MachineConfig, frame};
 
 use crate::bed::{guest, kernel, program};
 
-/// What every guest here may take, far more than any needs: it ends with its program.
+/// Time limit of every guest here, far more than any needs: it ends with its program.
 const ENOUGH: f64 = 600.0;
 
-/// Runs a guest in dilated time until its program ends, carrying frames between its two hosts at once, and calls `each` now and then. Its
-/// report, what it has left in the share, and the machine's seconds from the run's start to its end.
+/// Runs a guest in dilated time until its program ends, carrying frames between its two hosts at once, and calls `each` now and then. Returns its
+/// report, what it left in the share, and the machine's seconds from the run's start to its end.
 fn run(
     config: &mut MachineConfig,
     tdf: f64,
@@ -71,7 +71,7 @@ fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
         assert!(took >= 0.5 * tdf, "0.5 s of the guest took {took} s at TDF {tdf}");
         let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
         let dates: Vec<u64> = said.lines().take(2).map(|line| line.parse().unwrap()).collect();
-        // It starts at the run's start, which is the first of January, and not before.
+        // Its clock starts at the run's start, which is the first of January, and not before.
         let start = warpline_guest::machine::EPOCH;
         assert!(dates[0] >= start && dates[1] - dates[0] >= 500_000_000, "{said}");
         // No more of its time has passed than of the machine's.
