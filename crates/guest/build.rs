@@ -1,5 +1,5 @@
-//! Builds what goes into a guest: the shim that owns its clock (C, `native/clockshim`) and the agent that is its first process
-//! (`agent`, linked statically). Both are embedded, so that nothing but the guest kernel is needed where Warpline runs.
+//! Builds the parts inside a guest: the shim that controls its clock (C, `native/clockshim`) and the agent that is its first process
+//! (`agent`, linked statically). Both are embedded, so that a machine with Warpline needs only the guest kernel.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn build_shim(sources: &Path, library: &Path) {
     run(&mut command, "compiling native/clockshim");
 }
 
-/// A build of its own: with other options, and for the guest even where this is a test.
+/// A separate build: it has other options, and is for the guest even if this is a test.
 fn build_agent(package: &Path, out: &Path, target: &str) {
     for part in ["src", "Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", package.join(part).display());
@@ -61,7 +61,7 @@ fn build_agent(package: &Path, out: &Path, target: &str) {
     command.arg(package.join("Cargo.toml")).arg("--target-dir").arg(&directory);
     // The same in any build, or debug and release results would differ.
     command.args(["--profile", "agent"]);
-    // Options and wrappers of the build that this one is part of (coverage, clippy) are not for it.
+    // Options and wrappers of the surrounding build (coverage, clippy) do not apply.
     for name in
         ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"]
     {

@@ -1,5 +1,5 @@
-//! What keeps strangers from using a server up: how many answers outside of sessions it gives and to whom, which cookies are spent, and how
-//! many tests an address has. All of it takes a fixed amount of memory, whatever comes.
+//! Limits that keep strangers from overloading a server: how many answers outside of sessions it gives and to whom, which cookies are used up, and how
+//! many tests an address has. All of it takes a fixed amount of memory, whatever arrives.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -8,23 +8,23 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::auth::COOKIE_LIFE;
 
-/// Answers are counted over so long a time.
+/// The period over which answers are counted.
 const PERIOD: TimeDelta = TimeDelta::from_secs(1);
-/// So many answers are given in a period before it matters who asks.
+/// Answers in a period before the asker's address matters.
 const FREE: u32 = 1000;
-/// Beyond them each group of addresses gets so many.
+/// Answers beyond these for each group of addresses.
 const EACH: u8 = 4;
-/// Groups of addresses: with so many, a few thousand forged addresses leave most groups untouched.
+/// Number of groups of addresses: a few thousand forged addresses leave most groups untouched.
 const GROUPS: usize = 1 << 12;
-/// Cookies are remembered for so long after they were used: longer than they are good for.
+/// How long used cookies are remembered: longer than they are valid.
 const MEMORY: TimeDelta = TimeDelta::from_nanos(COOKIE_LIFE.as_nanos() * 2);
-/// At most so many used cookies are remembered, and so many of one site.
+/// Most used cookies that are remembered.
 const SPENT: usize = 1 << 14;
 const SPENT_PER_SITE: u32 = 1 << 8;
-/// Tests that are over and whose late segments get no answer: so many.
+/// Most ended tests whose late segments get no answer.
 const OVER: usize = 1 << 8;
 
-/// Whom an address belongs to, for limits: an IPv4 address, or the first 56 bits of an IPv6 address, which is what one site has.
+/// The owner of an address, for limits: an IPv4 address, or the first 56 bits of an IPv6 address, the usual allocation of one site.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Site(u64);
 
@@ -33,7 +33,7 @@ impl Site {
     pub(super) fn of(address: &SocketAddr) -> Site {
         match address.ip().to_canonical() {
             IpAddr::V4(ip) => Site(u64::from(ip.to_bits())),
-            // No IPv6 site has zeros in its first bits, so that the two do not meet.
+            // No IPv6 site has zeros in its first bits, so the two cannot collide.
             IpAddr::V6(ip) => Site((ip.to_bits() >> 72) as u64),
         }
     }
@@ -48,8 +48,8 @@ fn spread(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Shares answers out among those who ask, so that a flood from some addresses does not leave others without. An address and the same group
-/// meet for one period only: whoever shares a group with a flood has another one when he asks again.
+/// Shares out answers among the askers, so that a flood from some addresses does not leave others without. An address shares a group with a flood
+/// for one period only: in the next it has a different group.
 #[derive(Debug)]
 pub(super) struct Answers {
     since: Timestamp,
@@ -59,12 +59,12 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// `salt` is a random number that nobody else knows.
+    /// `salt` is a secret random number.
     pub(super) fn new(salt: u64) -> Self {
         Answers { since: Timestamp::ZERO, given: 0, salt, groups: vec![0; GROUPS].into() }
     }
 
-    /// Whether somebody who asks from `site` is answered; counts it if so.
+    /// Whether a request from `site` gets an answer; counts the answer.
     #[inline]
     pub(super) fn allow(&mut self, now: Timestamp, site: Site) -> bool {
         if now.saturating_since(self.since) >= PERIOD {
@@ -85,10 +85,10 @@ impl Answers {
     }
 }
 
-/// Tokens of sessions that were opened or are over.
+/// Tokens of sessions that were opened or have ended.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
-    /// Tokens of opened sessions in the order of their opening, while their cookies are good.
+    /// Tokens of opened sessions in the order of their opening, while their cookies are valid.
     order: VecDeque<(Timestamp, u64, Site)>,
     tokens: BTreeMap<u64, ()>,
     sites: BTreeMap<Site, u32>,
@@ -103,7 +103,7 @@ impl Spent {
         *self.sites.entry(site).or_default() += 1;
     }
 
-    /// A session with this token is over.
+    /// The session with this token has ended.
     pub(super) fn ended(&mut self, token: u64) {
         if self.over.len() >= OVER {
             self.over.pop_front();
@@ -111,7 +111,7 @@ impl Spent {
         self.over.push_back(token);
     }
 
-    /// Whether the session with this token is over: what still comes of it needs no answer.
+    /// Whether the session with this token has ended: its late segments need no answer.
     pub(super) fn is_over(&self, token: u64) -> bool {
         self.over.contains(&token) || self.tokens.contains_key(&token)
     }
@@ -204,7 +204,7 @@ mod tests {
         }
         assert_eq!((opened, spent.tokens.len()), (SPENT, SPENT));
         assert!(!spent.has_room(one) && spent.contains(Timestamp::from_secs(1), 5));
-        // Twenty seconds later all are forgotten, but for what is over.
+        // Twenty seconds later all are forgotten, except ended sessions.
         spent.ended(5);
         let later = Timestamp::from_secs(21);
         assert!(!spent.contains(later, 5) && spent.is_over(5) && !spent.is_over(6));

@@ -1,5 +1,5 @@
-//! The receiver's side results: what came, in which order, how late, and what never came. Transmissions are told apart by their
-//! number, so that a retransmission is not taken for reordering and a copy not for a retransmission.
+//! The receiver's results: which segments arrived, in which order, how late, and which never arrived. Transmissions are distinguished by their
+//! number, so that a retransmission is not mistaken for reordering, nor a copy for a retransmission.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,11 +10,11 @@ use super::wire::{Stamp, unfold};
 
 /// Segments that overtake one and so cause a fast retransmit (RFC 5681 section 3.2).
 const DUPACKS: u64 = 3;
-/// Lateness at which reordering is not told from loss by any time-out.
+/// Lateness from which no time-out can distinguish reordering from loss.
 const LATE: TimeDelta = TimeDelta::from_secs(1);
-/// Numbers missing, and newest arrivals, that are remembered: more than any window has.
+/// Most missing numbers, and newest arrivals, that are remembered: more than any window has.
 const MEMORY: usize = 1 << 16;
-/// Delays that are kept: when there are as many, every other one is let go, and only as rarely are new ones taken.
+/// Most delay samples: when there are as many, every other one is dropped, and new ones are taken only as rarely.
 const SAMPLES: usize = 1 << 13;
 
 /// Delays by two clocks, in microseconds: the extremes and the mean of all, and evenly spaced samples for the quantiles.
@@ -77,11 +77,11 @@ pub(crate) struct Arrivals {
     results: ReceiverResults,
     first: Option<Timestamp>,
     last: Timestamp,
-    /// One past the highest number that came.
+    /// One past the highest number that arrived.
     next: u64,
     arrived: u64,
     missing: BTreeSet<u64>,
-    /// Missing numbers that are remembered no more.
+    /// Missing numbers that are no longer remembered.
     given_up: u64,
     /// Arrivals that were the highest so far: number, how many had arrived, when.
     records: VecDeque<(u64, u64, Timestamp)>,
@@ -103,16 +103,16 @@ impl Arrivals {
         }
     }
 
-    /// When the first data segment came.
+    /// When the first data segment arrived.
     pub(crate) fn started(&self) -> Option<Timestamp> {
         self.first
     }
-    /// Bytes on the wire that have come.
+    /// Bytes on the wire that have arrived.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.results.wire_bytes
     }
 
-    /// A data segment of `wire` bytes came at `at`, when the clock on the wall here read `wall_us` (low 32 bits of microseconds).
+    /// A data segment of `wire` bytes arrived at `at`, when the wall clock here read `wall_us` (low 32 bits of microseconds).
     pub(crate) fn segment(&mut self, at: Timestamp, stamp: Stamp, wall_us: u32, wire: u32, ce: bool) {
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
@@ -122,7 +122,7 @@ impl Arrivals {
         self.results.ce_marks += u64::from(ce);
         let number = unfold(stamp.number, self.next);
         if number >= self.next {
-            // A jump further than any window is a lie: do not fill memory with it.
+            // A jump further than any window must be forged: do not fill memory with it.
             if number - self.next <= MEMORY as u64 {
                 self.missing.extend(self.next..number);
                 while self.missing.len() > MEMORY {
@@ -162,7 +162,7 @@ impl Arrivals {
         results.max_lateness_ns = results.max_lateness_ns.max(lateness.as_nanos());
     }
 
-    /// The counts so far, with those that the connection has: unique bytes, duplicates and acknowledgements.
+    /// The counts so far, with those of the connection: unique bytes, duplicates and acknowledgements.
     pub(crate) fn results(&self, data_bytes: u64, duplicate_bytes: u64, acks: (u64, u64)) -> ReceiverResults {
         let mut results = ReceiverResults {
             elapsed_ns: self.first.map_or(0, |first| self.last.saturating_since(first).as_nanos()),

@@ -1,5 +1,5 @@
-//! Cookies that prove an address without state, session numbers, and the codes that a pre-shared key signs messages with: all of them
-//! HMAC-SHA256 (RFC 2104), cut to what their purpose needs.
+//! Cookies that prove an address without state, session numbers, and the codes with which a pre-shared key signs messages: all of them
+//! HMAC-SHA256 (RFC 2104), truncated to what their purpose needs.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,17 +7,17 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use warpline_core::{TimeDelta, Timestamp};
 
-/// How long a cookie is good for, and so how long a replayed one can be of use to the address it was made for.
+/// How long a cookie is valid, and so how long a replayed one can be of use to the address it was made for.
 pub const COOKIE_LIFE: TimeDelta = TimeDelta::from_secs(10);
 /// Bytes of a code.
 pub(super) const TAG: usize = 16;
 
-/// A key with its pads worked out.
+/// A key with its HMAC pads computed.
 #[derive(Clone)]
 pub(super) struct Key(Hmac<Sha256>);
 
 impl std::fmt::Debug for Key {
-    /// Says nothing of the key.
+    /// Shows nothing of the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Key {
 
 impl Key {
     pub(super) fn new(secret: &[u8]) -> Option<Key> {
-        // HMAC takes keys of every length.
+        // HMAC accepts keys of every length.
         Hmac::new_from_slice(secret).ok().map(Key)
     }
 
@@ -48,18 +48,18 @@ impl Key {
         tag
     }
 
-    /// Whether `tag` is the message's code, in a time that does not tell how much of it is right.
+    /// Whether `tag` is the message's code, in constant time.
     pub(super) fn verify(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         tag.len() == TAG && self.begin(parts).verify_truncated_left(tag).is_ok()
     }
 
-    /// The key of one session: what one session signs is worth nothing in another.
+    /// The key of one session: its signatures are worthless in another.
     pub(super) fn session(&self, nonce: &[u8; 16], cookie: &[u8; 16]) -> Option<Key> {
         Key::new(&self.block(&[b"warpline cap session", nonce, cookie]))
     }
 }
 
-/// What a server makes cookies and session numbers with.
+/// Creates a server's cookies and session numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Secret(Key);
 
@@ -87,7 +87,7 @@ impl Secret {
         self.0.tag(&[b"cookie", &time.to_be_bytes(), &ip, &port, nonce])
     }
 
-    /// Whether a cookie that comes back is one that was given to this address, not too long ago.
+    /// Whether a returned cookie was given to this address, not too long ago.
     pub(super) fn accepts(
         &self,
         now: Timestamp,
@@ -100,7 +100,7 @@ impl Secret {
         fresh && self.0.verify(&[b"cookie", &time.to_be_bytes(), &ip, &port, nonce], cookie)
     }
 
-    /// The number of the session that a cookie opens: the same every time, so that an answer that was lost is given again.
+    /// The number of the session that a cookie opens: always the same, so that a lost answer can be repeated.
     pub(super) fn token(&self, cookie: &[u8; 16]) -> u64 {
         let tag = self.0.tag(&[b"token", cookie]);
         tag.iter().take(8).fold(0, |token, &byte| (token << 8) | u64::from(byte))

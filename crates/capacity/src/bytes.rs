@@ -1,6 +1,6 @@
 //! Reading and writing of fixed-size fields in network byte order.
 
-/// Takes fields off the front of bytes that may be anything.
+/// Reads fields from the front of untrusted bytes.
 #[derive(Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 

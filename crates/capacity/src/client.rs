@@ -10,70 +10,70 @@ use super::wire::{Message, Refusal, SEGMENT, addressed, read_segment, signed};
 use warpline_transport::cc::Phase;
 use warpline_transport::tcp::Stats;
 
-/// First pause before a message that was not answered is sent again; it doubles up to [`LONGEST_PAUSE`].
+/// First pause before an unanswered message is sent again; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: TimeDelta = TimeDelta::from_millis(250);
 const LONGEST_PAUSE: TimeDelta = TimeDelta::from_secs(2);
-/// How long the server is asked for its report.
+/// How long to ask the server for its report.
 const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
-/// ICMP says that nobody listens: for so long without an answer, and it is believed in mid-test.
+/// In mid-test, an ICMP error that nothing listens is believed after this long without an answer.
 const UNREACHABLE: TimeDelta = TimeDelta::from_millis(1500);
-/// Something that is not signed says, to a client with a key, that there will be no test: it is believed when nothing better came for so long,
-/// in which the server is asked a few times more.
+/// How long a client with a key waits for something better after an unsigned message that there will be no test. Meanwhile it asks the server
+/// a few times more.
 const HINT: TimeDelta = TimeDelta::from_secs(2);
 
-/// What a client is besides its options.
+/// Settings of a client besides the options.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Sixteen random bytes, other ones for every test.
+    /// Sixteen random bytes, different for every test.
     pub nonce: [u8; 16],
     /// The key shared with the server.
     pub key: Option<Vec<u8>>,
-    /// The clock on the wall at the run's start, in microseconds since 1970.
+    /// Wall-clock time at the run's start, in microseconds since 1970.
     pub wall_us: u64,
-    /// Phase of the heartbeat, where the options ask for one: random, below the granularity.
+    /// Phase of the heartbeat, if the options request one: random, below the granularity.
     pub phase: TimeDelta,
     /// Whether the path is IPv6.
     pub ipv6: bool,
-    /// How long nothing may be heard of the server before the test is given up.
+    /// How long the server may be silent before the client gives up the test.
     pub patience: TimeDelta,
-    /// Whether everything is to be kept for traces.
+    /// Whether to record everything for traces.
     pub trace: bool,
 }
 
 /// How a test ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It ran its time and both ends have told what they saw.
+    /// It ran its full time, and both ends have reported.
     Complete,
-    /// It ran its time, but the other end's report did not come.
+    /// It ran its full time, but the other end's report is missing.
     NoReport,
     /// The server never answered.
     NoAnswer,
-    /// The server does not sign what it says, although the client has a key.
+    /// The server does not sign its messages, although the client has a key.
     Unsigned,
     /// The server refused, at the beginning or in mid-test; with the refusal's value.
     Refused(Refusal, u32),
-    /// The server was not heard of any more in mid-test.
+    /// The server stopped answering in mid-test.
     Silent,
-    /// The network says that the server cannot be had, at the beginning or in mid-test.
+    /// The network reports that the server is unreachable, at the beginning or in mid-test.
     Unreachable(Unreachable),
-    /// It was stopped here.
+    /// The user stopped it here.
     Stopped,
 }
 
-/// What the network says of a server that cannot be had.
+/// The network's report about an unreachable server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {
-    /// The host is there, and nobody listens at the port.
+    /// The host exists, and nothing listens on the port.
     Port,
-    /// There is no way to the host.
+    /// There is no route to the host.
     Host,
 }
 
-/// How far a test has come.
+/// The progress of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Time since the first data segment; none before it.
+    /// Time since the first data segment; `None` before it.
     pub elapsed: Option<TimeDelta>,
     /// Unique bytes acknowledged, or received, so far.
     pub data_bytes: u64,
@@ -89,7 +89,7 @@ pub struct Progress {
     pub retransmits: u64,
     /// Time-outs so far.
     pub rtos: u64,
-    /// What the connection is doing.
+    /// The connection's state.
     pub phase: Phase,
 }
 
@@ -105,7 +105,7 @@ enum State {
     },
     /// Sending or receiving data.
     Running,
-    /// The data is over; waiting for the server's report.
+    /// The data has ended; waiting for the server's report.
     Finishing {
         until: Timestamp,
     },
@@ -129,13 +129,13 @@ pub struct CapClient {
     pause: TimeDelta,
     begun: Option<Timestamp>,
     heard: Timestamp,
-    /// What somebody who need not be the server says of the test's end, and since when. A sign of life of the server refutes it.
+    /// An unconfirmed message about the test's end, and when it arrived. Any sign of life from the server refutes it.
     hint: Option<(Timestamp, Outcome)>,
     granted: Option<(TimeDelta, Option<Rate>)>,
     host: HostResults,
     peer: Option<Report>,
     outcome: Option<Outcome>,
-    /// What is to be told when the last message is sent.
+    /// The outcome to report when the last message has been sent.
     last_word: Outcome,
 }
 
@@ -162,23 +162,23 @@ impl CapClient {
         }
     }
 
-    /// How it ended, once it has.
+    /// How it ended, when it has.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome
     }
-    /// The options in force: the server may have granted a shorter time or a lower rate than was asked for.
+    /// The options in force: the server may have granted a shorter time or a lower rate than requested.
     pub fn options(&self) -> &CapOptions {
         &self.options
     }
-    /// What the server granted: time, and rate if it bounds it.
+    /// What the server granted: time, and rate if it limits it.
     pub fn granted(&self) -> Option<(TimeDelta, Option<Rate>)> {
         self.granted
     }
-    /// Says what happened within this host so far.
+    /// Sets what happened within this host so far.
     pub fn set_host(&mut self, host: HostResults) {
         self.host = host;
     }
-    /// What this end has seen.
+    /// This end's report.
     pub fn report(&self) -> Report {
         Report {
             sender: self.link.as_ref().and_then(|link| link.sender_results()),
@@ -186,11 +186,11 @@ impl CapClient {
             host: self.host,
         }
     }
-    /// What the other end has seen, once it has told.
+    /// The other end's report, when it has arrived.
     pub fn peer_report(&self) -> Option<&Report> {
         self.peer.as_ref()
     }
-    /// Counters of the connection; none before there is one.
+    /// Counters of the connection; `None` before there is one.
     pub fn stats(&self) -> Option<&Stats> {
         self.link.as_ref().map(|link| link.connection.stats())
     }
@@ -198,16 +198,16 @@ impl CapClient {
     pub fn delivered(&self) -> u64 {
         self.link.as_ref().map_or(0, |link| link.delivered())
     }
-    /// What was traced since the last call.
+    /// The trace since the last call.
     pub fn drain_trace(&mut self) -> impl Iterator<Item = Traced> + '_ {
         self.link.iter_mut().flat_map(|link| link.drain_trace())
     }
-    /// Whether the data is under way.
+    /// Whether data is being transferred.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running)
     }
 
-    /// How far it has come.
+    /// The progress so far.
     pub fn progress(&self, now: Timestamp) -> Progress {
         let Some(link) = &self.link else { return Progress::default() };
         let connection = &link.connection;
@@ -229,7 +229,7 @@ impl CapClient {
             if let Some(link) = &mut self.link
                 && link.sends()
             {
-                // Waiting for somebody who is gone is no part of the measurement.
+                // Waiting for a peer that is gone is not part of the measurement.
                 let gone =
                     matches!(outcome, Outcome::Silent | Outcome::Unreachable(_)) || self.hint.is_some();
                 link.finish(if gone { self.heard } else { now });
@@ -239,7 +239,7 @@ impl CapClient {
         }
     }
 
-    /// Ends the test now, with what it has measured.
+    /// Ends the test now, with the results so far.
     pub fn stop(&mut self, now: Timestamp) {
         match self.state {
             State::Running | State::Finishing { .. } => {
@@ -256,7 +256,7 @@ impl CapClient {
         }
     }
 
-    /// The network says that the server cannot be had.
+    /// The network reports that the server is unreachable.
     pub fn unreachable(&mut self, now: Timestamp, what: Unreachable) {
         match self.state {
             State::Hello | State::Opening { .. } => self.told(now, Outcome::Unreachable(what), false),
@@ -266,7 +266,7 @@ impl CapClient {
         }
     }
 
-    /// Somebody says how the test ends. Without a key whoever says it is believed: it takes knowledge of the traffic. With one it takes a
+    /// Handles a message about the test's end. Without a key it is believed, since forging it takes knowledge of the traffic. With a key it needs a
     /// signature.
     fn told(&mut self, now: Timestamp, outcome: Outcome, signed: bool) {
         if signed || self.key.is_none() {
@@ -281,20 +281,20 @@ impl CapClient {
         self.hint = Some((since, outcome));
     }
 
-    /// When a hint is believed, if nothing refutes it; and what it says.
+    /// When a hint is believed if nothing refutes it, and its outcome.
     fn believed(&self) -> (Timestamp, Option<Outcome>) {
         let Some((since, outcome)) = self.hint else { return (Timestamp::NEVER, None) };
         let at = match self.state {
             State::Hello | State::Opening { .. } => since + HINT,
             State::Running if self.key.is_none() => since + UNREACHABLE,
-            // A session with a key ends by a signature or by silence; a hint only tells what the silence may mean.
+            // A session with a key ends by a signature or by silence; a hint only explains the silence.
             State::Running => self.heard + self.identity.patience,
             _ => Timestamp::NEVER,
         };
         (at, Some(outcome))
     }
 
-    /// A datagram came from the server at `at`, marked congestion-experienced if `ce`; it is `now` by this time.
+    /// A datagram from the server arrived at `at`, marked congestion-experienced if `ce`; the time is now `now`.
     pub fn handle_datagram(&mut self, now: Timestamp, at: Timestamp, bytes: &[u8], ce: bool) {
         if bytes.get(1) == Some(&SEGMENT) {
             let (State::Running, Some(link)) = (&self.state, &mut self.link) else { return };
@@ -344,7 +344,7 @@ impl CapClient {
             {
                 let key = self.link.as_ref().and_then(|link| link.key());
                 let sealed = key.is_some_and(|key| signed(bytes, true, key));
-                // A session that the server has forgotten after it had all: the report was lost with it.
+                // The server has forgotten the session after it had everything: the report is lost.
                 let late = matches!(self.state, State::Finishing { .. }) && reason == Refusal::Unknown;
                 self.told(
                     now,
@@ -359,7 +359,7 @@ impl CapClient {
                     return;
                 }
                 if link.sends() && self.is_running() {
-                    // Nobody asked for it yet.
+                    // It has not been requested yet.
                     return;
                 }
                 self.peer = Some(*report);
@@ -468,7 +468,7 @@ impl CapClient {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Timestamp {
         let patience = self.heard + self.identity.patience;
         match &self.state {

@@ -1,8 +1,8 @@
-//! Bulk transfer capacity: what a TCP would get on a path, measured without the hosts' own (RFC 3148).
+//! Bulk transfer capacity: what a TCP would get on a path, measured without the hosts' own TCPs (RFC 3148).
 //!
 //! [`CapClient`] and [`CapServer`] are the two ends of `cap`: they carry the segments of a [`Connection`] in UDP
 //! datagrams as large as TCP's would be, so that a test can use any loss recovery and congestion control that the simulator has. [`Treno`]
-//! needs nothing at the far end: it sends probes, and takes the answers of routers and hosts for acknowledgements.
+//! needs no software at the far end: it sends probes, and treats the answers of routers and hosts as acknowledgements.
 //!
 //! Nothing here does I/O: datagrams and the time come in, datagrams go out. Payload is counted, not carried.
 //!

@@ -1,8 +1,8 @@
-//! What a server grants, and what it does at most for a client that shows no key.
+//! What a server grants, and its limits for clients without a key.
 //!
-//! A stranger may have the server send to it. So a stranger may not ask for a sender that ignores congestion: the sender's algorithm has its
-//! default parameters, its timers and its initial window are those of TCP (RFC 6298, RFC 6928), and its rate is bounded. Every bound is a
-//! field of [`StrangerLimits`]; checks, refusals, help texts and the manual are made from [`Bound`].
+//! The server sends to strangers on request. So a stranger may not request a sender that ignores congestion: the sender's algorithm has its
+//! default parameters, its timers and its initial window are those of TCP (RFC 6298, RFC 6928), and its rate is limited. Every limit is a
+//! field of [`StrangerLimits`]; checks, refusals, help texts and the manual are generated from [`Bound`].
 
 use warpline_core::parameter::{Choice, Component};
 use warpline_core::{Bytes, Rate, TimeDelta};
@@ -13,17 +13,17 @@ use warpline_transport::cc::{Algorithm, FixedParams};
 /// What a server grants.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Clients at the same time.
+    /// Most clients at the same time.
     pub clients: usize,
     /// Longest test.
     pub duration: TimeDelta,
-    /// Highest rate of a test, on the wire; none for any.
+    /// Highest rate of a test, on the wire; `None` for any.
     pub rate: Option<Rate>,
-    /// How long nothing may be heard of a client before it is forgotten.
+    /// How long a client may be silent before it is forgotten.
     pub patience: TimeDelta,
     /// The key that clients must have, if any.
     pub key: Option<Vec<u8>>,
-    /// What clients may have where there is no key; none trusts every client, as a simulation does.
+    /// Limits for clients if there is no key; `None` trusts every client, as a simulation does.
     pub strangers: Option<StrangerLimits>,
 }
 
@@ -41,12 +41,12 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// The limits for strangers, where clients are strangers: those of a server with a key are not.
+    /// The limits for strangers, if clients are strangers; clients of a server with a key are not.
     pub fn for_strangers(&self) -> Option<&StrangerLimits> {
         self.strangers.as_ref().filter(|_| self.key.is_none())
     }
 
-    /// The highest rate of a test; none for any.
+    /// The highest rate of a test; `None` for any.
     pub fn granted_rate(&self) -> Option<Rate> {
         let strangers = self.for_strangers().and_then(|limits| limits.rate);
         match (self.rate, strangers) {
@@ -56,22 +56,22 @@ impl ServerLimits {
     }
 }
 
-/// What a client without a key may have.
+/// Limits for a client without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrangerLimits {
-    /// Highest rate of a test, on the wire; none for any.
+    /// Highest rate of a test, on the wire; `None` for any.
     pub rate: Option<Rate>,
-    /// Tests at the same time from one address; an IPv6 address counts as its /56, which is what one site has.
+    /// Most tests at the same time from one address; an IPv6 address counts as its /56, the usual allocation of one site.
     pub clients_per_address: usize,
-    /// Smallest first and smallest later retransmission time-out where the server sends.
+    /// Smallest first and smallest later retransmission time-out if the server sends.
     pub rto: TimeDelta,
-    /// Smallest upper bound of the time-out where the server sends: it must be able to back off (RFC 6298, rule 2.5).
+    /// Smallest upper bound of the time-out if the server sends: it must be able to back off (RFC 6298, rule 2.5).
     pub max_rto: TimeDelta,
-    /// Largest initial window in segments where the server sends (RFC 6928).
+    /// Largest initial window in segments if the server sends (RFC 6928).
     pub initial_segments: u32,
-    /// Largest initial window in bytes of payload where the server sends; one segment is always allowed.
+    /// Largest initial window in bytes of payload if the server sends; one segment is always allowed.
     pub initial_bytes: u64,
-    /// Largest window that either end may advertise, in bytes: what is under way takes memory.
+    /// Largest window that either end may advertise, in bytes: data in flight takes memory.
     pub window: u64,
 }
 
@@ -89,12 +89,12 @@ impl Default for StrangerLimits {
     }
 }
 
-/// Something that a client without a key may not ask for.
+/// An option that is limited for a client without a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// A window that no congestion changes.
+    /// A window that ignores congestion.
     FixedWindow,
-    /// Parameters of the congestion control that are not the defaults.
+    /// Congestion control parameters other than the defaults.
     Parameters,
     /// A first time-out that is too short.
     InitialRto,
@@ -109,7 +109,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// All of them. A refusal names one by its place here, from one on.
+    /// All of them. A refusal contains the position in this array, from one on.
     pub const ALL: [Bound; 7] = [
         Bound::FixedWindow,
         Bound::Parameters,
@@ -120,17 +120,17 @@ impl Bound {
         Bound::Window,
     ];
 
-    /// The bound that a refusal names by `code`.
+    /// The bound with this `code` in a refusal.
     pub fn from_code(code: u32) -> Option<Bound> {
         Bound::ALL.get(usize::try_from(code).ok()?.checked_sub(1)?).copied()
     }
 
-    /// Its place in a refusal.
+    /// Its code in a refusal.
     pub fn code(self) -> u32 {
         self as u32 + 1
     }
 
-    /// The option that it bounds, as command lines name it.
+    /// The limited option, by its name on the command line.
     pub const fn option(self) -> &'static str {
         match self {
             Bound::FixedWindow | Bound::Parameters => "--cc",
@@ -160,7 +160,7 @@ impl Bound {
         }
     }
 
-    /// Whether it holds for tests in which the server receives, too.
+    /// Whether it also applies to tests in which the server receives.
     pub const fn both_ways(self) -> bool {
         matches!(self, Bound::Window)
     }
@@ -184,7 +184,7 @@ impl Bound {
 }
 
 impl StrangerLimits {
-    /// The first bound that a client without a key breaks with `options`.
+    /// The first bound that a client without a key exceeds with `options`.
     pub fn broken(&self, options: &CapOptions) -> Option<Bound> {
         let sends = options.direction == Direction::Reverse;
         Bound::ALL
@@ -205,7 +205,7 @@ mod tests {
         options
     }
 
-    /// Options that break one bound each, and what the bound says.
+    /// Options that exceed one bound each, with the bound's text.
     fn breaking() -> Vec<(Bound, CapOptions)> {
         let ms = TimeDelta::from_millis;
         vec![

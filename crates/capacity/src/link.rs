@@ -1,4 +1,4 @@
-//! A connection whose segments travel in UDP datagrams: what both ends of a test have in common.
+//! A connection whose segments travel in UDP datagrams: the common part of both ends of a test.
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
@@ -17,22 +17,22 @@ use warpline_transport::tcp::{Connection, Outcome};
 pub struct Datagram {
     /// Bytes of UDP payload.
     pub len: usize,
-    /// ECN field that it is to be sent with.
+    /// ECN field to send it with.
     pub ecn: Ecn,
 }
 
-/// What an end saw, for traces and captures.
+/// An event at one end, for traces and captures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Traced {
     /// A record of its connection.
     Event(Timestamp, TcpEvent),
     /// A segment that it sent.
     Sent(Timestamp, Segment, Ecn),
-    /// A segment that came, and whether it was marked congestion-experienced.
+    /// A segment that it received, and whether it was marked congestion-experienced.
     Received(Timestamp, Segment, bool),
 }
 
-/// What a payload is made of: nothing that a link could compress.
+/// The payload's bytes, which no link can compress.
 static FILLER: [u8; 1 << 16] = filler();
 
 const fn filler() -> [u8; 1 << 16] {
@@ -50,7 +50,7 @@ const fn filler() -> [u8; 1 << 16] {
     bytes
 }
 
-/// What a link is made from.
+/// Settings of a link.
 #[derive(Debug)]
 pub(super) struct LinkParts {
     pub token: u64,
@@ -59,14 +59,14 @@ pub(super) struct LinkParts {
     pub key: Option<Key>,
     /// The heartbeat's phase.
     pub phase: TimeDelta,
-    /// The clock on the wall at the run's start, in microseconds.
+    /// Wall-clock time at the run's start, in microseconds.
     pub wall_us: u64,
     /// Bytes of IP and UDP headers on this path.
     pub headers: u32,
     pub trace: bool,
 }
 
-/// One end's connection and its counts.
+/// One end's connection and its counters.
 #[derive(Debug)]
 pub(super) struct Link {
     pub connection: Connection<Controller>,
@@ -76,13 +76,13 @@ pub(super) struct Link {
     number: u32,
     /// Largest window that the other side may advertise, in bytes.
     window: u32,
-    /// What is expected next from the other side, and what it is expected to acknowledge.
+    /// The next position expected from the other side, and the one that it is expected to acknowledge.
     near: (u64, u64),
     payload: u64,
     acks_sent: (u64, u64),
     acks_received: (u64, u64),
     sent_wire: u64,
-    /// The latest time that the connection was told.
+    /// The latest time passed to the connection.
     clock: Timestamp,
     traced: Vec<Traced>,
 }
@@ -127,7 +127,7 @@ impl Link {
     pub(super) fn sends(&self) -> bool {
         self.parts.sends
     }
-    /// When the first data segment was sent or came.
+    /// When the first data segment was sent or received.
     pub(super) fn started(&self) -> Option<Timestamp> {
         if self.parts.sends { self.meter.started() } else { self.arrivals.started() }
     }
@@ -140,20 +140,20 @@ impl Link {
         }
     }
 
-    /// Duplicate acknowledgements without SACK stand for segments that are counted again when they are acknowledged: the
-    /// cumulative acknowledgement bounds what they tell of.
+    /// Duplicate acknowledgements without SACK stand for segments that count again when they are acknowledged: the
+    /// cumulative acknowledgement limits them.
     fn acknowledged(&self) -> u64 {
         let cumulative = self.connection.bytes_acked();
         if self.connection.config().sack { self.meter.delivered().max(cumulative) } else { cumulative }
     }
 
-    /// A time that never goes back: kernel stamps of what came may lie before what was sent meanwhile.
+    /// A time that never goes back: kernel timestamps of arrivals may lie before what was sent meanwhile.
     fn monotone(&mut self, at: Timestamp) -> Timestamp {
         self.clock = self.clock.max(at);
         self.clock
     }
 
-    /// A segment came at `at` in a datagram of `datagram` bytes. Returns whether it was believed.
+    /// A segment arrived at `at` in a datagram of `datagram` bytes. Returns whether it was plausible.
     #[inline]
     pub(super) fn handle(
         &mut self,
@@ -193,8 +193,8 @@ impl Link {
         true
     }
 
-    /// Whether a segment can be one of the agreed TCP, in a datagram of so many bytes: payload is counted and not carried, so that it takes no
-    /// more than the word of whoever sent it to make it up.
+    /// Whether a segment is consistent with the agreed TCP, in a datagram of this many bytes. Payload is counted and not carried, so a peer could
+    /// otherwise claim any amount.
     #[inline]
     fn is_plausible(&self, segment: &Segment, datagram: usize) -> bool {
         let syn = segment.flags.contains(Flags::SYN);
@@ -266,7 +266,7 @@ impl Link {
         self.traced.drain(..)
     }
 
-    /// The data is over: what is on its way does not count any more.
+    /// The data has ended: segments in flight no longer count.
     pub(super) fn finish(&mut self, now: Timestamp) {
         self.drain();
         let data = self.acknowledged();

@@ -1,12 +1,12 @@
-//! The sender's side results, from the records of its connection: times and bytes by phase, losses and how they come together, what
-//! became of the acknowledgement clock (RFC 3148 section 3).
+//! The sender's results, from the records of its connection: times and bytes by phase, losses and how they cluster, and
+//! the state of the acknowledgement clock (RFC 3148 section 3).
 
 use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::results::SenderResults;
 
-/// What the sender is doing.
+/// The sender's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     SlowStart,
@@ -15,7 +15,7 @@ enum Doing {
     Timeout,
 }
 
-/// An episode of repair under way.
+/// A recovery episode.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     timeout: bool,
@@ -25,7 +25,7 @@ struct Episode {
     sent: u64,
 }
 
-/// Takes a connection's records and keeps count. Nothing counts before the first data segment or after [`finish`](Meter::finish).
+/// Counts a connection's records. Nothing counts before the first data segment or after [`finish`](Meter::finish).
 #[derive(Clone, Debug)]
 pub struct Meter {
     results: SenderResults,
@@ -33,13 +33,13 @@ pub struct Meter {
     finished: bool,
     doing: Doing,
     since: Timestamp,
-    /// The advertised window, and nothing else, holds sending back.
+    /// Only the advertised window limits sending.
     window_limited: bool,
     episode: Option<Episode>,
-    /// Losses found before the state says that an episode began.
+    /// Losses found before the state change that begins an episode.
     found: u64,
     last_was_timeout: bool,
-    /// Whether data has been sent since the last acknowledgement came, other than by a timer.
+    /// Whether data has been sent since the last acknowledgement, other than by a timer.
     answered: bool,
     una: u64,
     nxt: u64,
@@ -47,12 +47,12 @@ pub struct Meter {
     cwnd: u64,
     in_flight: u64,
     segment: u64,
-    /// Bytes acknowledged; what the present interval began with is the caller's to remember.
+    /// Bytes acknowledged; the caller remembers the value at the beginning of an interval.
     delivered: u64,
 }
 
 impl Meter {
-    /// A meter for a connection whose full segments carry so many bytes of payload.
+    /// A meter for a connection whose full segments carry this many bytes of payload.
     pub fn new(segment: u64) -> Self {
         Meter {
             results: SenderResults::default(),
@@ -101,7 +101,7 @@ impl Meter {
         }
     }
 
-    /// Takes a record of the connection.
+    /// Counts a record of the connection.
     pub fn record(&mut self, now: Timestamp, event: &TcpEvent) {
         if self.finished {
             return;
@@ -184,7 +184,7 @@ impl Meter {
         rtt: Option<TimeDelta>,
     ) {
         self.accrue(now);
-        // What a receiver took back after a selective acknowledgement (RFC 2018, section 8) is acknowledged again: it counts once.
+        // Data that a receiver discarded after a selective acknowledgement (RFC 2018, section 8) is acknowledged again: it counts once.
         let bytes = u64::from(newly_acked).min((self.nxt - 1).saturating_sub(self.delivered));
         *match self.doing {
             Doing::SlowStart => &mut self.results.slow_start_bytes,
@@ -202,7 +202,7 @@ impl Meter {
             results.rtt_sum_ns += rtt;
             results.rtt_count += 1;
         }
-        // Before what this acknowledgement lets out is sent: the window that is left is what it opened. It holds sending back when
+        // Before the segments that this acknowledgement releases are sent: the remaining window is what it opened. It limits sending if
         // the congestion window reaches beyond it.
         let offered = window_end.saturating_sub(self.una);
         self.window_limited =
@@ -277,7 +277,7 @@ impl Meter {
         }
     }
 
-    /// The measurement is over: nothing later counts. `now` may lie before the last record, which is then not a part of it.
+    /// The measurement has ended: nothing later counts. `now` may lie before the last record, which then does not count.
     pub fn finish(&mut self, now: Timestamp) {
         if self.finished {
             return;
@@ -292,7 +292,7 @@ impl Meter {
         }
         self.results.elapsed_ns = self.started.map_or(0, |started| now.saturating_since(started).as_nanos());
         if let Some(episode) = self.episode.take() {
-            // Half an episode has not had its chance to send.
+            // An interrupted episode did not have its chance to send.
             self.count_losses(episode.losses);
         }
         self.results.final_cwnd = self.cwnd;

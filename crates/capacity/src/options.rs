@@ -1,5 +1,5 @@
-//! What a capacity test is asked to do: how long, in which direction, and which TCP it emulates. The same options make the TCP of
-//! both ends; they cross the network in a fixed layout.
+//! Options of a capacity test: how long, in which direction, and which TCP it emulates. Both ends make their TCP from
+//! the same options, which cross the network in a fixed layout.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -10,7 +10,7 @@ use super::bytes::{Reader, Writer};
 use warpline_transport::cc::{AckCounting, Algorithm, Controller, ReduceFrom, RenoParams};
 use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
 
-/// Bytes of IPv4 and TCP headers without options that every segment is counted with.
+/// Bytes of IPv4 and TCP headers without options that count for every segment.
 pub const HEADERS: u32 = 40;
 /// Smallest segment, on the wire: its header and the tool's own must fit.
 pub const MIN_SEGMENT: u32 = 128;
@@ -30,16 +30,16 @@ pub enum Direction {
     Reverse,
 }
 
-/// Options of a capacity test. The default emulates a present-day Linux TCP with its default congestion control.
+/// Options of a capacity test. The default emulates today's Linux TCP with its default congestion control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapOptions {
-    /// How long data is sent.
+    /// How long to send data.
     pub duration: TimeDelta,
-    /// Who sends it.
+    /// Who sends the data.
     pub direction: Direction,
     /// Congestion control.
     pub cc: Algorithm,
-    /// How losses are repaired.
+    /// How lost segments are recovered.
     pub recovery: LossRecovery,
     /// Bytes of a full segment on the wire from the IPv4 header on (on IPv6, 20 bytes more are sent).
     pub segment: u32,
@@ -52,9 +52,9 @@ pub struct CapOptions {
     /// Whether ECN is used (RFC 3168).
     pub ecn: bool,
     /// RACK, tail loss probes, proportional rate reduction, limited transmit and undo of spurious reductions, as in Linux. Without
-    /// them losses are found by duplicate acknowledgements and RFC 6675, as in 2001.
+    /// them losses are detected by duplicate acknowledgements and RFC 6675, as in 2001.
     pub modern: bool,
-    /// Whether slow start counts acknowledgements (RFC 5681) and not the bytes they acknowledge (RFC 3465).
+    /// Whether slow start counts acknowledgements (RFC 5681) rather than the bytes they acknowledge (RFC 3465).
     pub count_acks: bool,
     /// Whether segments are paced at a multiple of `cwnd / srtt`.
     pub pacing: bool,
@@ -68,11 +68,11 @@ pub struct CapOptions {
     pub granularity: TimeDelta,
     /// Whether time-outs wait for a heartbeat of that granularity and random phase.
     pub heartbeat: bool,
-    /// How long the receiver may hold an acknowledgement back; `None` acknowledges every segment.
+    /// How long the receiver may delay an acknowledgement; `None` acknowledges every segment.
     pub delayed_ack: Option<TimeDelta>,
     /// Segments that the receiver acknowledges one by one at the start (Linux quick ACKs).
     pub quick_acks: u32,
-    /// Upper bound of the sending rate, wire bytes; a result under it is not a bulk transfer capacity.
+    /// Upper limit of the sending rate, in wire bytes; a result with it is not a bulk transfer capacity.
     pub max_rate: Option<Rate>,
 }
 
@@ -103,11 +103,11 @@ impl Default for CapOptions {
     }
 }
 
-/// An option that cannot be used.
+/// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} = {value}: must be {allowed}")]
 pub struct OptionError {
-    /// Which.
+    /// Which option.
     pub option: &'static str,
     /// Its value.
     pub value: String,
@@ -117,7 +117,7 @@ pub struct OptionError {
 
 impl CapOptions {
     /// The tool that the IPPM drafts describe: Reno with the timers of a BSD of its time (a heartbeat of 500 ms, a first time-out of
-    /// 3 s, time-outs between 1 and 64 s), SACK recovery, two segments at first, delayed acknowledgements of 200 ms.
+    /// 3 s, time-outs between 1 and 64 s), SACK recovery, an initial window of two segments, delayed acknowledgements of 200 ms.
     pub fn classic() -> Self {
         CapOptions {
             cc: Algorithm::Reno(RenoParams::default()),
@@ -139,7 +139,7 @@ impl CapOptions {
     /// Checks every option.
     ///
     /// # Errors
-    /// The first that cannot be used, with what is allowed.
+    /// The first invalid one, with the allowed values.
     pub fn validate(&self) -> Result<(), OptionError> {
         let check = |ok: bool, option, value: String, allowed: &str| {
             if ok { Ok(()) } else { Err(OptionError { option, value, allowed: allowed.to_owned() }) }
@@ -199,7 +199,7 @@ impl CapOptions {
         })
     }
 
-    /// Options of the emulated TCP, at either end. `phase` is the heartbeat's, below the granularity.
+    /// TCP options for the emulated TCP, at either end. `phase` is the heartbeat's, below the granularity.
     pub fn tcp(&self, phase: TimeDelta) -> TcpConfig {
         let sack = self.recovery == LossRecovery::Sack;
         let default = TcpConfig::default();
@@ -243,7 +243,7 @@ impl CapOptions {
         }
     }
 
-    /// The congestion control, with the parameters that the other options stand for.
+    /// The congestion control, with the parameters that the other options imply.
     pub fn algorithm(&self) -> Algorithm {
         let mut algorithm = self.cc;
         if let Algorithm::Reno(params) = &mut algorithm {

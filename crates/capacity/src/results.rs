@@ -1,15 +1,15 @@
-//! What an end of a test has counted: plain counters, so that they can cross the network and be put into any report. Times are in
+//! The counters of an end of a test. They are plain numbers, so that they can cross the network and be used in any report. Times are in
 //! nanoseconds, sizes in bytes of payload unless the name says otherwise.
 
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{Reader, Writer};
 
-/// Counters that come from elsewhere are below this, or the report is not believed: sums and products of a few of them do not overflow, and
-/// no test of a day counts so far.
+/// Limit for counters from elsewhere; a report with larger ones is rejected. Sums and products of a few counters below it do not overflow, and
+/// no test of a day reaches it.
 const COUNTED: u64 = 1 << 60;
 
-/// A struct of counters that is written and read as so many numbers in a row.
+/// A struct of counters that is written and read as a sequence of numbers.
 macro_rules! counters {
     ($(#[$attribute:meta])* pub struct $name:ident { $( $(#[doc = $doc:literal])+ $field:ident, )+ }) => {
         $(#[$attribute])*
@@ -29,7 +29,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What the sender of the data has seen.
+    /// The results of the data's sender.
     pub struct SenderResults {
         /// From the first data segment's sending to the end of the measurement.
         elapsed_ns,
@@ -41,7 +41,7 @@ counters! {
         sent_wire_bytes,
         /// Segments sent again.
         retransmitted_segments,
-        /// Acknowledgements that came.
+        /// Acknowledgements received.
         acks_received,
         /// Bytes on the wire of those, from the IP header on.
         acks_wire_bytes,
@@ -49,7 +49,7 @@ counters! {
         slow_start_ns,
         /// Bytes acknowledged in slow start.
         slow_start_bytes,
-        /// Time in congestion avoidance: window at or above the threshold, nothing being repaired.
+        /// Time in congestion avoidance: window at or above the threshold, no recovery.
         avoidance_ns,
         /// Bytes acknowledged in congestion avoidance.
         avoidance_bytes,
@@ -57,15 +57,15 @@ counters! {
         recovery_ns,
         /// Bytes acknowledged there.
         recovery_bytes,
-        /// Time from a time-out until all that was out then is acknowledged.
+        /// Time from a time-out until all that was outstanding then is acknowledged.
         timeout_ns,
         /// Bytes acknowledged there.
         timeout_bytes,
-        /// Time in which nothing but the advertised window held sending back.
+        /// Time in which only the advertised window limited sending.
         window_limited_ns,
         /// Fast recoveries begun.
         recoveries,
-        /// Retransmission time-outs, repeated ones too.
+        /// Retransmission time-outs, including repeated ones.
         rtos,
         /// Times that a time-out began an episode.
         timeout_episodes,
@@ -89,22 +89,22 @@ counters! {
         episodes_of_8,
         /// Episodes in which sixteen or more were.
         episodes_of_16,
-        /// Time-outs before which the last event was an acknowledgement that let nothing out (RFC 3148 section 3.2.1).
+        /// Time-outs before which the last event was an acknowledgement that released nothing (RFC 3148 section 3.2.1).
         lost_opportunities,
         /// Segments that the window after a reduction allowed within the episode and that were not sent in it.
         unsent_segments,
-        /// Time-outs before which the last event was a transmission that an acknowledgement had let out: nothing of the window, or of its
+        /// Time-outs before which the last event was a transmission that an acknowledgement had released: nothing of the window, or of its
         /// acknowledgements, came back (RFC 3148 section 3.2.2).
         entire_windows,
         /// Fast recoveries from the loss of more than half a window, in which the clock was kept.
         heroic_recoveries,
-        /// Fast recoveries that ended in a time-out: the clock was lost while losses were being repaired.
+        /// Fast recoveries that ended in a time-out: the clock was lost during recovery.
         failed_recoveries,
         /// Time-outs that proved unnecessary.
         false_timeouts,
         /// Fast recoveries that proved unnecessary.
         false_recoveries,
-        /// Duplicates of which the receiver told (RFC 2883).
+        /// Duplicates that the receiver reported (RFC 2883).
         dsacks,
         /// Tail loss probes sent.
         tail_probes,
@@ -132,7 +132,7 @@ counters! {
 }
 
 counters! {
-    /// What the receiver of the data has seen.
+    /// The results of the data's receiver.
     pub struct ReceiverResults {
         /// From the first data segment's arrival to the last one's.
         elapsed_ns,
@@ -162,13 +162,13 @@ counters! {
         reordered_late,
         /// Most segments that overtook one.
         max_extent,
-        /// Longest time by which one came after the first that overtook it.
+        /// Longest time by which a segment arrived after the first one that overtook it.
         max_lateness_ns,
         /// Segments that arrived marked congestion-experienced.
         ce_marks,
         /// Segments whose delay is known.
         delay_count,
-        /// Smallest one-way delay, by two clocks, in microseconds plus 2^31: the clocks' distance is in it.
+        /// Smallest one-way delay, by two clocks, in microseconds plus 2^31; it includes the difference between the clocks.
         delay_min_us,
         /// Mean delay above the smallest, in microseconds.
         delay_mean_us,
@@ -184,47 +184,47 @@ counters! {
 }
 
 counters! {
-    /// What happened within a host: what is lost here was not lost on the path.
+    /// What happened within a host: losses here did not happen on the path.
     pub struct HostResults {
         /// How long the end ran.
         elapsed_ns,
         /// Time in which its thread ran, or was ready to run and waited for a processor.
         busy_ns,
-        /// Datagrams that the system refused to send for want of buffers.
+        /// Datagrams that the system refused to send for lack of buffers.
         send_drops,
         /// Times that sending had to wait for room in the socket's buffer.
         send_waits,
-        /// Time spent waiting so.
+        /// Time spent on these waits.
         send_wait_ns,
         /// Most bytes that waited in the socket's send buffer.
         send_queue_max,
         /// Receptions dropped because the socket's receive buffer was full; with receive offload each is a batch of datagrams.
         receive_drops,
-        /// Most bytes that waited in the socket's receive buffer, as far as was looked.
+        /// Most bytes that waited in the socket's receive buffer, as far as observed.
         receive_queue_max,
         /// Size of the receive buffer.
         receive_buffer,
         /// Size of the send buffer.
         send_buffer,
-        /// Largest segmentation batch handed over, in datagrams; 1 where there is no segmentation offload.
+        /// Largest segmentation batch handed over, in datagrams; 1 without segmentation offload.
         batch_max,
         /// Datagrams whose wait for this end's thread is known.
         served,
-        /// Sum of those waits, from the kernel's stamp to the thread's look at the clock.
+        /// Sum of those waits, from the kernel's timestamp to the thread's reading of the clock.
         serve_wait_ns,
         /// Longest of them.
         serve_wait_max_ns,
     }
 }
 
-/// What one end tells the other when a test is over.
+/// One end's report to the other when a test has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What it sent, if it sent data.
+    /// Its results as sender, if it sent data.
     pub sender: Option<SenderResults>,
-    /// What it received, if it received data.
+    /// Its results as receiver, if it received data.
     pub receiver: Option<ReceiverResults>,
-    /// What happened within it.
+    /// What happened within the host.
     pub host: HostResults,
 }
 

@@ -1,4 +1,4 @@
-//! The server's end of capacity tests: any number of clients, none of which costs anything before its address is proven.
+//! The server's end of capacity tests: any number of clients, none of which uses resources before its address is proven.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -14,24 +14,24 @@ use super::results::{HostResults, ReceiverResults, Report};
 use super::wire::{Message, OPEN, Refusal, SEGMENT, VERSION, addressed, read_opening, read_segment, signed};
 use warpline_transport::cc::Algorithm;
 
-/// How often, and how long, a report is sent again that nobody confirmed.
+/// Pause before an unconfirmed report is sent again.
 const REPORT_PAUSE: TimeDelta = TimeDelta::from_millis(250);
 const REPORT_WAIT: TimeDelta = TimeDelta::from_secs(10);
-/// A session may outlast its data by so much: handshakes, repairs, queues.
+/// How much a session may outlast its data: handshakes, recovery, queues.
 const OVERTIME: TimeDelta = TimeDelta::from_secs(30);
-/// Answers that wait to be sent; more are not made. Whoever gets none asks again.
+/// Most answers waiting to be sent; further requests get none and must be repeated.
 const WAITING: usize = 1 << 8;
-/// Datagrams that a session sends before it is another one's turn: a batch.
+/// Datagrams that a session sends before the next one's turn: a batch.
 const TURN: u32 = 32;
 /// What a client may send at once beyond its rate, in bytes.
 const BURST: u64 = 1 << 20;
 
-/// Where a datagram came from, or goes to.
+/// Source or destination of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// The other host's address.
     pub address: SocketAddr,
-    /// This host's address on that path, where it has several: answers leave from where they were asked for.
+    /// This host's address on that path, if it has several: answers leave from the address that was asked.
     pub local: Option<IpAddr>,
 }
 
@@ -41,16 +41,16 @@ impl From<SocketAddr> for Peer {
     }
 }
 
-/// A test that is over, for the server's log.
+/// A finished test, for the server's log.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The client.
     pub client: SocketAddr,
-    /// Who sent.
+    /// The direction of the data.
     pub direction: Direction,
-    /// Congestion control asked for.
+    /// The requested congestion control.
     pub cc: Algorithm,
-    /// What this end saw.
+    /// This end's report.
     pub report: Report,
     /// Why it ended: "complete", "client went silent" and so on.
     pub why: &'static str,
@@ -62,7 +62,7 @@ struct Session {
     client: Peer,
     cc: Algorithm,
     opened: Timestamp,
-    /// When a segment came last; none since it was opened.
+    /// When the last segment arrived; `None` since it was opened.
     heard: Option<Timestamp>,
     /// Whether it waits in `ready`.
     is_ready: bool,
@@ -71,7 +71,7 @@ struct Session {
     duration: TimeDelta,
     rate: Option<Rate>,
     accept: Vec<u8>,
-    /// The data is over and this is what was seen; when to tell it again, and until when.
+    /// After the end of the data: the results, when to send them again, and until when.
     reporting: Option<(Report, Timestamp, Timestamp)>,
 }
 
@@ -82,14 +82,14 @@ pub struct CapServer {
     key: Option<Key>,
     secret: Option<Secret>,
     wall_us: u64,
-    /// For the heartbeat's phase of sessions in which this end sends.
+    /// For the heartbeat's phase in sessions in which this end sends.
     phase: u64,
     host: HostResults,
     sessions: BTreeMap<u64, Session>,
-    /// Sessions that may have something to send, in the order of their turns; and what is left of the first one's turn.
+    /// Sessions that may have something to send, in the order of their turns; and the rest of the first one's turn.
     ready: VecDeque<u64>,
     turn: u32,
-    /// Messages outside of data.
+    /// Messages other than data.
     queue: VecDeque<(Peer, Vec<u8>)>,
     spent: Spent,
     answers: Answers,
@@ -98,7 +98,7 @@ pub struct CapServer {
 }
 
 impl CapServer {
-    /// A server. `secret` are 32 random bytes; `wall_us` the clock on the wall at the run's start, in microseconds since 1970.
+    /// A server. `secret` is 32 random bytes; `wall_us` is the wall-clock time at the run's start, in microseconds since 1970.
     pub fn new(limits: ServerLimits, secret: &[u8; 32], wall_us: u64) -> Self {
         let phase = secret.iter().take(8).fold(0, |phase, &byte| (phase << 8) | u64::from(byte));
         CapServer {
@@ -119,16 +119,16 @@ impl CapServer {
         }
     }
 
-    /// Tests under way.
+    /// Number of running tests.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
-    /// What the test under way has received, or the last one if none is.
+    /// The receiver's results of the running test, or else of the last one.
     pub fn receiver_results(&self) -> Option<ReceiverResults> {
         let under_way = self.sessions.values().next().and_then(|session| session.link.receiver_results());
         under_way.or_else(|| self.finished.last().and_then(|finished| finished.report.receiver))
     }
-    /// Says what happened within this host so far: reports tell it.
+    /// Sets what happened within this host so far, for the reports.
     pub fn set_host(&mut self, host: HostResults) {
         self.host = host;
     }
@@ -137,7 +137,7 @@ impl CapServer {
         std::mem::take(&mut self.finished)
     }
 
-    /// Ends all tests: each client is told. What is to be sent is to be polled for once more.
+    /// Ends all tests and notifies each client. Poll for datagrams to send once more afterwards.
     pub fn stop(&mut self) {
         self.stopping = true;
         let tokens: Vec<u64> = self.sessions.keys().copied().collect();
@@ -146,21 +146,21 @@ impl CapServer {
         }
     }
 
-    /// The system refused to send `count` datagrams to `to`: they were never on the path, and are nobody else's losses.
+    /// The system refused to send `count` datagrams to `to`: they were never on the path, and do not count as other clients' losses.
     pub fn on_refused(&mut self, to: SocketAddr, count: u64) {
         for session in self.sessions.values_mut().filter(|session| session.client.address == to) {
             session.refused += count;
         }
     }
 
-    /// Sends a message outside of data, unless too many wait.
+    /// Sends a message other than data, unless too many wait.
     fn enqueue(&mut self, to: Peer, bytes: Vec<u8>) {
         if self.queue.len() < WAITING {
             self.queue.push_back((to, bytes));
         }
     }
 
-    /// Refuses outside of a session: never more bytes than came, and not too often. Signed with the session's key, if the client has shown it.
+    /// Refuses outside of a session: never with more bytes than were received, and not too often. Signed with the session's key, if the client has shown it.
     fn refuse(
         &mut self,
         now: Timestamp,
@@ -184,7 +184,7 @@ impl CapServer {
             let mut bytes = Vec::new();
             let refusal = Message::Refuse { to: addressed(token), reason, value: 0 };
             refusal.write(true, session.link.key(), &mut bytes);
-            // At most one for each session: this much room there always is.
+            // At most one for each session: there is always room for these.
             self.queue.push_back((session.client, bytes));
         }
         self.forget(token, why);
@@ -210,7 +210,7 @@ impl CapServer {
         Report { sender: session.link.sender_results(), receiver: session.link.receiver_results(), host }
     }
 
-    /// A datagram came from `from` at `at`, marked congestion-experienced if `ce`; it is `now` by this time.
+    /// A datagram arrived from `from` at `at`, marked congestion-experienced if `ce`; the time is now `now`.
     #[inline]
     pub fn handle_datagram(
         &mut self,
@@ -221,7 +221,7 @@ impl CapServer {
         ce: bool,
     ) {
         let from = from.into();
-        // Nobody can be answered at port 0: the system takes an attempt for a fault of the socket.
+        // Nothing can be sent to port 0: the system reports an attempt as a socket error.
         if from.address.port() == 0 {
             return;
         }
@@ -237,7 +237,7 @@ impl CapServer {
         if let Some(&first) = bytes.first()
             && first != VERSION
         {
-            // Another version of this protocol; anything else is not worth a word.
+            // Another version of this protocol; anything else gets no answer.
             if first & 0xf0 == VERSION & 0xf0
                 && let Some(nonce) = bytes.get(2..18).and_then(|nonce| nonce.first_chunk::<16>())
             {
@@ -251,7 +251,7 @@ impl CapServer {
         }
         match Message::read(bytes) {
             Some(Message::Hello { nonce }) => {
-                // Making a cookie and sending it is what costs most: whether it is due is looked at before.
+                // Making and sending a cookie is the most expensive step, so check first whether one is due.
                 if let Some(secret) = &self.secret
                     && self.queue.len() < WAITING
                     && self.answers.allow(now, Site::of(&from.address))
@@ -277,7 +277,7 @@ impl CapServer {
         }
     }
 
-    /// Nothing of an opening is read before its cookie has proven the address, and nothing of its options before the key has been shown.
+    /// Handles an opening: reads nothing of it before its cookie has proven the address, and nothing of its options before the key has been shown.
     fn handle_opening(&mut self, now: Timestamp, from: Peer, bytes: &[u8]) {
         let Some((nonce, time, cookie)) = read_opening(bytes) else { return };
         let Some(secret) = &self.secret else { return };
@@ -291,7 +291,7 @@ impl CapServer {
         }
         let token = secret.token(&cookie);
         if let Some(session) = self.sessions.get(&token) {
-            // The answer was lost, or a copy of the question came late.
+            // The answer was lost, or a copy of the request came late.
             let (client, accept) = (session.client, session.accept.clone());
             return self.enqueue(client, accept);
         }
@@ -305,7 +305,7 @@ impl CapServer {
         }
     }
 
-    /// What an opening asks for, if it can be granted.
+    /// The options that an opening requests, if they can be granted.
     fn admit(&self, from: &Peer, bytes: &[u8]) -> Result<CapOptions, (Refusal, u32)> {
         if self.stopping {
             return Err((Refusal::Stopping, 0));
@@ -420,7 +420,7 @@ impl CapServer {
         }
     }
 
-    /// Something came for a session that there is not. After a test's end its last segments still come: they need no answer.
+    /// Handles a datagram of an unknown session. After a test's end its last segments still arrive: they need no answer.
     fn refuse_unknown(&mut self, now: Timestamp, from: Peer, token: u64, came: usize) {
         if !self.spent.is_over(token) {
             self.refuse(now, (from, addressed(token)), came, (Refusal::Unknown, 0), None);
@@ -482,7 +482,7 @@ impl CapServer {
         None
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Timestamp {
         self.sessions.values().map(|session| self.due(session)).min().unwrap_or(Timestamp::NEVER)
     }
@@ -498,7 +498,7 @@ impl CapServer {
         }
     }
 
-    /// When a client of which nothing is heard is forgotten: soon, if not one segment came after it was let in.
+    /// When a silent client is forgotten: soon, if not one segment has arrived since it was admitted.
     fn silent_at(&self, session: &Session) -> Timestamp {
         let patience = self.limits.patience;
         match session.heard {
@@ -507,7 +507,7 @@ impl CapServer {
         }
     }
 
-    /// When this end has sent data for as long as was asked for.
+    /// When this end has sent data for the requested time.
     fn data_end(session: &Session) -> Timestamp {
         match session.link.started() {
             Some(started) if session.link.sends() => started + session.duration,

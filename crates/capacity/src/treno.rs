@@ -1,16 +1,16 @@
-//! TReno: the capacity of a path from one side. Probes go out as a TCP's segments would, and whatever answers them (an echo, a router whose
-//! patience ran out, a closed port) stands for the acknowledgements.
+//! TReno: the capacity of a path from one side. Probes are sent as a TCP's segments would be, and the answers to them (an echo, a router's time
+//! exceeded, a closed port) stand for acknowledgements.
 //!
-//! Every answer acknowledges just its probe. On top of that, forward acknowledgement (FACK, Mathis and Mahdavi 1996) is emulated: a probe is
-//! lost when one sent [`TrenoOptions::dupacks`] later has been answered. The loss of a probe cannot be told from the loss of its answer.
+//! Every answer acknowledges only its own probe. On top of that, forward acknowledgement (FACK, Mathis and Mahdavi 1996) is emulated: a probe is
+//! lost when one sent [`TrenoOptions::dupacks`] later has been answered. The loss of a probe cannot be distinguished from the loss of its answer.
 //!
 //! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by a segment for every acknowledgement, above it by
 //! `MSS * MSS / cwnd`. A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
 //! time-out sets `ssthresh = cwnd / 4` and the window to one segment, and doubles the next time-out. Time-outs follow RFC 6298, one sample
 //! per round trip.
 //!
-//! Delayed acknowledgements are emulated as this: answers are taken in pairs, as one acknowledgement of both probes, when the second of them
-//! comes; an answer that waits alone for [`TrenoOptions::delayed_ack`] is taken by itself, and so is any that shows a gap or comes in recovery.
+//! Delayed acknowledgements are emulated like this: answers are taken in pairs, as one acknowledgement of both probes, when the second of them
+//! arrives. An answer that waits alone for [`TrenoOptions::delayed_ack`] is taken by itself, and so is any that shows a gap or arrives in recovery.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ use warpline_transport::tcp::{RtoVariance, TcpConfig};
 /// A probe to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Its number: every transmission has another.
+    /// Its number, unique to the transmission.
     pub number: u64,
     /// Bytes on the wire from the IP header on.
     pub size: u32,
@@ -34,7 +34,7 @@ pub struct Probe {
 
 #[derive(Clone, Copy, Debug)]
 struct Out {
-    /// Which data it stands for.
+    /// The data it stands for.
     data: u64,
     at: Timestamp,
     bytes: u32,
@@ -43,7 +43,7 @@ struct Out {
 /// One round trip of rate halving.
 #[derive(Clone, Copy, Debug)]
 struct Halving {
-    /// It is over when this probe, or one after it, is answered.
+    /// It ends when this probe, or a later one, is answered.
     until: u64,
     old_cwnd: u64,
     lost: u64,
@@ -66,21 +66,21 @@ pub struct Treno {
     /// Next probe, and next data never sent.
     next: u64,
     next_data: u64,
-    /// Probes that are neither answered nor taken for lost.
+    /// Probes that are neither answered nor considered lost.
     out: BTreeMap<u64, Out>,
     in_flight: u64,
     /// Data to be sent again.
     lost: VecDeque<u64>,
-    /// Data that was taken for lost and has been answered since: not to be sent again.
+    /// Data that was considered lost and has been answered since: not to be sent again.
     answered: BTreeMap<u64, u64>,
     /// Highest probe answered, plus one.
     fack: u64,
     halving: Option<Halving>,
-    /// Probes that are owed to answers, in rate halving.
+    /// Probes that answers have earned, in rate halving.
     allowed: u32,
     alarm: Timestamp,
     repeated: bool,
-    /// An answer that waits for a second one: when it is taken by itself.
+    /// An answer that waits for a second one, and when it is taken by itself.
     held: Option<(Timestamp, u64)>,
     started: Option<Timestamp>,
     heard: Timestamp,
@@ -128,7 +128,7 @@ impl Treno {
         }
     }
 
-    /// How it ended, once it has.
+    /// How it ended, when it has.
     pub fn outcome(&self) -> Option<TrenoOutcome> {
         self.outcome
     }
@@ -136,7 +136,7 @@ impl Treno {
     pub fn results(&self) -> &TrenoResults {
         &self.results
     }
-    /// Time since the first probe; none before it.
+    /// Time since the first probe; `None` before it.
     pub fn elapsed(&self, now: Timestamp) -> Option<TimeDelta> {
         self.started.map(|started| now.saturating_since(started))
     }
@@ -179,7 +179,7 @@ impl Treno {
         }
     }
 
-    /// How it stands; none before the first probe.
+    /// The current state; `None` before the first probe.
     pub fn sample(&self, now: Timestamp) -> Option<TrenoSample> {
         let elapsed = self.elapsed(now)?;
         Some(TrenoSample {
@@ -248,8 +248,8 @@ impl Treno {
         Some(Probe { number, size: self.mtu, retransmit: again.is_some() })
     }
 
-    /// The kernel would not send this probe: it has not been on the path, and its data is to be sent again. Sending pauses for a
-    /// millisecond or a tenth of a round trip, whichever is longer, which the caller sees to by not polling.
+    /// The kernel refused to send this probe: it was never on the path, and its data has to be sent again. Sending must pause for a
+    /// millisecond or a tenth of a round trip, whichever is longer; the caller does this by not polling.
     pub fn on_refused(&mut self, number: u64) {
         if let Some(out) = self.out.remove(&number) {
             self.in_flight -= u64::from(out.bytes);
@@ -260,8 +260,8 @@ impl Treno {
         }
     }
 
-    /// A router says that probes must not be larger than `mtu` bytes (RFC 1191): what is out is too large, and goes out again smaller.
-    /// Words of less than the smallest probe, or of no less than the present size, are not believed.
+    /// A router says that probes must not be larger than `mtu` bytes (RFC 1191): outstanding probes are too large, and are sent again smaller.
+    /// Values below the smallest probe, or not below the present size, are ignored.
     pub fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
         if mtu >= self.mtu || !SIZES.contains(&mtu) || self.outcome.is_some() {
             return;
@@ -270,7 +270,7 @@ impl Treno {
         self.mtu = mtu;
         let old = self.mss;
         self.mss = u64::from(mtu - HEADERS);
-        // The window is worth as many segments as before, and no congestion was signalled.
+        // The window stays the same in segments, and there is no congestion signal.
         self.cwnd = (self.cwnd / old).max(1) * self.mss;
         self.results.mtu_reductions += 1;
         for (_, out) in std::mem::take(&mut self.out) {
@@ -281,12 +281,12 @@ impl Treno {
         self.alarm = Timestamp::NEVER;
     }
 
-    /// Whether a probe is out: neither answered nor taken for lost.
+    /// Whether a probe is outstanding: neither answered nor considered lost.
     pub fn is_out(&self, number: u64) -> bool {
         self.out.contains_key(&number)
     }
 
-    /// An answer to a probe came. Returns whether the probe was [out](Self::is_out).
+    /// An answer to a probe arrived. Returns whether the probe was [outstanding](Self::is_out).
     pub fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) -> bool {
         if self.outcome.is_some() || number >= self.next {
             return false;
@@ -326,7 +326,7 @@ impl Treno {
         true
     }
 
-    /// The probe had been given up, or answered. Its data need not go out again.
+    /// The probe had been given up, or answered. Its data need not be sent again.
     fn on_stray(&mut self, number: u64) {
         self.results.stray_replies += 1;
         if let Some(data) = self.answered.remove(&number)
@@ -349,7 +349,7 @@ impl Treno {
         } += bytes;
     }
 
-    /// FACK: what was sent `dupacks` or more before the latest probe answered is lost.
+    /// FACK: probes sent `dupacks` or more before the latest answered probe are lost.
     fn find_losses(&mut self, now: Timestamp) {
         let edge = (self.fack).saturating_sub(u64::from(self.options.dupacks));
         let mut newly = 0;
@@ -373,7 +373,7 @@ impl Treno {
                 self.halving =
                     Some(Halving { until: self.next, old_cwnd: self.cwnd, lost: newly, answers: 0 });
                 self.allowed = 0;
-                // In recovery each answer is taken by itself, and so is the one that was waiting.
+                // In recovery each answer is taken by itself, including the waiting one.
                 self.in_flight -= self.held.take().map_or(0, |(_, bytes)| bytes);
             }
         }
@@ -383,13 +383,13 @@ impl Treno {
         self.results.lost += 1;
         self.lost.push_back(data);
         self.answered.insert(number, data);
-        // A window or two of late answers, not the whole test.
+        // Keeps a window or two of late answers, not those of the whole test.
         while self.answered.len() > 1 << 16 {
             self.answered.pop_first();
         }
     }
 
-    /// What an answer means to the window.
+    /// Updates the window for an answer.
     fn count(&mut self, now: Timestamp, number: u64, gap: bool) {
         if self.options.flat_window.is_some() {
             return;
@@ -415,7 +415,7 @@ impl Treno {
         }
         match (self.options.delayed_ack, self.held.take()) {
             (Some(wait), None) if !gap => {
-                // It will be acknowledged with the next: until then its probe counts as in flight.
+                // It will be acknowledged with the next one: until then its probe counts as in flight.
                 self.in_flight += self.mss;
                 self.held = Some((now + wait, self.mss));
             }
@@ -426,7 +426,7 @@ impl Treno {
         }
     }
 
-    /// One acknowledgement.
+    /// Grows the window for one acknowledgement.
     fn grow(&mut self) {
         let step = if self.in_slow_start() { self.mss } else { (self.mss * self.mss / self.cwnd).max(1) };
         self.cwnd = (self.cwnd + step).min(self.options.max_window.max(self.mss));
@@ -438,7 +438,7 @@ impl Treno {
         *peak = (*peak).max(self.cwnd);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Timestamp {
         if self.outcome.is_some() {
             return Timestamp::NEVER;
@@ -496,7 +496,7 @@ impl Treno {
         }
         self.repeated = true;
         self.rtt.back_off();
-        // Set anew by the next probe.
+        // The next probe sets it again.
         self.alarm = Timestamp::NEVER;
     }
 }

@@ -1,4 +1,4 @@
-//! What a TReno test is asked to do.
+//! Options of a TReno test.
 
 use thiserror::Error;
 use warpline_core::TimeDelta;
@@ -11,17 +11,17 @@ pub(super) const SIZES: std::ops::RangeInclusive<u32> = 48..=65_507;
 /// Options of a TReno test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrenoOptions {
-    /// How long probes are sent.
+    /// How long to send probes.
     pub duration: TimeDelta,
     /// Bytes of a probe on the wire from the IP header on; the path may make it smaller.
     pub mtu: u32,
-    /// Upper bound of the window in bytes.
+    /// Upper limit of the window in bytes.
     pub max_window: u64,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// Later probes whose answers show a loss.
+    /// Number of later answered probes from which a probe counts as lost.
     pub dupacks: u32,
-    /// How long an answer waits for a second one to be taken with it; none takes each by itself.
+    /// How long an answer waits for a second one to be taken with it; `None` takes each by itself.
     pub delayed_ack: Option<TimeDelta>,
     /// First time-out.
     pub initial_rto: TimeDelta,
@@ -29,10 +29,10 @@ pub struct TrenoOptions {
     pub min_rto: TimeDelta,
     /// Largest time-out.
     pub max_rto: TimeDelta,
-    /// How long nothing may come back before the test is given up.
+    /// How long the path may be silent before the test is given up.
     pub patience: TimeDelta,
-    /// Whether windows and losses are left out and probes sent as fast as answers come, to see what the host and the first hop can do: a
-    /// window of this many segments.
+    /// Ignores congestion and sends probes as fast as answers arrive, with a window of this many segments, to test the host and the
+    /// first hop; `None` for a normal test.
     pub flat_window: Option<u32>,
 }
 
@@ -54,11 +54,11 @@ impl Default for TrenoOptions {
     }
 }
 
-/// An option that cannot be used.
+/// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} = {value}: must be {allowed}")]
 pub struct TrenoError {
-    /// Which.
+    /// Which option.
     pub option: &'static str,
     /// Its value.
     pub value: String,
@@ -70,7 +70,7 @@ impl TrenoOptions {
     /// Checks every option.
     ///
     /// # Errors
-    /// The first that cannot be used.
+    /// The first invalid one.
     pub fn validate(&self) -> Result<(), TrenoError> {
         let check = |ok: bool, option, value: String, allowed| {
             if ok { Ok(()) } else { Err(TrenoError { option, value, allowed }) }

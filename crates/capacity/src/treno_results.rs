@@ -1,16 +1,16 @@
-//! What a TReno test has counted, and how it ended.
+//! The counters of a TReno test, and how it ended.
 
 use serde::{Deserialize, Serialize};
 
-/// What answered a probe.
+/// The kind of answer to a probe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeReply {
     /// The target echoed it.
     Echo,
-    /// A router whose hop limit it exceeded.
+    /// A router at which its hop limit ran out.
     TimeExceeded,
-    /// The target, where nobody listens at the port.
+    /// The target, where nothing listens on the port.
     PortUnreachable,
     /// A router or the target would not or could not deliver it.
     Unreachable,
@@ -24,13 +24,13 @@ pub enum TrenoOutcome {
     Complete,
     /// Nothing ever answered.
     NoAnswer,
-    /// Answers ceased in mid-test.
+    /// Answers stopped in mid-test.
     Silent,
-    /// It was stopped here.
+    /// The user stopped it here.
     Stopped,
 }
 
-/// What a test has counted. Times in nanoseconds; sizes in bytes of data (a probe without its emulated headers).
+/// The counters of a test. Times in nanoseconds; sizes in bytes of data (a probe without its emulated headers).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in SenderResults, which says what each means")]
 pub struct TrenoResults {
@@ -40,9 +40,9 @@ pub struct TrenoResults {
     pub probe_wire_bytes: u64,
     pub retransmits: u64,
     pub replies: u64,
-    /// Answers to probes that had been taken for lost, or had been answered.
+    /// Answers to probes that were considered lost, or had been answered.
     pub stray_replies: u64,
-    /// Answers that came after the answer to a later probe.
+    /// Answers that arrived after the answer to a later probe.
     pub reordered: u64,
     pub slow_start_ns: u64,
     pub slow_start_bytes: u64,
@@ -54,12 +54,12 @@ pub struct TrenoResults {
     pub rtt_max_ns: u64,
     pub rtt_sum_ns: u64,
     pub rtt_count: u64,
-    /// Recoveries and first time-outs: how often congestion was signalled.
+    /// Recoveries and first time-outs: the number of congestion signals.
     pub congestion_signals: u64,
     pub recoveries: u64,
     pub timeouts: u64,
     pub lost: u64,
-    /// Probes that were out at the end for more than twice as long as any answer took: in a short test their time-out has not come.
+    /// Probes outstanding at the end for more than twice as long as any answer took: in a short test their time-out has not come.
     pub overdue: u64,
     /// Most probes lost in one recovery.
     pub max_cluster: u64,
@@ -68,20 +68,20 @@ pub struct TrenoResults {
     pub final_cwnd: u64,
     /// Bytes of a probe on the wire, at the end.
     pub mtu: u64,
-    /// How often the path asked for smaller probes.
+    /// How often the path required smaller probes.
     pub mtu_reductions: u64,
-    /// Sends that the kernel refused: such a probe was never on the path.
+    /// Sends that the kernel refused: these probes were never on the path.
     pub refused_sends: u64,
     /// Answers of each kind: echo, time exceeded, port unreachable, other unreachable.
     pub echoes: u64,
     pub time_exceeded: u64,
     pub port_unreachable: u64,
     pub unreachable: u64,
-    /// Time in which the bound of the window, and not the path, held sending back.
+    /// Time in which the window's limit, and not the path, limited sending.
     pub window_limited_ns: u64,
 }
 
-/// How a test stood at an instant.
+/// The state of a test at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrenoSample {
     /// From the first probe, in nanoseconds.

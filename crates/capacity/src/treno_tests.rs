@@ -1,4 +1,4 @@
-//! Tests of TReno: by hand with explicit times, over a bottleneck, and with answers to anything.
+//! Tests of TReno: step by step with explicit times, over a bottleneck, and with arbitrary answers.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn treno(options: TrenoOptions) -> Treno {
     Treno::new(options)
 }
 
-/// All that may be sent now.
+/// Everything that may be sent now.
 fn send(treno: &mut Treno, now: Timestamp) -> Vec<u64> {
     std::iter::from_fn(|| treno.poll_transmit(now)).map(|probe| probe.number).collect()
 }
@@ -220,7 +220,7 @@ fn an_answer_that_nobody_asked_for_is_told_from_one_that_was_awaited() {
 }
 
 proptest! {
-    /// Whatever answers, and whenever: counts stay consistent, and sending ends.
+    /// With any answers at any times, counts stay consistent and sending ends.
     #[test]
     fn answers_to_anything_do_no_harm(steps in prop::collection::vec((0u64..400, 0u64..40, 0u8..8), 1..400)) {
         let mut t = treno(TrenoOptions { delayed_ack: Some(TimeDelta::from_millis(50)), ..TrenoOptions::default() });

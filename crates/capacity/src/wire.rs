@@ -1,9 +1,9 @@
 //! Cap's messages, version 1, one in each UDP datagram. Numbers are in network byte order.
 //!
 //! Every message begins with the version, `0xB1`, and its kind. Before an address has shown that it receives what is sent to it, the
-//! server keeps nothing of it and never answers with more bytes than came.
+//! server keeps no state for it and never answers with more bytes than it received.
 //!
-//! | kind | from | what follows |
+//! | kind | from | content |
 //! |---|---|---|
 //! | 1 hello | client | nonce (16), padded to [`HELLO`] bytes |
 //! | 2 cookie | server | nonce (16), time (8), cookie (16) |
@@ -11,17 +11,17 @@
 //! | 4 accept | server | nonce (16), token (8), duration granted in ms (4), rate granted in bit/s (8, 0 for any) |
 //! | 5 refuse | server | nonce (16), or token (8) and eight zeros; reason (1), value (4) |
 //! | 6 segment | both | see below |
-//! | 7 finish | client | token (8): the client has sent all it will; answer with a report |
+//! | 7 finish | client | token (8): the client has sent everything; answer with a report |
 //! | 8 report | server | token (8), counters |
-//! | 9 close | client | token (8): the report has come; forget the session |
+//! | 9 close | client | token (8): the report has arrived; forget the session |
 //!
-//! With a pre-shared key the messages 3, 4, 7, 8 and 9 end with a code of 16 bytes over who sent it and all before; in a segment the code
-//! is over its header and stands behind it. Message 3 is signed with the key itself, all others with one made of it for the session, and so
+//! With a pre-shared key the messages 3, 4, 7, 8 and 9 end with a code of 16 bytes over the sender's side and everything before; in a segment the code
+//! covers its header and follows it. Message 3 is signed with the key itself, all others with one derived from it for the session, and so
 //! are refusals of a server that has seen the key. Hello, cookie, and refusals of a server that has not are unsigned: a client with a key
-//! takes such a refusal for a hint, and goes by it only when nothing better came in time.
+//! treats such a refusal as a hint, and follows it only if nothing better arrives in time.
 //!
 //! A segment is a TCP header: flags (1, those of RFC 9293), shape (1), token (8), sequence number (4), acknowledgement (4),
-//! window in bytes (4), then, as the shape says, timestamps (4 and 4, milliseconds), the options of a SYN (MSS 2, scale 1, bits 1), what
+//! window in bytes (4), then, depending on the shape, timestamps (4 and 4, milliseconds), the options of a SYN (MSS 2, scale 1, bits 1), what
 //! goes with payload (length 2, zero 2, number of the transmission 4, time of sending in microseconds 4), and up to four SACK blocks
 //! (distance from the acknowledgement 4, signed; length 4). Bits of the shape: 0-2 SACK blocks, 3 timestamps, 4 payload, 5 SYN options,
 //! 6 sent by the server.
@@ -46,13 +46,13 @@ const TCP_LESS_UDP: usize = 12;
 /// Why a server refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It has as many clients as it takes; the value is how many.
+    /// It has as many clients as it accepts; the value is how many.
     Busy,
-    /// It wants messages signed with its key, or the key is another.
+    /// It requires messages signed with its key, or the key is different.
     Key,
     /// It does not know the session: it was restarted, or has given it up.
     Unknown,
-    /// The session's packets come from another address than before.
+    /// The session's packets come from a different address than before.
     Moved,
     /// The client sent faster than it was granted.
     TooFast,
@@ -60,12 +60,12 @@ pub enum Refusal {
     TooLong,
     /// The server is being stopped.
     Stopping,
-    /// It speaks another version; the value is which.
+    /// It uses another version; the value is which.
     Version,
-    /// It cannot do what the options ask. The value is the code of the [`Bound`](super::Bound) that a client without a key has to keep; zero
-    /// if the options mean nothing to it.
+    /// It cannot do what the options ask. The value is the code of the [`Bound`](super::Bound) that a client without a key must keep; zero
+    /// if it does not understand the options.
     Options,
-    /// The client's address has as many tests as it may have; the value is how many.
+    /// The client's address has as many tests as allowed; the value is how many.
     Crowded,
 }
 
@@ -84,7 +84,7 @@ impl Refusal {
     ];
 }
 
-/// A message, but for segments.
+/// A message other than a segment.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -106,14 +106,14 @@ pub(super) const OPEN: u8 = 3;
 /// Kind of a segment.
 pub(super) const SEGMENT: u8 = 6;
 
-/// What a refusal within a session is addressed to.
+/// The session field of a refusal within a session.
 pub(super) fn addressed(token: u64) -> [u8; 16] {
     let mut to = [0; 16];
     to[..8].copy_from_slice(&token.to_be_bytes());
     to
 }
 
-/// The byte that stands for the sender in a code.
+/// The byte that identifies the sender's side in a code.
 fn side(from_server: bool) -> [u8; 1] {
     [u8::from(from_server)]
 }
@@ -181,7 +181,7 @@ impl Message {
         }
     }
 
-    /// Reads a message. Codes are not looked at: see [`signed`].
+    /// Reads a message. Does not check codes: see [`signed`].
     pub(super) fn read(bytes: &[u8]) -> Option<Message> {
         let mut from = Reader::new(bytes);
         if from.u8()? != VERSION {
@@ -215,7 +215,7 @@ impl Message {
     }
 }
 
-/// What an opening begins with: nonce, time and cookie. They are to be checked before anything else of it is read.
+/// The beginning of an opening: nonce, time and cookie. Check them before anything else of it is read.
 #[inline]
 pub(super) fn read_opening(bytes: &[u8]) -> Option<([u8; 16], u64, [u8; 16])> {
     let mut from = Reader::new(bytes);
@@ -234,7 +234,7 @@ pub(super) fn signed(bytes: &[u8], from_server: bool, key: &Key) -> bool {
 /// What goes with payload besides the TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Stamp {
-    /// Number of the transmission: every segment with payload has another, a retransmission too.
+    /// Number of the transmission: unique for every segment with payload, also for retransmissions.
     pub number: u32,
     /// When it was sent, by the sender's clock, in microseconds; wraps after 71 minutes.
     pub sent_us: u32,
@@ -260,7 +260,7 @@ const PAYLOAD: u8 = 16;
 const SYN_OPTIONS: u8 = 32;
 const FROM_SERVER: u8 = 64;
 
-/// Bytes of UDP payload that stand for a segment with payload on the wire.
+/// Bytes of UDP payload that represent a segment with payload on the wire.
 #[inline]
 pub(super) fn padded(segment: &Segment) -> usize {
     (segment.len + segment.options_len()) as usize + TCP_LESS_UDP
@@ -321,7 +321,7 @@ pub(super) fn write_segment(
     out.len() - start
 }
 
-/// Reads a segment, and says where its header ends. There is none in a datagram that is shorter than the payload that it claims to carry.
+/// Reads a segment, and returns where its header ends. `None` for a datagram that is shorter than the payload that it claims to carry.
 #[inline]
 pub(super) fn read_segment(bytes: &[u8]) -> Option<(WireSegment, usize)> {
     let mut from = Reader::new(bytes);
@@ -372,7 +372,7 @@ impl WireSegment {
         }
     }
 
-    /// The segment with positions of 64 bits: the ones next to those expected.
+    /// The segment with 64-bit positions: those nearest to the expected ones.
     #[inline]
     pub(super) fn unfold(&self, near_seq: u64, near_ack: u64) -> Segment {
         let ack = unfold(self.ack, near_ack);
@@ -397,15 +397,15 @@ pub(super) fn unfold(low: u32, near: u64) -> u64 {
     let distance = low.wrapping_sub(near as u32) as i32;
     match near.checked_add_signed(i64::from(distance)) {
         Some(position) => position,
-        // Below the beginning: one round up.
+        // Below the beginning: one wrap up.
         None => u64::from(low),
     }
 }
 
-/// Takes any bytes through everything that touches bytes from the network, as a fuzzer makes them.
+/// Fuzz target: passes any bytes through everything that reads bytes from the network.
 ///
 /// # Panics
-/// If a message does not come back as it was written: that is what a fuzzer looks for.
+/// If a message does not come back as it was written, which is what the fuzzer looks for.
 pub fn fuzz_read(bytes: &[u8]) {
     if let Some((segment, len)) = read_segment(bytes) {
         assert!(len <= bytes.len());

@@ -12,7 +12,7 @@ use crate::output::short;
 /// The look of the bar. Its unit is the simulated nanosecond, so `per_sec` is a speed in simulated time.
 const TEMPLATE: &str = "{prefix:.bold} [{bar:30.cyan}] {percent} %  {simulated}, {pace}{msg}, {remaining}";
 
-/// A bar on stderr, drawn where that is a terminal, for one run or for several at once.
+/// A bar on stderr for one run or for several at once; drawn only on a terminal.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
@@ -26,7 +26,7 @@ impl Bar {
         let target =
             if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
         let bar = ProgressBar::with_draw_target(Some(duration.saturating_mul(runs as u64)), target);
-        // The template is a constant: should it not parse, the plain bar does.
+        // The template is a constant; if it does not parse, use the plain bar.
         let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(
             style
@@ -50,7 +50,7 @@ impl Bar {
         Bar { bar, runs: (0..runs).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect() }
     }
 
-    /// Takes in how far a run has come.
+    /// Updates the progress of one run.
     pub(crate) fn update(&self, which: usize, progress: &Progress) {
         let Some((simulated, hops)) = self.runs.get(which) else { return };
         simulated.store(progress.simulated.as_nanos(), Ordering::Relaxed);
@@ -72,16 +72,16 @@ impl Bar {
         self.bar.set_position(sum(|run| &run.0));
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// The look of steps that take about equally long.
+/// The look of the bar for steps that take about equally long.
 const STEPS: &str = "[{bar:30.cyan}] {percent} %  {msg}";
 
-/// A bar on stderr for work in steps, drawn where that is a terminal.
+/// A bar on stderr for work in steps; drawn only on a terminal.
 #[derive(Debug)]
 pub(crate) struct Steps(ProgressBar);
 
@@ -96,13 +96,13 @@ impl Steps {
         Steps(bar)
     }
 
-    /// Says how far it is, as a share, and what comes next.
+    /// Shows how far the work is, as a share, and what comes next.
     pub(crate) fn update(&self, share: f64, what: &str) {
         self.0.set_position((share * 1000.0) as u64);
         self.0.set_message(what.to_owned());
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
     }
@@ -113,7 +113,7 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{:.1} s", nanoseconds as f64 / 1e9)
 }
 
-/// What remains of the wall-clock time, to the second.
+/// The remaining wall-clock time, to the second.
 fn remaining(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

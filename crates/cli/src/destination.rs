@@ -1,4 +1,4 @@
-//! Where a run's results go when nobody said: `runs/NAME-SEED`, with a number when that is taken.
+//! Where a run's results go without `--out`: `runs/NAME-SEED`, with a number if that exists.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Directory for runs, in the current one.
+/// The directory for runs, relative to the current one.
 const PARENT: &str = "runs";
 
-/// A directory name that no other process takes while this lives.
+/// A directory name that no other process takes while this value lives.
 ///
-/// The claim is a locked file beside the directory, so that runs started in the same moment get different names; the system
+/// The claim is a locked file beside the directory, so that runs started at the same moment get different names. The system
 /// releases it however the process ends.
 #[derive(Debug)]
 pub(crate) struct Destination {
     path: PathBuf,
     claim: PathBuf,
-    /// Held, not read.
+    /// Keeps the lock; never read.
     _lock: File,
 }
 
@@ -67,12 +67,12 @@ impl Destination {
 
 impl Drop for Destination {
     fn drop(&mut self) {
-        // A claim that stays behind is taken over by the next run of this name.
+        // If a claim file stays behind, the next run of this name takes it over.
         let _ = fs::remove_file(&self.claim);
     }
 }
 
-/// A scenario's name as one part of a path: what a file system or a shell may take amiss becomes a hyphen.
+/// A scenario's name as one part of a path: characters that a file system or a shell treats specially become hyphens.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let cleaned: String = name.chars().map(plain).collect();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// The exit codes that `--help` and the book promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Everything asked for was done.
+    /// Everything was done as requested.
     Success,
     /// The run itself failed.
     Failed,
@@ -14,11 +14,11 @@ pub(crate) enum Code {
     Usage,
     /// Results could not be written.
     Output,
-    /// A live run lagged more than it may (`clock.max_lag`); what was measured until then is kept.
+    /// A live run lagged more than `clock.max_lag` allows; what was measured until then is kept.
     Lag,
-    /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. 128 + SIGINT, as shells count.
+    /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. The code is 128 + SIGINT, as in shells.
     Interrupted,
-    /// A command that was run ended with this code, which becomes ours.
+    /// The command that we ran ended with this code; we return it as our own.
     #[cfg(target_os = "linux")]
     Command(u8),
 }
@@ -45,7 +45,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command could not do what was asked.
+/// Why a command failed, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
@@ -66,7 +66,7 @@ impl Failure {
         Failure { code: Code::Output, message: message.to_string() }
     }
 
-    /// A command could not be started; `code` is what shells say then.
+    /// A command could not be started; `code` is the one that shells return then.
     #[cfg(target_os = "linux")]
     pub(crate) fn command(code: u8, message: impl Display) -> Self {
         Failure { code: Code::Command(code), message: message.to_string() }

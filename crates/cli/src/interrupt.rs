@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::failure::{Code, Failure};
 use crate::output;
 
-/// Whether somebody asked to stop.
+/// Whether the user asked to stop.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Whether the run is to stop at the next batch.
+/// Whether the run should stop at the next batch.
 pub(crate) fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// What becomes true when somebody asks to stop.
+/// A flag that becomes true when the user asks to stop.
 #[cfg(target_os = "linux")]
 pub(crate) fn flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Listens from now on, for a command that keeps nothing when it is stopped.
+/// Handles signals from now on, for a command that keeps nothing when it is stopped.
 ///
 /// # Errors
 /// If the system does not allow a handler.
@@ -37,8 +37,8 @@ pub(crate) fn listen_to_discard() -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Listens from now on. `unfinished` are the run directories that are to come: a third Ctrl-C clears away what is half-written for them.
-/// The second is for the impatient, and loses nothing.
+/// Handles signals from now on. `unfinished` are the run directories to be written: a third Ctrl-C removes their incomplete files.
+/// The second Ctrl-C only prints a note, and loses nothing.
 ///
 /// # Errors
 /// If the system does not allow a handler.
@@ -65,7 +65,7 @@ pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Listens from now on, for a command that leaves nothing behind: the first request is heeded in silence, the second ends the
+/// Handles signals from now on, for a command that leaves nothing behind: the first request is followed silently, the second ends the
 /// process at once.
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub(crate) fn listen_plainly() -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Calls `asked`, on a thread of its own, whenever the process is asked to end.
+/// Calls `asked`, on a thread of its own, whenever a signal asks the process to end.
 #[cfg(unix)]
 fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -97,8 +97,8 @@ fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that whoever started us wants ignored (`nohup` does that to SIGHUP), as a mask: `SigIgn` in proc(5). None where
-/// the system does not tell.
+/// The signals that our parent set to be ignored (as `nohup` does for SIGHUP), as a mask: `SigIgn` in proc(5). `None` if
+/// the system does not report it.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -106,7 +106,7 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Calls `asked`, on a thread of its own, whenever the process is asked to end.
+/// Calls `asked`, on a thread of its own, whenever a signal asks the process to end.
 #[cfg(not(unix))]
 fn handle(asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     ctrlc::set_handler(asked).map_err(io::Error::other)

@@ -1,4 +1,4 @@
-//! What passed and what failed, as the XML that CI systems read: JUnit's, by the schema that Jenkins, GitHub's actions and GitLab share.
+//! What passed and what failed, as JUnit XML for CI systems, by the schema that Jenkins, GitHub's actions and GitLab share.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use warpline_results::ProgramRow;
 
 use crate::failure::Failure;
 
-/// A test case: what it is called, how long it took in the run's time, and what came of it.
+/// A test case: its name, how long it took in the run's time, and, if it failed, why.
 struct Case {
     class: String,
     name: String,
@@ -48,7 +48,7 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
     let programs: Vec<&ProgramRow> = live.chain(guests).collect();
     let mut cases: Vec<Case> =
         programs.iter().map(|row| program(&class, row, summary.info.simulated_s)).collect();
-    // What is said of programs is said with them.
+    // Failures of programs are reported with the programs.
     let own = |text: &&String| !programs.iter().any(|row| row.failure.as_ref() == Some(text));
     let mut failures: Vec<String> = outcome.failures.iter().filter(own).cloned().collect();
     let broken = |broken: &Broken| match broken {
@@ -73,7 +73,7 @@ fn program(class: &str, row: &ProgramRow, end: f64) -> Case {
     Case { class: class.to_owned(), name, seconds, verdict: row.failure.clone().into() }
 }
 
-/// The document. Characters that XML cannot have are left out.
+/// The document. Characters that XML does not allow are left out.
 fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
     let clean = |text: &str| text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "");
     let number = |is: fn(&Verdict) -> bool| cases.iter().filter(|case| is(&case.verdict)).count().to_string();
@@ -131,7 +131,7 @@ fn put(file: &Path, scenario: &str, cases: &[Case]) -> Result<(), Failure> {
     written.map_err(|error| Failure::output(format!("cannot write {}: {error}", file.display())))
 }
 
-/// Writes what came of runs, one for each seed; `errors` are the seeds that could not run, and why. Nothing where no file was asked for.
+/// Writes the outcomes of runs, one for each seed; does nothing without a file.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -147,7 +147,7 @@ pub(crate) fn write(
     put(file, scenario, &all)
 }
 
-/// Writes that there was no run, and why.
+/// Writes that no run took place, and why.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -20,7 +20,7 @@ use crate::commands::{Command, EXIT_CODES};
 
 /// Network experiments at any speed of time.
 ///
-/// A scenario file names hosts, links and what runs on the hosts. Warpline runs it, prints a summary, and leaves a run
+/// A scenario file describes hosts, links and what runs on the hosts. Warpline runs it, prints a summary, and leaves a run
 /// directory with tables (Parquet), captures (pcapng), qlog files and a report that opens in any browser.
 #[derive(Debug, Parser)]
 #[command(

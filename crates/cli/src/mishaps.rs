@@ -1,21 +1,21 @@
-//! What went wrong in runs of several seeds: each thing said once, with the seeds that it happened to.
+//! What went wrong in runs of several seeds: each problem once, with the seeds that had it.
 
 use std::path::Path;
 
 use warpline_results::{Run, spoken_seeds};
 
-/// What went wrong, with its seeds, in the order in which it first came.
+/// Problems with their seeds, in the order in which they first occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Mishaps {
-    /// The text by which they are the same, the text to show, and the seeds.
+    /// The text that identifies the problem, the text to show, and the seeds.
     entries: Vec<(String, String, Vec<u64>)>,
 }
 
 impl Mishaps {
-    /// Takes what went wrong with a seed, whose run directory, if there is one, holds what shows it.
+    /// Adds a problem of a seed. Its run directory, if there is one, holds the evidence.
     pub(crate) fn add(&mut self, seed: u64, text: &str, directory: Option<&Path>) {
         let place = directory.map(|directory| directory.display().to_string()).unwrap_or_default();
-        // The same in another directory is the same.
+        // The same problem in another directory is the same problem.
         let key = if place.is_empty() { text.to_owned() } else { text.replace(&place, "") };
         if let Some((.., seeds)) = self.entries.iter_mut().find(|(known, ..)| *known == key) {
             seeds.push(seed);
@@ -33,13 +33,13 @@ impl Mishaps {
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(_, text, seeds): &(String, String, Vec<u64>)| {
             let which = if seeds.len() == 1 { "seed" } else { "seeds" };
-            // Texts of several lines, such as errors with places, keep their form.
+            // Texts of several lines, such as errors with source positions, keep their form.
             format!("{which} {}: {}", spoken_seeds(seeds), text.strip_prefix("error: ").unwrap_or(text))
         };
         self.entries.iter().map(line).collect()
     }
 
-    /// How many seeds something went wrong with.
+    /// How many seeds had a problem.
     pub(crate) fn seeds(&self) -> usize {
         let mut seeds: Vec<u64> = self.entries.iter().flat_map(|(.., seeds)| seeds).copied().collect();
         seeds.sort_unstable();
@@ -48,7 +48,7 @@ impl Mishaps {
     }
 }
 
-/// Where a run directory shows what happened: a capture, or else what programs printed.
+/// The evidence in a run directory: a capture, or else the programs' output.
 fn evidence(directory: &Path) -> Option<String> {
     let recordings = Run::open(directory).and_then(|run| run.recordings()).unwrap_or_default();
     let capture = recordings.into_iter().find(|path| path.extension().is_some_and(|end| end == "pcapng"));

@@ -1,4 +1,4 @@
-//! What goes to the terminal: results to stdout, messages to stderr, colours where they are wanted.
+//! Output to the terminal: results to stdout, messages to stderr, with colours where appropriate.
 
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::failure::Failure;
 
-/// Whether a stream gets colours: it is a terminal that has them, and nobody said otherwise (<https://no-color.org>).
+/// Whether a stream gets colours: it is a terminal that supports them, and `NO_COLOR` is not set (<https://no-color.org>).
 fn coloured(stream: &impl IsTerminal) -> bool {
     let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -19,12 +19,12 @@ pub(crate) fn stdout_coloured() -> bool {
     coloured(&io::stdout())
 }
 
-/// `text` in `style`, when stdout gets colours.
+/// `text` in `style` if stdout gets colours.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     if stdout_coloured() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
-/// `text` with the lines that are not indented, its headings, in bold where stdout gets colours.
+/// `text` with its headings (the lines that are not indented) in bold if stdout gets colours.
 pub(crate) fn headed(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.trim_end() {
@@ -34,7 +34,7 @@ pub(crate) fn headed(text: &str) -> String {
         .collect()
 }
 
-/// Columns of the terminal that stdout is; 100 where it is none.
+/// Columns of the terminal on stdout; 100 if it is not a terminal.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
 }
@@ -47,7 +47,7 @@ pub(crate) fn height() -> Option<usize> {
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
 
-/// Writes results to stdout. A reader that has gone away (`warpline ... | head`) has all it wanted: that is no failure.
+/// Writes results to stdout. If the reader has closed the pipe (`warpline ... | head`), that is not an error.
 ///
 /// # Errors
 /// If stdout cannot be written for any other reason.
@@ -70,7 +70,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&format!("{:#}\n", serde_json::json!(value)))
 }
 
-/// Writes a message to stderr under a coloured `label`. Nobody can be told when that fails.
+/// Writes a message to stderr under a coloured `label`. Write errors are ignored: there is nowhere to report them.
 fn message(label: &str, colour: AnsiColor, text: &str) {
     let mut stderr = io::stderr().lock();
     let style = colour.on_default().bold();
@@ -82,9 +82,9 @@ fn message(label: &str, colour: AnsiColor, text: &str) {
     };
 }
 
-/// Says what went wrong.
+/// Prints an error.
 pub(crate) fn error(text: &str) {
-    // Diagnostics of a scenario bring their own heads, one for each mistake.
+    // Diagnostics of a scenario have an "error:" of their own for each mistake.
     if !text.starts_with("error: ") {
         return message("error", AnsiColor::Red, text);
     }
@@ -98,7 +98,7 @@ pub(crate) fn error(text: &str) {
     }
 }
 
-/// Says what the user should know although it is no failure.
+/// Prints a note: something that the user should know although nothing failed.
 pub(crate) fn note(text: &str) {
     message("note", AnsiColor::Cyan, text);
 }
@@ -131,7 +131,7 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     format!("{scaled:.decimals$} {prefix}{unit}")
 }
 
-/// A wall-clock time in seconds as people say it: "0.84 s", "3 min 12 s".
+/// A wall-clock time in seconds for people: "0.84 s", "3 min 12 s".
 pub(crate) fn spoken_seconds(seconds: f64) -> String {
     if seconds < 120.0 {
         return if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.1} s") };

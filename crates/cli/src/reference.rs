@@ -1,4 +1,4 @@
-//! The scenario reference as Markdown, made from the JSON Schema.
+//! The scenario reference as Markdown, generated from the JSON Schema.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(crate) fn markdown(schema: &Value) -> String {
     text
 }
 
-/// What a type is: its description, then its keys, its words or its kinds.
+/// The description of a type, then its keys, its words or its kinds.
 fn describe(schema: &Value, text: &mut String) {
     if let Some(description) = schema["description"].as_str() {
         let _ = write!(text, "\n{description}\n");
@@ -95,7 +95,7 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-/// The range of a number, where it has one.
+/// The range of a number, if it has one.
 fn range(schema: &Value) -> String {
     let end = |key: &str| schema[key].as_f64();
     let (most, below) = (end("maximum"), end("exclusiveMaximum"));
@@ -124,7 +124,7 @@ fn trailing(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
-/// Text for a cell of a table.
+/// Text escaped for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,8 +1,8 @@
-//! Wall-clock time of a command, for people only: nothing measured in a run depends on it.
+//! Wall-clock time of a command, only for display: no result of a run depends on it.
 
 use std::time::Instant;
 
-/// Runs from its making.
+/// Measures time from its creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -22,7 +22,7 @@ impl Stopwatch {
     }
 }
 
-/// The wall clock's time since the epoch, for captures that people lay beside other captures.
+/// The wall clock's time since the epoch, for captures that users compare with other captures.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "the capture of a live link has the times of the wall clock")]
 pub(crate) fn since_epoch() -> std::time::Duration {

@@ -1,4 +1,4 @@
-//! What the user may have meant by a file name that does not exist.
+//! Suggests a scenario file when the named one does not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use warpline_lab::scenario::{STANDARD_INPUT, Source};
 
 use crate::failure::Failure;
 
-/// How alike two names must be (Jaro-Winkler) for one to be suggested in place of the other.
+/// The similarity of two names (Jaro-Winkler) from which one is suggested for the other.
 const ALIKE: f64 = 0.85;
 
-/// Reads a scenario's text: a file's, standard input's ("-"), or a pipe's.
+/// Reads a scenario's text from a file, standard input ("-") or a pipe.
 ///
 /// # Errors
-/// If it is not there, with the nearest name that is; or if it cannot be read.
+/// If it does not exist, with the nearest name that does; or if it cannot be read.
 pub(crate) fn scenario(path: &Path) -> Result<Source, Failure> {
     if path == Path::new(STANDARD_INPUT) || (path.exists() && !path.is_dir()) {
         return Source::read(path).map_err(Failure::usage);
@@ -54,7 +54,7 @@ fn nearest(path: &Path) -> Option<PathBuf> {
     best.map(|(_, path)| path)
 }
 
-/// The scenario files of a directory, in the order of their names.
+/// The scenario files of a directory, sorted by name.
 fn candidates(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries

@@ -1,24 +1,24 @@
-//! Dilated time: from the machine's clock to the run's and back, without drift (Gupta et al., "To infinity and beyond: time-warped
+//! Dilated time: conversion between the machine's clock and the run's, without drift (Gupta et al., "To infinity and beyond: time-warped
 //! network emulation", NSDI 2006).
 //!
-//! Instants are computed from the start of the line that they lie on, with 128 bits in between: an error of rounding never adds up.
+//! Instants are computed from the start of their line, with 128-bit intermediate values: rounding errors never add up.
 //! `native/clockshim/ratio.c` does the same for the guests' kernels.
 
 use std::fmt;
 
 const BILLION: u64 = 1_000_000_000;
 
-/// A time dilation factor: seconds of the machine in one second of the run. Exact to a billionth, above 0, whole or not.
+/// A time dilation factor: seconds of the machine in one second of the run. Exact to a billionth, above 0, fractions included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tdf(u64);
 
 impl Tdf {
     /// No dilation.
     pub const REAL: Tdf = Tdf(BILLION);
-    /// As good as standing still: a microsecond in a second.
+    /// Almost standing still: a microsecond in a second.
     pub const STILL: Tdf = Tdf(1_000_000 * BILLION);
 
-    /// The nearest to `factor` that there is; none if it is not above 0, or beyond a million.
+    /// The representable factor nearest to `factor`; `None` if that is not above 0, or is beyond a million.
     pub fn new(factor: f64) -> Option<Self> {
         let billionths = (factor * 1e9).round();
         (1.0..=1e15).contains(&billionths).then_some(Tdf(billionths as u64))
@@ -34,7 +34,7 @@ impl Tdf {
         self.0
     }
 
-    /// The run's time that passes in so many nanoseconds of the machine, rounded down.
+    /// The run's time that passes in this many nanoseconds of the machine, rounded down.
     #[inline]
     pub fn to_run(self, host: u64) -> u64 {
         if self.0 == BILLION {
@@ -43,7 +43,7 @@ impl Tdf {
         (u128::from(host) * u128::from(BILLION) / u128::from(self.0)).min(u128::from(u64::MAX)) as u64
     }
 
-    /// The machine's time in which so many nanoseconds of the run have passed, rounded up.
+    /// The machine's time in which this many nanoseconds of the run pass, rounded up.
     #[inline]
     pub fn to_host(self, run: u64) -> u64 {
         if self.0 == BILLION {
@@ -59,48 +59,48 @@ impl fmt::Display for Tdf {
     }
 }
 
-/// A stretch in which the factor does not change. Instants are nanoseconds.
+/// A stretch of time with a constant factor. Instants are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Where it begins, on the machine's `CLOCK_MONOTONIC`.
     pub host: u64,
-    /// The run's instant there.
+    /// The run's time there.
     pub run: u64,
     /// The factor.
     pub tdf: Tdf,
 }
 
 impl Line {
-    /// The run's instant at one of the machine's; the line's beginning before it.
+    /// The run's time at a time of the machine; before the line's beginning, the value at its beginning.
     #[inline]
     pub fn at(&self, host: u64) -> u64 {
         self.run.saturating_add(self.tdf.to_run(host.saturating_sub(self.host)))
     }
 
-    /// The machine's instant at which the run's has come; the line's beginning for what lies before it. Saturates.
+    /// The machine's time at which a time of the run comes; before the line's beginning, the value at its beginning. Saturates.
     #[inline]
     pub fn host_of(&self, run: u64) -> u64 {
         self.host.saturating_add(self.tdf.to_host(run.saturating_sub(self.run)))
     }
 }
 
-/// How a run's time goes on: a line, and the one that follows it where a change has been announced. Continuous and never
-/// backwards: a change begins where the line before it ends, and is known before that.
+/// The relation of a run's time to the machine's: a line, and the next one if a change has been announced. Continuous and never
+/// backwards: a change begins where the previous line ends, and is known before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The line that holds now, or that the change is from.
+    /// The current line, or the one before the announced change.
     pub current: Line,
     /// The line after it.
     pub next: Option<Line>,
 }
 
 impl Pace {
-    /// Time that is zero at an instant of the machine, and goes on with this factor.
+    /// Time that is zero at an instant of the machine, and runs with this factor.
     pub fn new(host: u64, tdf: Tdf) -> Self {
         Pace { current: Line { host, run: 0, tdf }, next: None }
     }
 
-    /// The line that holds at an instant of the machine.
+    /// The line at an instant of the machine.
     #[inline]
     pub fn line(&self, host: u64) -> &Line {
         match &self.next {
@@ -109,13 +109,13 @@ impl Pace {
         }
     }
 
-    /// The run's instant at one of the machine's.
+    /// The run's time at an instant of the machine.
     #[inline]
     pub fn at(&self, host: u64) -> u64 {
         self.line(host).at(host)
     }
 
-    /// The machine's instant at which the run's has come.
+    /// The machine's time at which a time of the run comes.
     #[inline]
     pub fn host_of(&self, run: u64) -> u64 {
         match &self.next {
@@ -124,8 +124,8 @@ impl Pace {
         }
     }
 
-    /// Announces a change of the factor at an instant of the machine that is not before the last change. What was announced for
-    /// earlier holds from its instant on.
+    /// Announces a change of the factor at an instant of the machine, not before the previous change. An earlier announcement
+    /// takes effect at its own instant.
     pub fn change(&mut self, host: u64, tdf: Tdf) {
         let current = *self.line(host);
         let host = host.max(current.host);

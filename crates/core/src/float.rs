@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_bits_are_these_everywhere() {
-        // Another digest means that results of runs are no longer what they were.
+        // A different digest means that the results of runs have changed.
         let digests = [
             digest(arguments().map(ln)),
             digest(arguments().map(|x| exp(-x.min(700.0)))),

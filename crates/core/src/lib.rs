@@ -1,4 +1,4 @@
-//! The few types that all of Warpline is said in: time, rates, packets, random streams, records.
+//! The few types that all parts of Warpline share: time, rates, packets, random streams, records.
 //!
 //! Nothing here does I/O, reads a clock or draws from a global random source: `now` and the stream are arguments.
 

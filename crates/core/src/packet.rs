@@ -38,7 +38,7 @@ id!(
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not ECN-capable: congestion is told by dropping.
+    /// Not ECN-capable: congestion is signalled by dropping.
     #[default]
     NotEct = 0,
     /// ECT(1), which L4S uses.
@@ -62,7 +62,7 @@ impl Flags {
     pub const RST: Flags = Flags(0x04);
     /// Push.
     pub const PSH: Flags = Flags(0x08);
-    /// The acknowledgement field counts.
+    /// The acknowledgement field is valid.
     pub const ACK: Flags = Flags(0x10);
     /// ECN echo.
     pub const ECE: Flags = Flags(0x40);
@@ -113,11 +113,11 @@ impl SackBlocks {
     /// No blocks.
     pub const NONE: SackBlocks = SackBlocks { len: 0, blocks: [(0, 0); 4] };
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub const fn len(&self) -> usize {
         self.len as usize
     }
-    /// Whether there are none.
+    /// Whether there are no blocks.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -195,13 +195,13 @@ pub struct Datagram {
     pub len: u32,
 }
 
-/// A packet that came from outside: its bytes are kept where it came in, and only their number travels.
+/// A packet from outside: its bytes stay where it came in, and only their number travels.
 ///
-/// The network reads nothing of them. Its size, ECN field and flow are those of the [`Packet`] around it, taken from the IP
+/// The network does not read the bytes. Its size, ECN field and flow are those of the [`Packet`] around it, taken from the IP
 /// header at the port; a mark is written back into the header where the packet leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frame {
-    /// Number of the bytes in the pool of the ports. Whoever takes the packet last gives it back.
+    /// Number of the bytes in the pool of the ports. The last user of the packet gives it back.
     pub handle: u32,
 }
 
@@ -216,7 +216,7 @@ pub enum Body {
     Frame(Frame),
 }
 
-/// A packet on its way. Laid out so that what every hop looks at comes first.
+/// A packet in the network. Laid out so that the fields that every hop needs come first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Packet {
@@ -224,13 +224,13 @@ pub struct Packet {
     pub flow: FlowId,
     /// The endpoint it is delivered to.
     pub to: EndpointId,
-    /// Bytes on the wire from the IP header on. Links add no framing of their own unless the scenario asks for it.
+    /// Bytes on the wire from the IP header on. Links add no framing of their own unless the scenario sets it.
     pub size: u32,
     /// ECN field.
     pub ecn: Ecn,
     /// Traffic class for priority queues: 0 is served first.
     pub class: u8,
-    /// Unique number of this packet within the run, given by the network when it is sent.
+    /// Unique number of this packet within the run, assigned by the network when it is sent.
     pub id: u64,
     /// Contents.
     pub body: Body,

@@ -1,4 +1,4 @@
-//! Rates and sizes, and the text in which people write them: "10Mbit/s", "50ms", "1.5 MB".
+//! Rates and sizes, and their text form: "10Mbit/s", "50ms", "1.5 MB".
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ pub enum ParseQuantityError {
     NoNumber {
         /// The text.
         text: String,
-        /// One that would be right.
+        /// A correct one.
         example: &'static str,
     },
     /// The unit is missing.
@@ -53,7 +53,7 @@ pub enum ParseQuantityError {
     NoUnit {
         /// The text.
         text: String,
-        /// One that would be right.
+        /// A correct one.
         example: &'static str,
         /// All units.
         units: &'static str,
@@ -82,7 +82,7 @@ pub enum ParseQuantityError {
     },
 }
 
-/// A kind of quantity: what it is called and which units it knows, in multiples of the base unit.
+/// A kind of quantity: its name and its units, in multiples of the base unit.
 struct Kind {
     what: &'static str,
     example: &'static str,
@@ -133,7 +133,7 @@ const RATE: Kind = Kind {
         ("tbit/s", 1_000_000_000_000),
         ("tbps", 1_000_000_000_000),
         ("tbit", 1_000_000_000_000),
-        // Bytes, told apart from bits by the capital B.
+        // Bytes, distinguished from bits by the capital B.
         ("B/s", 8),
         ("kB/s", 8_000),
         ("KB/s", 8_000),

@@ -1,11 +1,11 @@
-//! Named random streams: each component draws from its own, so that adding a flow does not reshuffle the others.
+//! Named random streams: each component draws from its own, so that adding a flow does not change the others.
 
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::float;
 
-/// Where a run's streams come from: the seed of the scenario.
+/// The source of a run's streams: the seed of the scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     seed: u64,
@@ -18,7 +18,7 @@ impl Streams {
     }
 
     /// The stream called `name` ("link.r1>r2.loss"). The same seed and name give the same stream, whatever else the run
-    /// holds.
+    /// contains.
     pub fn stream(&self, name: &str) -> Stream {
         // FNV-1a over the name, then SplitMix64 over seed and hash: both fixed for ever, unlike std's hasher.
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -54,7 +54,7 @@ impl Stream {
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// Uniform in [low, high); `low` where the range is empty.
+    /// Uniform in [low, high); `low` if the range is empty.
     pub fn range(&mut self, low: f64, high: f64) -> f64 {
         if high > low { low + (high - low) * self.uniform() } else { low }
     }
@@ -73,8 +73,8 @@ impl Stream {
     }
     /// Normal with the given mean and standard deviation.
     ///
-    /// Marsaglia's polar method (G. Marsaglia and T. Bray, SIAM Review 6(3), 1964), of whose two numbers one is kept, so that the generator
-    /// is all the state there is. The crate `rand_distr` takes its logarithm from the C library.
+    /// Marsaglia's polar method (G. Marsaglia and T. Bray, SIAM Review 6(3), 1964). Of its two numbers only one is used, so that the generator
+    /// is the only state. The crate `rand_distr` takes its logarithm from the C library.
     pub fn normal(&mut self, mean: f64, stddev: f64) -> f64 {
         loop {
             let (u, v) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
@@ -84,7 +84,7 @@ impl Stream {
             }
         }
     }
-    /// Pareto with the given mean and shape (above 1, or the mean does not exist and `mean` is taken as the scale).
+    /// Pareto with the given mean and shape (above 1; otherwise the mean does not exist and `mean` is taken as the scale).
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = if shape > 1.0 { mean * (shape - 1.0) / shape } else { mean };
         scale / float::powf(1.0 - self.uniform(), 1.0 / shape)

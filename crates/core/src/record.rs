@@ -1,6 +1,6 @@
-//! Typed records of what happened: made where it happens, written by `lab` to Parquet, pcapng and qlog.
+//! Typed records of events, created where they happen and written by `lab` to Parquet, pcapng and qlog.
 //!
-//! Records are plain values in buffers that the driver drains; nobody pays for one that nobody asked for.
+//! Records are plain values in buffers that the driver drains; a record that was not requested costs nothing.
 
 use crate::packet::{EndpointId, FlowId, LinkId, Packet};
 use crate::time::{TimeDelta, Timestamp};
@@ -12,7 +12,7 @@ pub enum DropReason {
     Overflow,
     /// Active queue management dropped it early.
     Aqm,
-    /// The link's loss model took it.
+    /// The link's loss model dropped it.
     Loss,
     /// The link was down.
     Down,
@@ -52,11 +52,11 @@ pub enum LinkEvent {
 /// in transmission.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRecord {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// On which link.
+    /// The link.
     pub link: LinkId,
-    /// What.
+    /// The event.
     pub event: LinkEvent,
     /// Packets waiting.
     pub backlog_packets: u32,
@@ -125,7 +125,7 @@ pub enum TcpEvent {
     },
     /// Window and timing state after it changed.
     Metrics {
-        /// Window in bytes that limits sending now (recovery's where one is under way).
+        /// Window in bytes that limits sending now (recovery's window during a recovery).
         cwnd: u64,
         /// Slow-start threshold in bytes; `u64::MAX` while unset.
         ssthresh: u64,
@@ -144,7 +144,7 @@ pub enum TcpEvent {
         seq: u64,
         /// Payload bytes.
         len: u32,
-        /// What showed it.
+        /// The evidence.
         trigger: LossTrigger,
     },
     /// The congestion state changed (names as in Linux: open, disorder, cwr, recovery, loss).
@@ -158,7 +158,7 @@ pub enum TcpEvent {
     Established,
     /// The connection ended; true when every byte had been acknowledged and both sides had closed.
     Closed {
-        /// Whether it ended in good order.
+        /// Whether it ended normally.
         complete: bool,
     },
 }
@@ -166,12 +166,12 @@ pub enum TcpEvent {
 /// One event of a recorded TCP endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpRecord {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// Which connection.
+    /// The connection.
     pub flow: FlowId,
-    /// Which end of it.
+    /// The end of the connection.
     pub endpoint: EndpointId,
-    /// What.
+    /// The event.
     pub event: TcpEvent,
 }

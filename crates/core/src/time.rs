@@ -54,7 +54,7 @@ impl Timestamp {
     pub const fn is_set(self) -> bool {
         self.0 != u64::MAX
     }
-    /// The span since `earlier`; zero where `earlier` is in fact later.
+    /// The span since `earlier`; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Timestamp) -> TimeDelta {
         TimeDelta(self.0.saturating_sub(earlier.0))
     }
@@ -111,11 +111,11 @@ impl TimeDelta {
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// The difference, zero where `other` is longer.
+    /// The difference; zero if `other` is longer.
     pub const fn saturating_sub(self, other: TimeDelta) -> TimeDelta {
         TimeDelta(self.0.saturating_sub(other.0))
     }
-    /// The product, the longest span where it does not fit.
+    /// The product; the longest span if it does not fit.
     pub const fn saturating_mul(self, factor: u64) -> TimeDelta {
         TimeDelta(self.0.saturating_mul(factor))
     }
@@ -191,8 +191,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 impl fmt::Display for TimeDelta {
-    /// As people write it and as it is read back: the largest unit in which three decimals say it exactly, else "ns". The alternate form,
-    /// `{:#}`, has a space before the unit, as sentences have it: "200 ms".
+    /// The form that is also read back: the largest unit that needs at most three decimals, else "ns". The alternate form,
+    /// `{:#}`, has a space before the unit, for sentences: "200 ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = if f.alternate() { " " } else { "" };
         for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
@@ -218,16 +218,16 @@ pub enum Wake {
     Interrupted,
 }
 
-/// What makes a run wait: a virtual clock jumps, a real one sleeps, a dilated one sleeps TDF times as long.
+/// Makes a run wait: a virtual clock jumps, a real one sleeps, a dilated one sleeps TDF times as long.
 ///
 /// The driver never assumes that time jumps: it asks for a deadline and works with whatever `now` is afterwards, which
 /// under a real clock is a little later, or earlier if the outside interrupted.
 pub trait Clock {
-    /// The present, in the hosts' own time.
+    /// The current time, as the hosts perceive it.
     fn now(&self) -> Timestamp;
     /// Waits until `deadline` or until something arrives from outside, whichever is first.
     fn wait_until(&mut self, deadline: Timestamp) -> Wake;
-    /// Up to which instant, `limit` at the most, events may be handled without waiting: the present under a clock that
+    /// The instant, `limit` at most, up to which events may be handled without waiting: the current time under a clock that
     /// really passes, `limit` itself under one that jumps.
     fn horizon(&mut self, limit: Timestamp) -> Timestamp {
         self.now().min(limit)

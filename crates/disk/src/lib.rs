@@ -1,11 +1,11 @@
-//! The file system, as the programs that promise something about it see it.
+//! The file system as a trait, for programs that promise that something is on the disk.
 //!
-//! Whoever says "this is on the disk" writes through [`Directory`] and [`DiskFile`]. In a program that is [`OsDirectory`], the system's calls. In
-//! tests it is `sim::SimDisk`, a disk in memory of which the n-th operation fails, which becomes full, and which loses power: what was flushed
+//! Such programs write through [`Directory`] and [`DiskFile`]. In production that is [`OsDirectory`], with the system's calls. In
+//! tests it is `sim::SimDisk`, a disk in memory whose n-th operation fails, which becomes full, and which loses power: flushed data
 //! survives, and of the rest a random part. Dispatch is static.
 //!
-//! The vocabulary is that of the system calls, so that what is promised can be followed: a file's content is on the disk after
-//! [`DiskFile::sync`], a name in a directory after [`Directory::sync`], and a flush that fails leaves nothing that can be relied on.
+//! The methods mirror the system calls, so that promises can be traced to them: a file's content is on the disk after
+//! [`DiskFile::sync`], a name in a directory after [`Directory::sync`], and after a failed flush nothing is certain.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ pub use portable::OsDirectory;
 pub use unix::OsDirectory;
 pub use write::{create_directories, remove_all, write_whole, write_whole_with};
 
-/// What a name leads to.
+/// The kind of a file system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -43,7 +43,7 @@ pub enum Kind {
     Other,
 }
 
-/// A moment: seconds and nanoseconds since 1970.
+/// A time: seconds and nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds; negative before 1970.
@@ -52,131 +52,131 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// What the system says of a file, directory or link.
+/// Metadata of a file, directory or link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Permissions, with the set-uid, set-gid and sticky bits: at most `0o7777`. 0 where the system has none.
     pub mode: u32,
     /// Bytes.
     pub size: u64,
-    /// Bytes of room that it takes, holes left out.
+    /// Bytes of disk space that it uses, without holes.
     pub room: u64,
     /// When its content was last changed.
     pub modified: Time,
 }
 
-/// How a file is opened. A symbolic link in the last name is not followed.
+/// How to open a file. A symbolic link in the last name is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// To read what is there.
+    /// For reading.
     Read,
-    /// To read and write what is there, or a new file with this mode (which the process's umask narrows).
+    /// For reading and writing, or a new file with this mode (which the process's umask narrows).
     ReadWrite(u32),
-    /// To write a new file with this mode. It is an error if the name is taken.
+    /// A new file for writing, with this mode. It is an error if the name is taken.
     New(u32),
-    /// To write a file with this mode, emptied if it is there.
+    /// For writing, with this mode; an existing file is emptied.
     Empty(u32),
 }
 
-/// A directory, below which all paths lead. An absolute path leads where it says.
+/// A directory, to which all paths are relative, except absolute ones.
 pub trait Directory: Clone + Debug + Send + Sync + 'static {
-    /// A file that was opened here.
+    /// The type of files opened here.
     type File: DiskFile;
 
     /// Opens a directory. A symbolic link in the last name is not followed.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     fn open_directory(&self, path: &Path) -> io::Result<Self>;
-    /// Makes a directory with this mode, which the process's umask narrows.
+    /// Creates a directory with this mode, which the process's umask narrows.
     ///
     /// # Errors
-    /// If the name is taken, or the system says no.
+    /// If the name is taken, or the system call fails.
     fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()>;
     /// Opens a regular file.
     ///
     /// # Errors
-    /// As [`Open`] says, and if the system says no.
+    /// As described for [`Open`], and if the system call fails.
     fn open(&self, path: &Path, how: Open) -> io::Result<Self::File>;
-    /// What is there. A symbolic link in the last name is not followed.
+    /// The metadata of a path. A symbolic link in the last name is not followed.
     ///
     /// # Errors
-    /// If nothing is.
+    /// If it does not exist.
     fn look(&self, path: &Path) -> io::Result<Metadata>;
-    /// The names in a directory, in order.
+    /// The names in a directory, sorted.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the directory does not exist.
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>>;
-    /// Gives something another name, in one step; a file or an empty directory that has the name goes.
+    /// Renames something in one step; replaces a file or an empty directory that has the new name.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file or link.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// If there is none, or it is not empty.
+    /// If it does not exist, or is not empty.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     ///
     /// # Errors
     /// If the name is taken.
     fn link(&self, target: &OsStr, path: &Path) -> io::Result<()>;
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     fn read_link(&self, path: &Path) -> io::Result<OsString>;
     /// Changes the mode of a file or directory.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     fn set_mode_of(&self, path: &Path, mode: u32) -> io::Result<()>;
-    /// Changes the time of modification, of a link itself too.
+    /// Changes the modification time, also of a link itself.
     ///
     /// # Errors
-    /// If nothing is there.
+    /// If it does not exist.
     fn set_time_of(&self, path: &Path, time: Time) -> io::Result<()>;
     /// Changes this directory's own mode.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn set_mode(&self, mode: u32) -> io::Result<()>;
-    /// Changes this directory's own time of modification.
+    /// Changes this directory's own modification time.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn set_time(&self, time: Time) -> io::Result<()>;
-    /// Flushes this directory: the names in it, its mode and time. Does nothing where the system has no way to.
+    /// Flushes this directory: the names in it, its mode and time. Does nothing on a system without such a call.
     ///
     /// # Errors
-    /// If that fails. Then nothing is known of what was to be flushed, and a second attempt that succeeds proves nothing.
+    /// If the flush fails. Then it is unknown what is on the disk, and a second attempt that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;
     /// Bytes that an ordinary user can still write.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     fn free(&self) -> io::Result<u64>;
 
-    /// Flushes a directory below, as [`sync`](Self::sync).
+    /// Flushes a directory below, like [`sync`](Self::sync).
     ///
     /// # Errors
-    /// As there.
+    /// As for `sync`.
     fn sync_of(&self, path: &Path) -> io::Result<()> {
         self.open_directory(path)?.sync()
     }
-    /// Whether something is there; a link counts, wherever it leads.
+    /// Whether a path exists; a link counts, wherever it leads.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     fn has(&self, path: &Path) -> io::Result<bool> {
         match self.look(path) {
             Ok(_) => Ok(true),
@@ -187,7 +187,7 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(path, Open::Read)?.read_to_end(&mut bytes)?;
@@ -197,43 +197,43 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
 
 /// An open file.
 pub trait DiskFile: Read + Write + Seek + Debug + Send + Sync + 'static {
-    /// Changes its size; what is new is a hole.
+    /// Changes its size; added space is a hole.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// What the system says of it.
+    /// Its metadata.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     fn look(&self) -> io::Result<Metadata>;
     /// Changes its mode.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn set_mode(&self, mode: u32) -> io::Result<()>;
-    /// Changes its time of modification; none for now.
+    /// Changes its modification time; `None` for now.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn set_time(&self, time: Option<Time>) -> io::Result<()>;
-    /// Flushes it: content, size, mode and time. Its name is the directory's.
+    /// Flushes it: content, size, mode and time. Its name belongs to the directory.
     ///
     /// # Errors
-    /// If that fails. Then nothing is known of what was to be flushed: Linux takes it for written from then on, so that a second attempt
-    /// succeeds and reading finds in memory what is not on the disk.
+    /// If the flush fails. Then it is unknown what is on the disk: Linux treats the data as written from then on, so that a second attempt
+    /// succeeds and a read returns from memory what is not on the disk.
     fn sync(&self) -> io::Result<()>;
-    /// Has what was flushed read from the disk the next time, and not from memory. Without effect where the system has no way to.
+    /// Makes the next read of flushed data come from the disk, and not from memory. Has no effect on a system without such a call.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn forget(&self) -> io::Result<()>;
-    /// The next stretch of data at or after `position`: where it begins and ends; `size` twice if only a hole follows.
+    /// The next stretch of data at or after `position`: its beginning and end; `size` twice if only a hole follows.
     ///
     /// # Errors
-    /// If the system says no.
+    /// If the system call fails.
     fn next_data(&self, position: u64, size: u64) -> io::Result<(u64, u64)>;
-    /// Locks it for this process; the lock goes with the last handle.
+    /// Locks it for this process; the lock ends with the last handle.
     ///
     /// # Errors
     /// If another process holds the lock, or the system has none.

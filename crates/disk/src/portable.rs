@@ -1,4 +1,4 @@
-//! What the standard library has on every system, for those that are no Unix. There a directory is a path, and has no flush of its own.
+//! The implementation for systems other than Unix, with the standard library. A directory is a path, and has no flush of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};

@@ -1,11 +1,11 @@
-//! A disk in memory for tests, which can be made to fail at any operation.
+//! A disk in memory that fails on request, for tests.
 //!
-//! It has a cache and a disk below. What is written is in the cache; a flush brings a file's content, or the names in a directory, to the disk.
-//! At a loss of power the cache is gone, and of what was not flushed a random part is on the disk all the same, in any order: pages, sizes, modes,
-//! names. A rename is one step. A flush that fails does what Linux does: a part is written, the rest counts as written from then on, is
+//! It has a cache above the disk. Writes go to the cache; a flush moves a file's content, or the names in a directory, to the disk.
+//! A loss of power clears the cache, but a random part of the unflushed changes is on the disk all the same, in any order: pages, sizes, modes,
+//! names. A rename is one step. A failed flush does what Linux does: a part is written, and the rest counts as written from then on, is
 //! found in the cache, and never reaches the disk. A killed process loses nothing but its place.
 //!
-//! Every operation has a number, from 0; [`SimDisk::inject`] says what goes wrong at which. What is random comes from the seed.
+//! Every operation has a number, from 0; [`SimDisk::inject`] sets a fault at a number. Random choices come from the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,31 +22,31 @@ mod node;
 pub use handles::{SimDirectory, SimFile};
 use node::{Change, Node, What};
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The operation fails, once, with an input/output error. A flush loses what it should have written.
     Fail,
-    /// The disk is full for so many operations: what needs room fails, and flushes find out that it was never there.
+    /// The disk is full for this many operations: those that need space fail, and flushes find that the space is missing.
     Full(u64),
-    /// The system writes some of what is in the cache, in the background, and fails. A flush of that file says so, once.
+    /// The system writes some of the cache in the background, and fails. A flush of that file reports it, once.
     Background,
     /// The process is killed: every operation fails until [`SimDisk::restart`].
     Kill,
-    /// The power fails: every operation fails until [`SimDisk::restart`], and what was not flushed is lost, or not.
+    /// The power fails: every operation fails until [`SimDisk::restart`], and unflushed changes may or may not be lost.
     PowerLoss,
 }
 
-/// What an operation does, for those who choose where something goes wrong.
+/// The kind of an operation, to choose where faults happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Opens, reads or looks.
     Read,
     /// Writes to a file or changes its size.
     Write,
-    /// Makes a name: of a file, directory or link.
+    /// Creates a name: of a file, directory or link.
     Create,
-    /// Takes a name away.
+    /// Removes a name.
     Remove,
     /// Renames.
     Rename,
@@ -64,7 +64,7 @@ const ROOT: u64 = 0;
 struct State {
     nodes: BTreeMap<u64, Node>,
     next: u64,
-    /// Changes of names that are not flushed, the oldest first.
+    /// Unflushed changes of names, the oldest first.
     pending: Vec<Change>,
     random: Stream,
     done: Vec<Operation>,
@@ -79,7 +79,7 @@ struct State {
 pub struct SimDisk(Arc<Mutex<State>>);
 
 fn down() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "this process is no more")
+    io::Error::new(io::ErrorKind::BrokenPipe, "this process has ended")
 }
 
 impl SimDisk {
@@ -103,12 +103,12 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its root directory, for the process that runs now.
+    /// Its root directory, for the current process.
     pub fn root(&self) -> SimDirectory {
         SimDirectory::new(self.clone(), ROOT)
     }
 
-    /// Has `fault` happen at the operation with this number, counted from the first.
+    /// Makes `fault` happen at the operation with this number, counted from the first.
     pub fn inject(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
     }
@@ -128,7 +128,7 @@ impl SimDisk {
         self.state().down.is_some()
     }
 
-    /// Ends all faults and begins a new process. If the power failed, what survived is there.
+    /// Ends all faults and begins a new process. After a loss of power, what survived is there.
     pub fn restart(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -138,10 +138,10 @@ impl SimDisk {
         }
     }
 
-    /// A disk with what would be there if the power failed now. This one goes on.
+    /// A disk with what would survive if the power failed now. This disk continues.
     pub fn survivor(&self) -> SimDisk {
         let mut state = self.state();
-        // Each copy is another possibility.
+        // Each copy is a different possibility.
         let seed = state.random.next_u64();
         let mut copy = state.clone();
         copy.random = Streams::new(seed).stream("survivor");
@@ -154,7 +154,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// Takes the next number; what goes wrong at it, if the operation itself has to fail.
+    /// Takes the next number; returns an error if the operation has to fail.
     fn begin(&mut self, operation: Operation) -> io::Result<()> {
         if self.down.is_some() {
             return Err(down());
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// Changes names in the cache, and remembers to change them on the disk.
+    /// Changes names in the cache, and records the change for the disk.
     fn change(&mut self, change: Change) -> io::Result<()> {
         if let Some((directory, name, _)) = &change.remove {
             self.names(*directory)?.remove(name);
@@ -230,7 +230,7 @@ impl State {
             names.remove(name);
         }
         if let Some((directory, name, number)) = &change.add {
-            // A link's own content goes with its name.
+            // A link's content goes with its name.
             if let Some(node) = self.nodes.get_mut(number)
                 && matches!(node.what, What::Link { .. })
             {
@@ -249,7 +249,7 @@ impl State {
             .partition(|change| change.directories().any(|it| it == number));
         self.pending = others;
         for change in of_it {
-            // What a failed flush leaves is written, forgotten, or to be written yet.
+            // A failed flush leaves each change written, forgotten, or still to be written.
             match if fails { self.random.below(3) } else { 0 } {
                 0 => self.settle(&change),
                 1 => {}
@@ -270,7 +270,7 @@ impl State {
         }
     }
 
-    /// A random file's dirty pages are written in part, and the rest is lost without anybody being told yet.
+    /// Writes a random file's dirty pages in part; the rest is lost, which is not reported yet.
     fn fail_in_background(&mut self) {
         let dirty: Vec<u64> =
             self.nodes.iter().filter(|(_, node)| node.is_dirty()).map(|(number, _)| *number).collect();
@@ -290,7 +290,7 @@ impl State {
         for node in self.nodes.values_mut() {
             node.lose_power(&mut self.random);
         }
-        // What no name leads to any more is gone.
+        // Objects without a name are gone.
         let mut found = BTreeSet::from([ROOT]);
         let mut ahead = vec![ROOT];
         while let Some(number) = ahead.pop() {

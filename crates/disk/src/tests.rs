@@ -1,4 +1,4 @@
-//! What every disk does alike, and what the simulated one loses.
+//! The common behaviour of all disks, and what the simulated one loses.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ fn p(path: &str) -> &Path {
     Path::new(path)
 }
 
-/// What holds below any empty directory.
+/// The contract, checked below any empty directory.
 fn contract<D: Directory>(root: &D) {
     create_directories(root, p("a/b"), 0o755).unwrap();
     create_directories(root, p("a/b"), 0o755).unwrap();
@@ -115,7 +115,7 @@ fn a_failed_flush_leaves_in_memory_what_is_not_on_the_disk() {
         file.write_all(&[1; 20_000]).unwrap();
         disk.inject(disk.count(), Fault::Fail);
         assert!(file.sync().is_err());
-        // The second attempt succeeds, and so does reading: that is what Linux does.
+        // The second attempt succeeds, and so does the read: that is what Linux does.
         file.sync().unwrap();
         assert_eq!(root.read(p("file")).unwrap(), [1; 20_000]);
         file.forget().unwrap();

@@ -1,4 +1,4 @@
-//! The system's calls on Linux, macOS and other Unixes: everything goes by directory descriptors.
+//! The implementation for Linux, macOS and other Unixes: everything goes through directory descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
@@ -32,7 +32,7 @@ impl OsDirectory {
         self.0.as_ref().map_or(CWD, |directory| directory.as_fd())
     }
 
-    /// The descriptor itself: the working directory's has to be opened for that.
+    /// The descriptor itself; that of the working directory has to be opened first.
     fn own(&self) -> io::Result<Arc<OwnedFd>> {
         match &self.0 {
             Some(directory) => Ok(directory.clone()),
@@ -42,11 +42,11 @@ impl OsDirectory {
 }
 
 fn mode(bits: u32) -> Mode {
-    // As wide as the system has it: 16 bits on macOS.
+    // The width differs between systems: 16 bits on macOS.
     Mode::from_raw_mode(bits as _)
 }
 
-/// A path that may be empty: then it is the directory itself.
+/// A path that may be empty, which stands for the directory itself.
 fn named(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
@@ -188,7 +188,7 @@ impl DiskFile for File {
 
     #[cfg(target_os = "linux")]
     fn forget(&self) -> io::Result<()> {
-        // Clean pages go (mm/fadvise.c, generic_fadvise): what is read next comes from the disk.
+        // Drops clean pages (mm/fadvise.c, generic_fadvise): the next read comes from the disk.
         Ok(rustix::fs::fadvise(self, 0, None, rustix::fs::Advice::DontNeed)?)
     }
 

@@ -1,4 +1,4 @@
-//! What is done in several steps, so that it is there whole or not at all.
+//! Operations of several steps that take effect completely or not at all.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Directory, DiskFile as _, Kind, Open};
 
-/// Makes a directory and those that lead to it, each with `mode` and its name flushed in its parent. What is there stays.
+/// Creates a directory and its missing parents, each with `mode` and its name flushed in its parent. Existing ones stay.
 ///
 /// # Errors
 /// If one cannot be made, or something else has its name.
@@ -14,7 +14,7 @@ pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::R
     let mut missing = Vec::new();
     let mut next = Some(path);
     while let Some(here) = next.filter(|here| !here.as_os_str().is_empty()) {
-        // A link to a directory will do, so what is beyond the name is asked for.
+        // A link to a directory is fine, so this asks for what the name leads to.
         if at.look(&here.join(".")).is_ok() {
             break;
         }
@@ -29,7 +29,7 @@ pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::R
             other => other?,
         }
         if let Err(error) = sync_parent(at, here) {
-            // Made anew the next time: that it is there now does not mean that it is on the disk.
+            // To be created again the next time: that it exists now does not mean that it is on the disk.
             let _ = at.remove_directory(here);
             return Err(error);
         }
@@ -37,16 +37,16 @@ pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::R
     Ok(())
 }
 
-/// Flushes the directory that `path` is in.
+/// Flushes the directory that contains `path`.
 fn sync_parent<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
     at.open_directory(&path.parent().unwrap_or(Path::new("")).join("."))?.sync()
 }
 
-/// Writes a file with this mode (which the process's umask narrows) that is there whole and on the disk, or not at all: under another name
-/// first. An earlier file is replaced.
+/// Writes a file with this mode (which the process's umask narrows), completely and flushed, or not at all: first under another
+/// name. Replaces an existing file.
 ///
 /// # Errors
-/// If that cannot be done. What was begun is removed, and an earlier file stays, unless only the last flush, of the name, failed.
+/// If that fails. Partial work is removed, and an existing file stays, unless only the last flush, of the name, failed.
 pub fn write_whole<D: Directory>(at: &D, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     write_whole_with(at, path, mode, |file| file.write_all(bytes))
 }
@@ -63,7 +63,7 @@ pub fn write_whole_with<D: Directory>(
 ) -> io::Result<()> {
     let part = beside(path);
     let written = (|| {
-        // One that a killed process left could have any mode: a new file each time.
+        // A leftover of a killed process could have any mode, so the file is created each time.
         match at.remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -81,7 +81,7 @@ pub fn write_whole_with<D: Directory>(
     sync_parent(at, path)
 }
 
-/// The name under which this process writes a file before it has its own: hidden.
+/// The temporary, hidden name under which this process writes a file.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("file")));
@@ -89,7 +89,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Removes a file, or a directory with everything in it, whatever its permissions; nothing there is fine.
+/// Removes a file, or a directory with everything in it, whatever its permissions; it need not exist.
 ///
 /// # Errors
 /// If something cannot be removed.

@@ -1,5 +1,5 @@
-//! How fast guests go in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]
-//! [FLOWS]`: pairs of hosts on each guest, and how many of these have a flow (all).
+//! Measures how fast guests run in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]
+//! [FLOWS]`: pairs of hosts on each guest, and how many of these have a flow (default: all).
 //!
 //! Prints packets per second of the machine's time, entries into user mode and turns per packet, time to boot and memory.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it measures, for whoever runs it")]

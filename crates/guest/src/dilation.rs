@@ -1,8 +1,8 @@
-//! Dilated time: a guest whose clock goes TDF times slower than the machine's (Gupta et al., "To infinity and beyond: time-warped
+//! Dilated time: a guest whose clock is TDF times slower than the machine's (Gupta et al., "To infinity and beyond: time-warped
 //! network emulation", NSDI 2006), so that the world around it seems TDF times faster.
 //!
-//! A guest boots in real time, and then stands still ([`Machine::wait_ready`]). When all are ready they are set, together, to the run's
-//! pace ([`follow`]). The factor may be changed while they run: a change is announced before its time has come, so that all see it at
+//! A guest boots in real time, and then stands still ([`Machine::wait_ready`]). When all are ready they start, together, at the run's
+//! pace ([`follow`]). The factor may change while they run: a change is announced in advance, so that all see it at
 //! the same instant and no clock goes back.
 
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::page::write_pace;
 use crate::time::{START, host_now, pause};
 
-/// Lets the clocks of guests that are ready follow the run's. What is announced in it ([`Pace::next`]) should be some milliseconds ahead.
+/// Makes the clocks of guests that are ready follow the run's. A change that it announces ([`Pace::next`]) should be some milliseconds ahead.
 pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) {
     for machine in machines {
         write_pace(&machine.page, pace, |run| {
@@ -25,7 +25,7 @@ pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) 
     }
 }
 
-/// Has guests look at their timers: they were set on the machine for another line. For after a change, when it has come.
+/// Makes guests check their timers, which were set on the machine for the previous factor. Call it when a change has taken effect.
 pub fn nudge<'a>(machines: impl IntoIterator<Item = &'a Machine>) {
     for machine in machines {
         machine.signal(Signal::SIGALRM);
@@ -34,7 +34,7 @@ pub fn nudge<'a>(machines: impl IntoIterator<Item = &'a Machine>) {
 
 impl Machine {
     /// Waits until the hosts of a guest that is not in lock-step are set up, up to `patience` seconds. Its time stands still then. `go_on` is
-    /// asked every few milliseconds whether to; false if it was not.
+    /// called every few milliseconds; if it returns false, this returns false.
     ///
     /// # Errors
     /// If it ends before, or takes longer.
@@ -85,13 +85,13 @@ impl Machine {
         Ok(true)
     }
 
-    /// Waits until a guest that is not in lock-step has powered itself off, up to `patience` seconds. Whether it has. Meanwhile `each` is
-    /// called every few milliseconds.
+    /// Waits until a guest that is not in lock-step has powered itself off, up to `patience` seconds. Returns whether it has. Meanwhile calls `each`
+    /// every few milliseconds.
     pub fn wait_end(&mut self, patience: u64, each: impl FnMut()) -> bool {
         self.wait_while(patience * 1_000_000_000, Machine::is_alive, each)
     }
 
-    /// Waits until it has reported, or ended, up to `patience` nanoseconds of the machine's time. Whether it has reported. `each` is as above.
+    /// Waits until it has reported, or ended, up to `patience` nanoseconds of the machine's time. Returns whether it has reported. `each` is as above.
     pub fn wait_report(&mut self, patience: u64, each: impl FnMut()) -> bool {
         self.wait_while(patience, |machine| !machine.has_reported() && machine.is_alive(), each);
         self.has_reported()

@@ -1,4 +1,4 @@
-//! A guest's directory on the machine: what it boots from and where it writes. In memory, private, and gone with the guest.
+//! A guest's directory on the machine: the files it boots from and writes to. In memory, private, and removed with the guest.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::embedded;
 use crate::error::{Doing, GuestError};
 
-/// Where guests' memory and directories are: a file system in memory, as every Linux machine has.
+/// Place of guests' memory and directories: a file system in memory, which every Linux machine has.
 pub(crate) const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "warpline-guest-";
 /// The shim's file.
 pub(crate) const CLOCKSHIM: &str = "clockshim.so";
 /// The agent's file.
 pub(crate) const AGENT: &str = "agent";
-/// What the guest's console says.
+/// The file with the guest's console output.
 pub(crate) const CONSOLE: &str = "console";
 
-/// Removed, with all that is in it, when it is dropped.
+/// Removed, with everything in it, when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
 }
 
-/// Makes a new directory for this user alone. A name that somebody else has taken is passed over.
+/// Creates a new directory for this user alone. Skips names that another user has taken.
 fn make(memory: &Path) -> Result<PathBuf, GuestError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -43,14 +43,14 @@ fn make(memory: &Path) -> Result<PathBuf, GuestError> {
     }
 }
 
-/// Whether a directory is this user's own, and no link to one. Names in memory that all share can be foreseen, and taken by others.
+/// Whether a directory belongs to this user, and is not a link. Names in shared memory are predictable, and other users can take them.
 fn is_own(path: &Path) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
 impl Directory {
-    /// Makes one with what every guest needs, after removing those of processes that are no more.
+    /// Creates a directory with what every guest needs, after removing those of processes that have ended.
     pub(crate) fn create() -> Result<Self, GuestError> {
         clean();
         let path = make(Path::new(MEMORY))?;
@@ -63,7 +63,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -73,14 +73,14 @@ impl Directory {
         self.path.join(warpline_agent::SHARE).join(name)
     }
 
-    /// The last lines of the console that tell something.
+    /// The last informative lines of the console.
     pub(crate) fn console_tail(&self) -> String {
         let bytes = fs::read(self.path.join(CONSOLE)).unwrap_or_default();
         tail(&String::from_utf8_lossy(&bytes))
     }
 }
 
-/// The last lines, without colours and the like, the addresses of a panic's call trace, and what every guest says.
+/// The last lines, without colours and the like, the addresses of a panic's call trace, and lines that every guest prints.
 fn tail(text: &str) -> String {
     const LINES: usize = 12;
     let lines: Vec<&str> =
@@ -101,7 +101,7 @@ fn is_trace(line: &str) -> bool {
         || line.split_whitespace().all(hexadecimal)
 }
 
-/// Whether the kernel says on the console what holds for each of our guests, which have neither serial lines nor disks.
+/// Whether every guest's kernel prints this line on the console, because guests have neither serial lines nor disks.
 fn is_of_course(line: &str) -> bool {
     let line = line.trim();
     (line.starts_with("setup_one_line failed for device") && line.ends_with("configured as 'none'"))
@@ -115,7 +115,7 @@ impl Drop for Directory {
     }
 }
 
-/// Removes what killed processes have left: their guests end with them, the guests' directories in memory and control groups do not.
+/// Removes what killed processes left: their guests end with them, the guests' directories in memory and control groups do not.
 /// Returns the directories.
 pub fn clean() -> Vec<PathBuf> {
     let mut removed = sweep(Path::new(MEMORY));
@@ -123,7 +123,7 @@ pub fn clean() -> Vec<PathBuf> {
     removed
 }
 
-/// Whether the process lives whose directory or control group has this name; none if it is no such name.
+/// Whether the process lives whose directory or control group has this name; `None` if it is not such a name.
 fn alive(name: &str) -> Option<bool> {
     let pid = name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok()?;
     Some(Path::new("/proc").join(pid.to_string()).exists())

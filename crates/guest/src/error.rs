@@ -1,8 +1,8 @@
-//! What can go wrong with a guest.
+//! Errors of guests.
 
 use std::path::PathBuf;
 
-/// Why a guest could not be used, or could not go on.
+/// Why a guest could not be used, or could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// There is no guest kernel.
@@ -11,23 +11,23 @@ pub enum GuestError {
          one in the environment variable WARPLINE_GUEST_KERNEL"
     )]
     NoKernel,
-    /// The kernel's clock cannot be owned.
+    /// The kernel's clock cannot be controlled.
     #[error("{} cannot be a guest: {reason}", path.display())]
     Unfit {
         /// The kernel.
         path: PathBuf,
-        /// Why not, and what would do.
+        /// The reason, and what would help.
         reason: String,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// What the guest was told to do makes no sense.
+    /// The guest's order is invalid.
     #[error("guest {name}: {problem}")]
     Config {
         /// The guest.
@@ -35,7 +35,7 @@ pub enum GuestError {
         /// What is wrong.
         problem: String,
     },
-    /// The guest said why it could not be set up.
+    /// The guest reported why it could not be set up.
     #[error("guest {name}: {reason}")]
     SetUp {
         /// The guest.
@@ -45,41 +45,41 @@ pub enum GuestError {
     },
     /// It cannot have a share of a core.
     #[error(
-        "guest {name}: its share of a core cannot be limited ({source}); that takes a control group with the cpu controller that this \
-         user may change: as root, or where it was delegated (systemd: Delegate=cpu). Leave the share out to let it have all of one"
+        "guest {name}: its share of a core cannot be limited ({source}); this needs a control group with the cpu controller that this \
+         user may change: as root, or where it was delegated (systemd: Delegate=cpu). Leave the share out to give it a whole core"
     )]
     Share {
         /// The guest.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The guest's kernel has ended though it should not have.
+    /// The guest's kernel has ended unexpectedly.
     #[error("guest {name}: its kernel {how}{}", tail(console))]
     Died {
         /// The guest.
         name: String,
         /// How it ended.
         how: String,
-        /// The last that it said.
+        /// Its last console output.
         console: String,
     },
-    /// The guest has not handed over for a long time.
+    /// The guest has kept its turn for a long time.
     #[error(
-        "guest {name}: its kernel, which was to {task}, has done nothing that can be seen for {seconds} s{}",
+        "guest {name}: its kernel, which had to {task}, has shown no activity for {seconds} s{}",
         tail(console)
     )]
     Hung {
         /// The guest.
         name: String,
-        /// What it was to do.
+        /// Its task.
         task: &'static str,
         /// For how long.
         seconds: u64,
-        /// The last that it said.
+        /// Its last console output.
         console: String,
     },
-    /// A program computes and never makes a system call, or never ends its turn by any.
+    /// A program computes and makes no system call, or none that ends its turn.
     #[error(
         "guest {name}: a program computes without end ({seconds} s of the machine's time at {at} s of the run); in lock-step a \
          program has to wait for something now and then{}",
@@ -92,31 +92,31 @@ pub enum GuestError {
         seconds: u64,
         /// When, in seconds of the run.
         at: f64,
-        /// The last that it said.
+        /// Its last console output.
         console: String,
     },
-    /// No guest waits for a time, and no packet is under way.
+    /// No guest waits for a time, and no packet is in flight.
     #[error(
-        "all guests wait, but for nothing that will come: no timer, no packet (at {at} s of the run){}",
+        "all guests wait, but there is no timer and no packet to wait for (at {at} s of the run){}",
         tail(console)
     )]
     Deadlock {
         /// When, in seconds of the run.
         at: f64,
-        /// The last that the guests said.
+        /// The guests' last console output.
         console: String,
     },
 }
 
 fn tail(console: &str) -> String {
     if console.is_empty() {
-        "; it has said nothing on its console".to_owned()
+        "; its console is empty".to_owned()
     } else {
-        format!("; the last on its console:\n{console}")
+        format!("; the last lines on its console:\n{console}")
     }
 }
 
-/// Adds to an error of the system what was being done.
+/// Adds the operation that failed to an error of the system.
 pub(crate) trait Doing<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, GuestError>;
 }

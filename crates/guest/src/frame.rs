@@ -1,9 +1,9 @@
-//! Frames of a guest's network device: an IP datagram behind an Ethernet header with a VLAN tag (IEEE 802.1Q), which says which host
-//! it is of or for.
+//! Frames of a guest's network device: an IP datagram behind an Ethernet header with a VLAN tag (IEEE 802.1Q), which identifies
+//! the host.
 
 /// Bytes in front of the datagram.
 pub const HEADER: usize = 18;
-/// VLANs that hosts can have: 0 and 4095 mean something else (IEEE 802.1Q section 9.6).
+/// VLANs that hosts can have: 0 and 4095 are reserved (IEEE 802.1Q section 9.6).
 pub const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;
 
 const TAGGED: [u8; 2] = [0x81, 0x00];
@@ -16,7 +16,7 @@ pub fn mac(vlan: u16) -> [u8; 6] {
     [2, 0, 0, 0, high, low]
 }
 
-/// The header of a datagram for the host with that VLAN. Its source is the host itself: hosts ask nobody for MAC addresses, and send to
+/// The header of a datagram for the host with that VLAN. Its source is the host itself: hosts resolve no MAC addresses, and send to
 /// their own.
 pub fn header(vlan: u16, datagram: &[u8]) -> [u8; HEADER] {
     let mac = mac(vlan);
@@ -30,7 +30,7 @@ pub fn header(vlan: u16, datagram: &[u8]) -> [u8; HEADER] {
     header
 }
 
-/// The VLAN of a frame that a guest has sent, and the IP datagram in it; none for anything else.
+/// The VLAN of a frame that a guest has sent, and the IP datagram in it; `None` for anything else.
 pub fn parse(frame: &[u8]) -> Option<(u16, &[u8])> {
     let (header, datagram) = frame.split_at_checked(HEADER)?;
     let kind = [header[16], header[17]];

@@ -1,7 +1,7 @@
-//! The guest kernel: where it is, and whether its clock can be owned.
+//! The guest kernel: finds it, and checks whether its clock can be controlled.
 //!
-//! The shim takes the place of functions of the C library. That works only for a kernel that is linked to it dynamically, that uses
-//! the functions that the shim knows, and whose way of using them is known: which is looked up in the file before it is booted.
+//! The shim replaces functions of the C library. That works only for a kernel that is linked to the C library dynamically, that uses
+//! the functions that the shim knows, and that is known to use them in the expected way. The file is checked for this before it is booted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use object::{Object, ObjectSymbol};
 
 use crate::error::{Doing, GuestError};
 
-/// Names a kernel that is not in `PATH`.
+/// The environment variable for a kernel that is not in `PATH`.
 pub const KERNEL_VARIABLE: &str = "WARPLINE_GUEST_KERNEL";
 
-/// Functions without which the shim does not own a kernel's time.
+/// Functions that the shim needs to control a kernel's time.
 const NEEDED: [&str; 15] = [
     "clock_gettime",
     "timer_create",
@@ -32,11 +32,11 @@ const NEEDED: [&str; 15] = [
     "waitpid",
     "clone",
 ];
-/// Functions by which a kernel could look at the machine's time behind the shim's back.
+/// Functions with which a kernel could read the machine's time behind the shim's back.
 const REFUSED: [&str; 6] = ["clock_nanosleep", "nanosleep", "time", "ppoll", "timerfd_create", "setitimer"];
 /// Kernel series whose use of those functions has been studied.
 const STUDIED: [&str; 1] = ["6.1."];
-/// Where Debian's package has modules.
+/// Directory of the modules in Debian's package.
 const MODULES: &str = "/usr/lib/uml/modules";
 
 /// A guest kernel.
@@ -46,7 +46,7 @@ pub struct Kernel {
     pub path: PathBuf,
     /// Its version, such as "6.1.176".
     pub version: String,
-    /// Its modules by name, with those they need first (paths).
+    /// Its modules by name, with the modules that they need first (paths).
     modules: BTreeMap<String, Vec<PathBuf>>,
 }
 
@@ -68,7 +68,7 @@ impl Kernel {
     /// The kernel in a file.
     ///
     /// # Errors
-    /// If it cannot be read, or its clock cannot be owned.
+    /// If it cannot be read, or its clock cannot be controlled.
     pub fn at(path: &Path) -> Result<Self, GuestError> {
         let bytes = fs::read(path).doing(|| format!("read the guest kernel {}", path.display()))?;
         let version =
@@ -80,7 +80,7 @@ impl Kernel {
         Ok(Kernel { path: path.to_owned(), version, modules })
     }
 
-    /// Files of a module and what it needs, in the order of loading; empty where it is built in or not there.
+    /// Files of a module and of those it needs, in the order of loading; empty if it is built in or does not exist.
     pub fn module(&self, name: &str) -> Vec<String> {
         let files = self.modules.get(name).into_iter().flatten();
         files.map(|path| path.to_string_lossy().into_owned()).collect()
@@ -111,12 +111,13 @@ fn dependencies(text: &str, directory: &Path) -> BTreeMap<String, Vec<PathBuf>> 
     text.lines().filter_map(line).collect()
 }
 
-/// Whether the clock of the kernel in an ELF file can be owned: its version, or why not.
+/// Checks whether the clock of the kernel in an ELF file can be controlled: returns its version, or why not.
 fn inspect(bytes: &[u8]) -> Result<String, String> {
     let remedy = "Debian's package user-mode-linux has one that can";
-    let file = object::File::parse(bytes).map_err(|error| format!("it is no program ({error}); {remedy}"))?;
+    let file =
+        object::File::parse(bytes).map_err(|error| format!("it is not a program ({error}); {remedy}"))?;
     if file.architecture() != object::Architecture::X86_64 {
-        return Err(format!("it is made for another processor than x86-64; {remedy}"));
+        return Err(format!("it is for another processor than x86-64; {remedy}"));
     }
     let version = version(bytes).ok_or_else(|| format!("it is no Linux kernel; {remedy}"))?;
     let imports: BTreeSet<&str> = file
@@ -132,25 +133,28 @@ fn inspect(bytes: &[u8]) -> Result<String, String> {
     }
     let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !imports.contains(name)).collect();
     if !missing.is_empty() {
-        return Err(format!("it does not use {}, by which its time is owned; {remedy}", missing.join(", ")));
+        return Err(format!(
+            "it does not use {}, which Warpline needs to control its time; {remedy}",
+            missing.join(", ")
+        ));
     }
     let strange: Vec<&str> = REFUSED.into_iter().filter(|name| imports.contains(name)).collect();
     if !strange.is_empty() {
         return Err(format!(
-            "it uses {}, by which it would see the machine's time; {remedy}",
+            "it uses {}, with which it would read the machine's time; {remedy}",
             strange.join(", ")
         ));
     }
     if !STUDIED.iter().any(|series| version.starts_with(series)) {
         return Err(format!(
-            "its version is {version}; Warpline knows how Linux {}x uses the machine's clock, and no other; {remedy}",
+            "its version is {version}; Warpline only knows how Linux {}x uses the machine's clock; {remedy}",
             STUDIED.join("x, ")
         ));
     }
     Ok(version)
 }
 
-/// The version in the banner that every kernel has.
+/// The version in the banner that every kernel contains.
 fn version(bytes: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
     let mut rest = bytes;
@@ -198,7 +202,7 @@ mod tests {
         };
         let good = std::fs::read(&kernel.path).unwrap();
         assert_eq!(inspect(&good), Ok(kernel.version.clone()));
-        // The same file with another name for a function, or another version.
+        // The same file with a different name for a function, or a different version.
         let with = |from: &str, to: &str| {
             assert_eq!(from.len(), to.len());
             let mut bytes = good.clone();

@@ -1,12 +1,12 @@
-//! Guests: unmodified Linux kernels, and unmodified programs on them, in a time that we own.
+//! Guests: unmodified Linux kernels, and unmodified programs on them, in a time that we control.
 //!
 //! A guest is a User-Mode Linux kernel ([`kernel`]) that runs as an ordinary process ([`machine`]) with a library between it and the C
 //! library (`native/clockshim`) that gives it its clock, its timers, its entropy and its network device. Its time is *dilated*: the
-//! machine's clock at a fraction of its speed ([`dilation`]); or it goes in *lock-step* with a simulator ([`lockstep`]): it moves
-//! only where the simulator lets it, from the first instruction of the boot on, and the same seed gives the same bytes.
+//! machine's clock at a fraction of its speed ([`dilation`]); or it is in *lock-step* with a simulator ([`lockstep`]): it moves
+//! only as far as the simulator allows, from the first instruction of the boot on, and the same seed gives the same bytes.
 //!
-//! In one guest there are any number of hosts, each a network namespace behind a VLAN of the guest's one network device ([`frame`]).
-//! An agent sets them up and runs what it is told ([`warpline_agent`]).
+//! A guest contains any number of hosts, each a network namespace behind a VLAN of the guest's one network device ([`frame`]).
+//! An agent sets them up and carries out its order ([`warpline_agent`]).
 //!
 //! Linux on x86-64 only; elsewhere this crate is empty.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,16 +1,16 @@
-//! Lock-step: guests and a simulator take turns, and time moves only where nobody can be surprised.
+//! Lock-step: guests and a simulator take turns, and time moves only as far as nothing unknown can happen.
 //!
-//! A guest whose turn it is goes on by itself up to its *horizon*: the earliest instant at which something could reach it that it
-//! does not know of. Then, or when it has nothing to do before, it hands over and says when it wants to be woken. When all have
-//! handed over, time moves to the smallest of: when a guest wants to wake, when a frame was sent, when what the simulator does next could
-//! reach a guest. What is due there is done: the simulator first, then what guests have sent, in the order of guests; then the guests
-//! that have a frame or a timer before their horizon run, all at once. So the order of everything depends on the run's time only, and the
-//! same seed gives the same bytes and stamps, however busy the machine is and however many cores it has.
+//! A guest whose turn it is runs by itself up to its *horizon*: the earliest instant at which something that it does not know of could reach
+//! it. Then, or when it has nothing left to do before, it gives its turn away and says when it wants to be woken. When all have given their turns
+//! away, time moves to the earliest of: when a guest wants to wake, when a frame was sent, when the simulator's next event could
+//! reach a guest. Everything due at that time is done: the simulator first, then the guests' transmissions, in the order of guests. Then the guests
+//! with a frame or a timer before their horizon run, all at once. So the order of everything depends only on the run's time, and the
+//! same seed gives the same bytes and timestamps, however busy the machine is and however many cores it has.
 //!
-//! A frame that is on the last stretch of its way arrives for certain. It is handed to its guest then, with the instant at which it arrives:
-//! so a turn is not for a frame but for the time that the last stretch takes (the *lookahead*), in which many come.
+//! A frame on the last link of its way is certain to arrive. It is passed to its guest at once, with the instant of its arrival.
+//! So a turn is not as long as one frame but as the delay of the last link (the *lookahead*), in which many frames arrive.
 //!
-//! A guest's kernel takes none of its time, and each entry into user mode a microsecond.
+//! A guest's kernel takes none of its time, and each entry into user mode takes a microsecond.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,15 +30,15 @@ use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::simulator::{HostId, Simulator};
 use crate::time::{START, host_now};
 
-/// A frame on its way to a guest: when it arrives, the number that orders those of one instant, and its bytes.
+/// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes.
 type Coming = Reverse<(u64, u64, Vec<u8>)>;
 
 /// How patient the driver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Seconds of the machine's time that a guest may take for one turn without doing anything that can be seen.
+    /// Seconds of the machine's time that a guest may take for one turn without visible activity.
     pub silence: u64,
-    /// How often, in all, a program that computes for a second without a system call is pushed on before the run is given up.
+    /// How often in all to push a program that computes for a second without a system call, before the run is given up.
     pub pushes: u32,
 }
 
@@ -51,24 +51,24 @@ impl Default for Patience {
 /// Why a run returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The time it was told has come.
+    /// The end time has come.
     Reached,
     /// The observer asked to stop.
     Stopped,
-    /// The simulator is over before that time.
+    /// The simulator ended before that time.
     Over,
 }
 
-/// What an observer is called for.
+/// The reason for calling the observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// There is something recorded to let go of. When that is depends on the run alone.
+    /// Recorded data can be released. The time of this call depends on the run alone.
     Batch,
-    /// Some of the machine's time has passed: whether to go on.
+    /// Some of the machine's time has passed: whether to continue.
     Glance,
 }
 
-/// Whether to go on, asked now and then while a guest is waited for.
+/// Whether to continue; called now and then while waiting for a guest.
 type GoOn<'a> = dyn FnMut() -> bool + 'a;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ struct Guest {
     off: bool,
     /// When it wants to be woken, on its own clock: by its timer or a frame that it has.
     wake: u64,
-    /// Frames that it has not got yet.
+    /// Frames that it has not received yet.
     coming: BinaryHeap<Coming>,
 }
 
@@ -98,26 +98,26 @@ impl Guest {
     }
 }
 
-/// Guests that go in lock-step with a simulator.
+/// Guests in lock-step with a simulator.
 #[derive(Debug)]
 pub struct LockStep {
     guests: Vec<Guest>,
     /// Guest of each host.
     homes: Vec<u32>,
-    /// Nothing that is not known already comes to a host earlier after an event, or after a host has sent something.
+    /// The least time from an event, or from a host's sending, until something not yet known reaches a host.
     lookahead: TimeDelta,
-    /// Frames handed to guests so far, and memory of some for the next ones.
+    /// Number of frames passed to guests so far, and reusable memory for frames.
     frames: u64,
     spare: Vec<Vec<u8>>,
     patience: Patience,
     pushes: u32,
-    /// Frames that were no IP datagrams, or of no host.
+    /// Frames that were not IP datagrams, or of no host.
     ignored: u64,
 }
 
-/// How often, in nanoseconds of the machine's time, it is asked whether to go on.
+/// How often, in nanoseconds of the machine's time, to ask whether to continue.
 const GLANCE: u64 = 50_000_000;
-/// A second, and what a program that computes is pushed on by, in nanoseconds.
+/// A second in nanoseconds, and the time by which a computing program is pushed on.
 const SECOND: u64 = 1_000_000_000;
 const PUSH: u64 = 10_000_000;
 
@@ -126,9 +126,9 @@ fn to_guest(at: Timestamp) -> u64 {
 }
 
 impl LockStep {
-    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is how long, at the least, anything that happens in the
-    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong. `go_on` is asked now and
-    /// then whether to: none if it was not.
+    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is the least time that anything that happens in the
+    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong. `go_on` is called now and
+    /// then; if it returns false, the result is `None`.
     ///
     /// # Errors
     /// If one cannot be booted or set up.
@@ -202,7 +202,7 @@ impl LockStep {
         }
     }
 
-    /// Whether the run so far depends on the run's seed alone: no program had to be pushed by the machine's clock.
+    /// Whether the run so far depends only on the run's seed: no program had to be pushed on by the machine's clock.
     pub fn is_reproducible(&self) -> bool {
         self.pushes == 0
     }
@@ -212,7 +212,7 @@ impl LockStep {
         self.pushes
     }
 
-    /// Frames that were no IP datagrams, or of no host.
+    /// Frames that were not IP datagrams, or of no host.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
@@ -222,8 +222,8 @@ impl LockStep {
         self.guests.iter_mut().map(|guest| &mut guest.machine)
     }
 
-    /// Runs until `until`, unless the simulator is over before. The observer is called now and then, and can stop the run; a guest may have
-    /// the turn still then.
+    /// Runs until `until`, unless the simulator ends before. The observer is called now and then, and can stop the run; a guest may still have
+    /// the turn then.
     ///
     /// # Errors
     /// If a guest dies, hangs, or waits for nothing.
@@ -233,7 +233,7 @@ impl LockStep {
         until: Timestamp,
         mut observe: impl FnMut(&mut S, Timestamp, Occasion) -> bool,
     ) -> Result<Ended, GuestError> {
-        /// Turns, and frames, between two calls of the observer, who also lets go of what is recorded.
+        /// Turns, and frames, between two calls of the observer, which also releases recorded data.
         const TURNS: u32 = 1000;
         const FRAMES: u64 = 4096;
         let (mut turns, mut frames) = (0, self.frames);
@@ -244,7 +244,7 @@ impl LockStep {
             if !self.collect(go_on)? {
                 return Ok(Ended::Stopped);
             }
-            // A guest that nothing can reach may have come to its end ahead of time.
+            // A guest that nothing can reach may have ended ahead of time.
             let over = self.guests.iter().all(|guest| guest.off);
             let at = match self.next(simulator) {
                 Some(at) => at,
@@ -282,8 +282,8 @@ impl LockStep {
         }
     }
 
-    /// Lets the guests end by themselves, after the last run: nothing that they send arrives any more. Their reports can be read then.
-    /// `early` tells them that the run is over before its time. `go_on` is asked now and then whether to wait for them; false if it was not.
+    /// Lets the guests end by themselves, after the last run: nothing that they send arrives any more. Their reports can be read afterwards.
+    /// `early` notifies them that the run ended before its time. `go_on` is called now and then; if it returns false, so does this.
     ///
     /// # Errors
     /// If one does not end.
@@ -293,7 +293,7 @@ impl LockStep {
         early: bool,
         go_on: &mut GoOn<'_>,
     ) -> Result<bool, GuestError> {
-        /// Time of their own that they have for it.
+        /// Their own time that they have for it.
         const LIMIT: u64 = 60 * SECOND;
         let limit = to_guest(until) + LIMIT;
         for index in 0..self.guests.len() {
@@ -326,7 +326,7 @@ impl LockStep {
         Ok(true)
     }
 
-    /// Waits for all guests that have the turn. Whether to go on.
+    /// Waits for all guests that have the turn. Returns whether to continue.
     fn collect(&mut self, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         for index in 0..self.guests.len() {
             if !self.wait(index, go_on)? {
@@ -336,10 +336,10 @@ impl LockStep {
         Ok(true)
     }
 
-    /// The next instant to look at: when a guest does something or has sent something, or when something could reach one of which it is not
-    /// known yet.
+    /// The next instant to handle: when a guest does something or has sent something, or when something not yet known could reach
+    /// one.
     fn next<S: Simulator>(&self, simulator: &mut S) -> Option<Timestamp> {
-        // What a guest has sent counts when it is off, too: it goes ahead.
+        // A guest's transmissions count even if it has powered off: it runs ahead.
         let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
         let own = self.guests.iter().map(Guest::acts).chain(sent).min().filter(|at| *at != NEVER);
         let own = own.map(|at| Timestamp::from_nanos(at.saturating_sub(START)));
@@ -347,7 +347,7 @@ impl LockStep {
         [own, event].into_iter().flatten().min()
     }
 
-    /// Does what is due at `at`, but for the guests' own part.
+    /// Does everything due at `at`, except the guests' own part.
     fn advance<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) -> Result<(), GuestError> {
         simulator.run_until(at);
         let limit = to_guest(at);
@@ -369,7 +369,7 @@ impl LockStep {
                 ring.release(frame.len());
             }
         }
-        // What takes no time.
+        // Events that take no time.
         simulator.run_until(at);
         let arrives = limit.saturating_add(self.lookahead.as_nanos());
         simulator.poll_notice(&mut |number, notice| {
@@ -385,7 +385,7 @@ impl LockStep {
     fn receive(&mut self, host: HostId, at: u64, datagram: &[u8]) {
         let home = self.homes.get(host.0 as usize).and_then(|home| self.guests.get_mut(*home as usize));
         let Some(guest) = home.filter(|guest| !guest.off) else { return };
-        // It goes past its horizon by no more than one entry into user mode, unless it was pushed.
+        // It runs past its horizon by no more than one entry into user mode, unless it was pushed on.
         let past = guest.machine.page.now.load(Ordering::Relaxed).saturating_sub(at);
         debug_assert!(past < COST || self.pushes > 0, "a frame comes {past} ns in a guest's past");
         let mut bytes = self.spare.pop().unwrap_or_default();
@@ -396,8 +396,8 @@ impl LockStep {
         guest.coming.push(Reverse((at, self.frames, bytes)));
     }
 
-    /// Takes what has arrived and what is known to arrive. Whenever the simulator has moved: what is known to arrive must not be forgotten
-    /// until it does.
+    /// Takes frames that have arrived, and those that are certain to arrive. To be called whenever the simulator has moved: later it would no longer
+    /// hand out the latter in advance.
     fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
         simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
@@ -411,7 +411,7 @@ impl LockStep {
         if self.guests.iter().all(|guest| guest.acts() > now) {
             return;
         }
-        // Nothing that is not known reaches anyone before the next event, or the next thing that a guest sends, has had its effect.
+        // Nothing unknown reaches a guest before the next event, or a guest's next transmission, has had its effect.
         let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
         let event = simulator.next_event().map_or(NEVER, to_guest).min(sent.min().unwrap_or(NEVER));
         let mut earliest = [NEVER; 2];
@@ -427,7 +427,7 @@ impl LockStep {
             let acts = self.guests[index].acts();
             let others = if acts == earliest[0] { earliest[1] } else { earliest[0] };
             let horizon = event.min(others).saturating_add(self.lookahead.as_nanos());
-            // Who may go on already does, beside those whose time has come.
+            // A guest that may already continue does so, beside those whose time has come.
             if acts <= now || acts < horizon {
                 let page = &self.guests[index].machine.page;
                 page.lookahead.store(self.lookahead.as_nanos(), Ordering::Relaxed);
@@ -445,7 +445,7 @@ impl LockStep {
                 break;
             }
             if page.receive.push(*time, &[frame]).is_none() {
-                // It gets the others when it has come to them.
+                // It gets the others when it has reached them.
                 horizon = horizon.min(*time);
                 break;
             }
@@ -463,7 +463,7 @@ impl LockStep {
         guest.running = true;
     }
 
-    /// Waits for a guest to give its turn away, if it has it. Whether to go on.
+    /// Waits for a guest to give its turn away, if it has it. Returns whether to continue.
     fn wait(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         let guest = &mut self.guests[index];
         if !guest.running {
@@ -490,17 +490,17 @@ impl LockStep {
         Ok(true)
     }
 
-    /// The same where it takes longer: asleep, with a look now and then at whether the guest still lives and moves, and whether to go on.
+    /// The same if it takes longer: asleep, checking now and then whether the guest still lives and moves, and whether to continue.
     #[cold]
     fn wait_long(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
-        // Its end is seen by looking only. One that takes long is looked at rarely.
+        // Only a check shows that it has ended. One that takes long is checked rarely.
         let mut look = 2_000_000;
         let mut seen = (host_now(), u64::MAX);
         let mut pushed = u64::MAX;
         loop {
             let guest = &mut self.guests[index];
             let page = &guest.machine.page;
-            // Asleep, unless it has handed over in the meantime.
+            // Sleeps, unless the guest has given its turn away in the meantime.
             let asleep = TURN_GUEST | TURN_ASLEEP;
             let _ = page.turn.compare_exchange(TURN_GUEST, asleep, Ordering::AcqRel, Ordering::Relaxed);
             let span = futex::Timespec { tv_sec: 0, tv_nsec: look };
@@ -574,12 +574,12 @@ fn has_handed_over(machine: &Machine) -> bool {
 fn corrupt(machine: &Machine) -> GuestError {
     GuestError::Died {
         name: machine.name().to_owned(),
-        how: "has written nonsense into the memory that it shares with us".to_owned(),
+        how: "has written invalid data into the memory that it shares with us".to_owned(),
         console: machine.console_tail(),
     }
 }
 
-/// Throws away what a guest has sent.
+/// Discards what a guest has sent.
 fn drain(guest: &mut Guest) -> Result<(), GuestError> {
     let ring = &guest.machine.page.transmit;
     while let Some((_, frame)) = ring.first().map_err(|_| corrupt(&guest.machine))? {

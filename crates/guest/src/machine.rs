@@ -1,6 +1,6 @@
-//! A guest as a process: booted, watched, ended.
+//! A guest as a process: boots it, watches it, ends it.
 //!
-//! The machine's file system is its root, read-only, its memory a file in `/dev/shm`. Nothing of it outlives this process: the kernel
+//! The machine's file system is its root, read-only; its memory is a file in `/dev/shm`. Nothing of it outlives this process: the kernel
 //! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
 
 use std::fs::{self, File};
@@ -32,28 +32,28 @@ use crate::time::{EPOCH, START, host_now};
 /// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
 /// never let time move; goodput does not depend on it.
 pub(crate) const COST: u64 = 1000;
-/// Descriptors in the kernel's process. Always the same: they are in its boot line, from which it seeds its random numbers.
+/// Descriptors in the kernel's process. Always the same: they are in its boot line, which seeds its random numbers.
 const NIC: i32 = 200;
 const PAGE: i32 = 201;
 const SIZES: i32 = 202;
-/// Looks at the turn before sleeping, of some 40 ns each.
+/// Checks of the turn before sleeping, of some 40 ns each.
 pub(crate) const SPIN: u32 = 1000;
-/// Least memory of a guest that boots.
+/// Least memory with which a guest boots.
 const LEAST_MEMORY: u64 = 64 << 20;
 
-/// Where a guest's console is.
+/// The place of a guest's console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Console {
-    /// In a file, of which the last lines are shown when something goes wrong.
+    /// A file, whose last lines are shown when something goes wrong.
     #[default]
     File,
-    /// At this process's terminal, which is as it was when the guest has ended. Changes of its size by [`Machine::resize`].
+    /// This process's terminal, which is restored when the guest has ended. Report changes of its size with [`Machine::resize`].
     Terminal,
-    /// As [`Console::File`], with keys by [`Machine::press`].
+    /// Like [`Console::File`], with keys from [`Machine::press`].
     Keys,
 }
 
-/// How a guest's time goes.
+/// The relation of a guest's time to other clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     /// With a simulator; see [`crate::lockstep`].
@@ -62,22 +62,22 @@ pub enum Timing {
     Dilated,
 }
 
-/// What a guest is.
+/// Configuration of a guest.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
     /// Its name, for messages.
     pub name: String,
-    /// Its memory in bytes. What is not used is not taken from the machine.
+    /// Its memory in bytes. Unused memory is not taken from the machine.
     pub memory: u64,
     /// Seed of its entropy in lock-step.
     pub seed: u64,
-    /// How its time goes.
+    /// Its time.
     pub timing: Timing,
-    /// Share of a core that it may take once its time has begun, above 0 and at most 1; all of it if none.
+    /// Share of a core that it may use once its time has begun, above 0 and at most 1; `None` for a whole core.
     pub cpu_share: Option<f64>,
-    /// Where its console is.
+    /// The place of its console.
     pub console: Console,
-    /// What it is to do. Directory, start and modules are filled in when it boots.
+    /// Its order. Directory, start and modules are filled in when it boots.
     pub order: Order,
 }
 
@@ -92,23 +92,23 @@ pub struct Machine {
     bell: Option<OwnedFd>,
     share: Option<CpuShare>,
     directory: Directory,
-    /// What its clock shows less what the shim gives it, in dilated time.
+    /// Difference between its clock and the shim's time, in dilated time.
     pub(crate) offset: i64,
-    /// How the terminal was that it has for its console.
+    /// The previous settings of the terminal that is its console.
     terminal: Option<Termios>,
-    /// Where changes of that terminal's size go.
+    /// Receives changes of that terminal's size.
     sizes: Option<File>,
 }
 
 impl MachineConfig {
-    /// Checks what does not depend on this machine.
+    /// Checks everything that does not depend on this machine.
     ///
     /// # Errors
-    /// If it makes no sense.
+    /// If something is invalid.
     pub fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
         if let Some(share) = self.cpu_share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
-            return refuse(format!("{share} is no share of a core; it lies above 0 and is 1 at the most"));
+            return refuse(format!("{share} is not a share of a core; it must be above 0 and at most 1"));
         }
         if self.memory < LEAST_MEMORY {
             let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
@@ -120,7 +120,7 @@ impl MachineConfig {
         Ok(())
     }
 
-    /// The order with what only is known now.
+    /// The order with the values that are only known now.
     fn complete(&self, kernel: &Kernel, directory: &Directory) -> Order {
         let mut order = self.order.clone();
         order.directory = directory.path().to_string_lossy().into_owned();
@@ -146,7 +146,7 @@ impl MachineConfig {
             Console::File => "con0=null,fd:1",
             Console::Terminal | Console::Keys => "con0=fd:0,fd:1",
         };
-        // What the kernel says is for the console's tail; a panic speaks up anyhow.
+        // The kernel's messages are for the console's last lines; a panic is printed in any case.
         let voice = if self.console == Console::Terminal { "loglevel=0" } else { "quiet" };
         let words = [
             &format!("mem={}M", self.memory >> 20),
@@ -159,14 +159,14 @@ impl MachineConfig {
             "con=null",
             console,
             voice,
-            // Waits for a clock that stands still, or looks at the machine. And JFS, which nobody mounts: User-Mode Linux maps the
-            // kernel's own memory anew, page by page, with every module that is loaded, and JFS's tables are 1,400 of 1,600 pages.
+            // Initialisation that waits for a clock that stands still, or inspects the machine. And JFS, which is not used: User-Mode Linux maps the
+            // kernel's own memory again, page by page, with every module that is loaded, and JFS's tables are 1,400 of 1,600 pages.
             "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init,init_jfs_fs",
-            // Six hundred terminals that nobody uses. For each the kernel would try to start /sbin/hotplug: a process of the machine.
+            // Six hundred unused terminals. For each the kernel would try to start /sbin/hotplug: a process of the machine.
             "pty.legacy_count=0",
             "ssl=none",
             "lpj=50000000",
-            // No security modules: without policies all that they do is to be asked, for every packet and every file.
+            // No security modules: without policies they do nothing but be called for every packet and every file.
             "lsm=capability",
             "umid=guest",
             &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
@@ -180,10 +180,10 @@ impl MachineConfig {
 }
 
 impl Machine {
-    /// Boots a guest and returns at once; it is ready when [`crate::LockStep::boot`] or [`Machine::wait_ready`] says so.
+    /// Boots a guest and returns at once; it is ready when [`crate::LockStep::boot`] or [`Machine::wait_ready`] has returned.
     ///
     /// # Errors
-    /// If its configuration makes no sense, or the system does not give what it needs.
+    /// If its configuration is invalid, or a system call fails.
     pub fn boot(kernel: &Kernel, config: &MachineConfig) -> Result<Self, GuestError> {
         config.check()?;
         let directory = Directory::create()?;
@@ -232,7 +232,7 @@ impl Machine {
         &self.name
     }
 
-    /// Its network device, for dilated time, once: after [`Machine::wait_ready`].
+    /// Its network device, for dilated time; only once, after [`Machine::wait_ready`].
     pub fn take_nic(&mut self) -> Option<Nic> {
         let bell = self.bell.take()?;
         Some(Nic::new(Arc::clone(&self.page), bell, self.offset))
@@ -248,7 +248,7 @@ impl Machine {
         self.directory.shared(name)
     }
 
-    /// The last that it said on its console.
+    /// Its last console output.
     pub fn console_tail(&self) -> String {
         self.directory.console_tail()
     }
@@ -269,10 +269,10 @@ impl Machine {
         }
     }
 
-    /// Lets its share of a core hold from now on, or not; nothing where it has none.
+    /// Switches the limit of its share of a core on or off; does nothing if it has none.
     ///
     /// # Errors
-    /// If the system refuses it.
+    /// If the system call fails.
     pub fn limit(&self, holds: bool) -> Result<(), GuestError> {
         let Some(share) = &self.share else { return Ok(()) };
         share.limit(holds).doing(|| format!("limit the share of a core of guest {}", self.name))
@@ -286,10 +286,10 @@ impl Machine {
         }
     }
 
-    /// Tells it that its terminal has another size now, if it has one: see [`Console::Terminal`].
+    /// Reports a new size of its terminal, if it has one: see [`Console::Terminal`].
     pub fn resize(&mut self, rows: u16, columns: u16) {
         if let Some(sizes) = &mut self.sizes {
-            // One that reads no more is ending.
+            // A guest that reads no more is ending.
             let _ = std::io::Write::write_all(sizes, format!("{rows} {columns}\n").as_bytes());
         }
     }
@@ -302,7 +302,7 @@ impl Machine {
         self.ended.is_none()
     }
 
-    /// What happened to a guest that is not alive, or to one that was to be set up and is not.
+    /// What happened to a guest that has died, or that could not be set up.
     pub fn post_mortem(&mut self) -> GuestError {
         let name = self.name.clone();
         if let Ok(reason) = fs::read_to_string(self.shared(FAILURE)) {
@@ -311,7 +311,7 @@ impl Machine {
         let how = match self.ended {
             None => "has stopped working".to_owned(),
             Some(status) => match (status.code(), status.signal()) {
-                // A panic ends in abort(), of which the kernel's own handler makes an exit code.
+                // A panic ends in abort(), which the kernel's own handler turns into an exit code.
                 (Some(134), _) | (None, Some(libc::SIGABRT)) => "panicked".to_owned(),
                 (Some(code), _) => format!("ended with exit code {code}"),
                 (None, Some(signal)) => format!("was killed by signal {signal}"),
@@ -321,20 +321,20 @@ impl Machine {
         GuestError::Died { name, how, console: self.console_tail() }
     }
 
-    /// Whether it has reported: it is about to end.
+    /// Whether it has reported: then it is about to end.
     pub fn has_reported(&self) -> bool {
         self.shared(REPORT).exists()
     }
 
-    /// Whether it has come to its end by itself, with a report.
+    /// Whether it has ended by itself, with a report.
     pub fn has_finished(&mut self) -> bool {
         !self.is_alive() && self.ended.is_some_and(|status| status.success()) && self.has_reported()
     }
 
-    /// What it reported at its end.
+    /// Its report.
     ///
     /// # Errors
-    /// If it did not come to that.
+    /// If there is none.
     pub fn report(&mut self) -> Result<Report, GuestError> {
         let bytes = match fs::read(self.shared(REPORT)) {
             Ok(bytes) => bytes,
@@ -344,13 +344,13 @@ impl Machine {
         report.doing(|| format!("understand the report of guest {}", self.name))
     }
 
-    /// Sends the kernel's process a signal.
+    /// Sends a signal to the kernel's process.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 }
 
-/// What a guest has done.
+/// Counters of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Entries into user mode.
@@ -386,7 +386,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
             page.mode.store(MODE_LOCKSTEP, relaxed);
             let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
             page.spin.store(if alone { 0 } else { SPIN }, relaxed);
-            // Up to the run's start it goes by itself, and nothing is answered.
+            // Until the run's start it runs by itself, and nothing answers.
             page.horizon.store(START, relaxed);
             page.lookahead.store(NEVER, relaxed);
         }
@@ -398,7 +398,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
     }
 }
 
-/// What the kernel's process gets.
+/// The descriptors for the kernel's process.
 struct Ends<'a> {
     nic: &'a OwnedFd,
     page: BorrowedFd<'a>,
@@ -417,7 +417,7 @@ fn spawn(
     let mut command = Command::new(&kernel.path);
     command.args(config.boot_line()).current_dir(path).env_clear();
     command.env("LD_PRELOAD", path.join(CLOCKSHIM)).env("WARPLINE_CLOCKSHIM", PAGE.to_string());
-    // Its own files: unique, though its name is always the same.
+    // Its own files are in a unique directory, although its name is always the same.
     command.env("HOME", path).env("TMPDIR", MEMORY);
     if config.console != Console::Terminal {
         let console = File::create(path.join(CONSOLE)).doing(doing)?;
@@ -436,12 +436,12 @@ fn spawn(
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
-            // SAFETY: the descriptors are open here, and numbers that high belong to nobody.
+            // SAFETY: the descriptors are open here, and numbers this high are not in use.
             for (from, to) in own {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
             }
             if let Some(door) = &door {
-                // It and all that it starts.
+                // This process and all that it starts.
                 nix::unistd::write(door, b"0")?;
             }
             personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE)?;

@@ -1,4 +1,4 @@
-//! Our end of a guest's network device in dilated time: frames go through the rings of the page, both ways at once, and whoever puts one
+//! Our end of a guest's network device in dilated time: frames go through the rings of the page, in both directions at once. A side that puts one
 //! into an empty ring rings a bell.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use crate::page::Page;
 use crate::time::START;
 
-/// A guest has written into the shared memory what cannot be.
+/// A guest has written invalid data into the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has written nonsense into the memory that it shares with us")]
+#[error("has written invalid data into the memory that it shares with us")]
 pub struct Nonsense;
 
 /// The network device of a guest.
@@ -18,11 +18,11 @@ pub struct Nonsense;
 pub struct Nic {
     page: Arc<Page>,
     bell: OwnedFd,
-    /// Bells of the guest that have been heard.
+    /// Number of the guest's bells that have been handled.
     heard: u64,
-    /// The guest is to be told of what has been put into its ring.
+    /// Whether to notify the guest of what has been put into its ring.
     tell: bool,
-    /// What the guest's clock shows less what the shim gives it.
+    /// Difference between the guest's clock and the shim's time.
     offset: i64,
     frame: Vec<u8>,
 }
@@ -43,12 +43,12 @@ impl Nic {
         self.page.transmit.has_frames()
     }
 
-    /// Receives up to `most` frames: `each` gets the run's instant in nanoseconds at which one was sent, and its bytes.
+    /// Receives up to `most` frames: `each` gets the run's instant in nanoseconds at which a frame was sent, and its bytes.
     ///
     /// # Errors
-    /// If the guest has written nonsense.
+    /// If the guest has written invalid data.
     pub fn receive(&mut self, most: usize, mut each: impl FnMut(u64, &[u8])) -> Result<(), Nonsense> {
-        // Bells first: one that is rung for what is not found below is heard the next time.
+        // Bells first: one that rings for a frame not found below is handled the next time.
         let rung = self.page.bells_out.load(Ordering::SeqCst);
         if rung != self.heard {
             self.heard = rung;
@@ -64,19 +64,19 @@ impl Nic {
         Ok(())
     }
 
-    /// Puts a frame, made of several parts, before the guest; false if there is no room. [`Nic::flush`] then wakes the guest.
+    /// Puts a frame, made of several parts, into the guest's ring; false if there is no room. [`Nic::flush`] notifies the guest.
     pub fn transmit(&mut self, parts: &[&[u8]]) -> bool {
         let pushed = self.page.receive.push(0, parts);
         self.tell |= pushed == Some(true);
         pushed.is_some()
     }
 
-    /// Tells the guest of what has been put before it, if it may not know.
+    /// Notifies the guest of new frames, if it may not know of them.
     pub fn flush(&mut self) {
         if std::mem::take(&mut self.tell) {
-            // A full socket has bells enough in it; a guest that has ended needs none.
+            // A full socket already contains bells; a guest that has ended needs none.
             let _ = rustix::net::send(&self.bell, &[0], rustix::net::SendFlags::NOSIGNAL);
-            // Counted when it is there to be taken.
+            // Counted when it can be received.
             self.page.bells_in.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -100,7 +100,7 @@ mod tests {
 
     const FRAME: usize = 1500;
 
-    /// Starts the kernel in small of `native/clockshim/tests/wake.c`, and gives its network device.
+    /// Starts the minimal kernel in `native/clockshim/tests/wake.c`, and returns its network device.
     fn start(directory: &Path) -> (Nic, Child) {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/clockshim");
         let program = directory.join("wake");
@@ -156,7 +156,7 @@ mod tests {
         assert!(rang > 0, "{about}: the guest sleeps, or has not rung");
     }
 
-    /// Both sides sleep as often as they can, rings run full, and there is no timer: a wake-up that one of them misses is the end.
+    /// Both sides sleep as often as they can, rings run full, and there is no timer: the test hangs if one of them misses a wake-up.
     #[test]
     fn no_wake_up_is_missed() {
         let directory = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ mod tests {
                     }
                     sent += 1;
                 }
-                // The guest is woken a little after the frames were put into the ring.
+                // The guest is notified of the ring's content a little later.
                 for spin in 0..held {
                     if spin % 512 == 0 {
                         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The page that a guest's kernel shares with us; `native/clockshim/page.h` says what each field means.
+//! The page that a guest's kernel shares with us; `native/clockshim/page.h` explains each field.
 
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
 pub(crate) const TURN_GUEST: u32 = 0;
 pub(crate) const TURN_DRIVER: u32 = 1;
-/// Added to the turn by who waits for it and has gone to sleep.
+/// Added to the turn by a side that waits for it and has gone to sleep.
 pub(crate) const TURN_ASLEEP: u32 = 2;
 pub(crate) const REASON_IDLE: u32 = 1;
 /// No instant.
@@ -47,7 +47,7 @@ pub(crate) struct Layout {
     pub(crate) spin: AtomicU32,
     pub(crate) sequence: AtomicU32,
     unused: AtomicU32,
-    /// Two segments of three numbers: the one that holds, and the one that follows.
+    /// Two segments of three numbers: the current one, and the next.
     pub(crate) pace: [AtomicU64; 6],
     pub(crate) bells_in: AtomicU64,
     pub(crate) bells_out: AtomicU64,
@@ -76,21 +76,21 @@ pub(crate) struct Page {
     memory: NonNull<Layout>,
 }
 
-// SAFETY: the memory is the page's own until it is dropped, and all of it is atomic but the rings' data: of these ring.rs only touches the
-// part that is this side's, for the one LockStep or Nic that has the page.
+// SAFETY: the page owns the memory until it is dropped, and all of it is atomic but the rings' data: of these ring.rs only touches
+// this side's part, for the one LockStep or Nic that has the page.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// A new page, all zero but for what says that it is one.
+    /// A new page, all zero except its magic number and version.
     pub(crate) fn create() -> Result<Self, GuestError> {
         let doing = || "make memory to share with a guest".to_owned();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create("warpline-guest", flags).doing(doing)?;
         let length = size_of::<Layout>();
         ftruncate(&fd, length as u64).doing(doing)?;
-        // The guest's kernel has the descriptor: were the file cut short, the next look at the page would end this process (SIGBUS).
+        // The guest's kernel has the descriptor: if it shortened the file, the next access to the page would end this process (SIGBUS).
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).doing(doing)?;
         // SAFETY: a new mapping of a file as long as the layout; nothing else is at its address.
         let memory = unsafe {
@@ -105,7 +105,7 @@ impl Page {
         Ok(page)
     }
 
-    /// What the guest maps.
+    /// The descriptor that the guest maps.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -1,7 +1,7 @@
 //! Our side of the rings of frames in the page; `native/clockshim/ring.h` has the guest's.
 //!
-//! In lock-step only the guest or we work on them, never both at once: whoever has the turn. In dilated time both do, each at its own
-//! end: frames are copied out before anything is made of them. What the guest has written is not believed: a length beyond the ring
+//! In lock-step either the guest or we work on them, never both at once: the side that has the turn. In dilated time both do, each at its own
+//! end: frames are copied out before they are used. What the guest has written is not trusted: a length beyond the ring
 //! ends the guest, not us.
 
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn room(length: usize) -> usize {
     (HEAD + length).next_multiple_of(16)
 }
 
-/// What is wrong with a ring.
+/// The ring's content is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
@@ -32,18 +32,18 @@ impl Ring {
     fn read_head(&self, position: u32) -> (u32, u64) {
         let at = position as usize % RING;
         let mut head = [0u8; HEAD];
-        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; what the guest does to it meanwhile makes other
-        // numbers of it.
+        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; if the guest changes it meanwhile, only the numbers
+        // change.
         unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, HEAD), head.as_mut_ptr(), HEAD) };
         let [a, b, c, d, _, _, _, _, time @ ..] = head;
         (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(time))
     }
 
-    /// The time of the oldest frame and its bytes, in lock-step. To be called while the guest does not run, and the bytes not to be kept
+    /// The time of the oldest frame and its bytes, in lock-step. To be called while the guest does not run; the bytes must not be kept
     /// beyond that.
     ///
     /// # Errors
-    /// If what is in the ring cannot be.
+    /// If the ring's content is invalid.
     pub(crate) fn first(&self) -> Result<Option<(u64, &[u8])>, Corrupt> {
         let Some((time, at, length)) = self.find()? else { return Ok(None) };
         // SAFETY: within the ring, as `find` has checked; the guest does not run.
@@ -51,15 +51,15 @@ impl Ring {
         Ok(Some((time, frame)))
     }
 
-    /// Takes the oldest frame out, into `into`, which becomes as long as it; its time. The guest may run.
+    /// Moves the oldest frame into `into`, which gets its length; returns its time. The guest may run.
     ///
     /// # Errors
-    /// If what is in the ring cannot be.
+    /// If the ring's content is invalid.
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Option<u64>, Corrupt> {
         let Some((time, at, length)) = self.find()? else { return Ok(None) };
         into.resize(length, 0);
-        // SAFETY: within the ring, as `find` has checked, and not in `into`. The guest may not write there; if it does, the bytes are
-        // other bytes.
+        // SAFETY: within the ring, as `find` has checked, and not in `into`. The guest may not write there; if it does, the bytes
+        // change.
         unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, length), into.as_mut_ptr(), length) };
         self.release(length);
         Ok(Some(time))
@@ -70,7 +70,7 @@ impl Ring {
         self.head.load(Ordering::SeqCst) != self.tail.load(Ordering::Relaxed)
     }
 
-    /// The oldest frame's time, where its bytes are, and how many.
+    /// The oldest frame's time, the position of its bytes, and their number.
     fn find(&self) -> Result<Option<(u64, usize, usize)>, Corrupt> {
         let head = self.head.load(Ordering::SeqCst);
         let mut tail = self.tail.load(Ordering::Relaxed);
@@ -96,18 +96,18 @@ impl Ring {
         }
     }
 
-    /// Gives the room of the oldest frame, which is `length` bytes long, back.
+    /// Frees the room of the oldest frame, which is `length` bytes long.
     pub(crate) fn release(&self, length: usize) {
         let tail = self.tail.load(Ordering::Relaxed);
         self.tail.store(tail.wrapping_add(room(length) as u32), Ordering::SeqCst);
     }
 
-    /// Puts a frame in that is made of several parts. None if there is no room; else whether the guest may have found the ring empty
-    /// before, and in dilated time waits for a word.
+    /// Puts in a frame made of several parts. `None` if there is no room; else whether the guest may have found the ring empty
+    /// before, and in dilated time waits for a notification.
     pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> Option<bool> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = self.head.load(Ordering::Relaxed);
-        // Ours, but in the page: what the guest has made of it is not believed either.
+        // Our own field, but in the page: the guest may have changed it, so it is not trusted either.
         if !head.is_multiple_of(16) {
             return None;
         }
@@ -131,22 +131,22 @@ impl Ring {
             self.write(at, part);
             at += part.len();
         }
-        // Store first, then load: otherwise a guest that looks and then sleeps could miss its wake-up.
+        // The store, and then the check: a guest that checks and then sleeps is notified.
         self.head.store(head.wrapping_add(room(length) as u32), Ordering::SeqCst);
         let left = head.wrapping_add(room(length) as u32).wrapping_sub(self.tail.load(Ordering::SeqCst));
         Some(left as usize <= room(length) + skip)
     }
 
     fn write(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: the caller has made sure of the room, which is this side's until the ring's head has moved: nobody else has a reference to it.
+        // SAFETY: the caller has made sure of the room, which is this side's until the ring's head has moved: there is no other reference to it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(at, bytes.len()), bytes.len()) };
     }
 }
 
-/// Takes any bytes, as a fuzzer makes them: what a hostile guest does to the page between our own steps.
+/// Fuzz target: does to the page, between our own steps, what a hostile guest could do.
 ///
 /// # Panics
-/// If we leave the ring, never end, or make a frame of something that cannot be: that is what a fuzzer looks for.
+/// If we leave the ring, never end, or accept an invalid frame, which is what the fuzzer looks for.
 pub fn fuzz_ring(bytes: &[u8]) {
     let Ok(page) = crate::page::Page::create() else { return };
     let mut frame = Vec::new();

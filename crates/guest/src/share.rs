@@ -1,14 +1,14 @@
-//! A guest's share of a core, whatever its dilation: a control group (cgroups(7)) of its kernel and its programs.
+//! A guest's share of a core, whatever its dilation: a control group (cgroups(7)) for its kernel and its programs.
 //!
-//! Version 2 where the controller is there and this user may (`cpu.max`; an ordinary user may where it was delegated), else version 1
+//! Version 2 if it has the controller and this user may use it (`cpu.max`; an ordinary user may if it was delegated), else version 1
 //! (`cpu.cfs_quota_us`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The shortest quota that the kernel takes, and the usual period, in microseconds: short, so that a guest stands still for little of
-/// its time.
+/// The shortest quota that the kernel accepts, and the usual period, in microseconds: short, so that a guest never stands still for
+/// long.
 const LEAST_QUOTA: u64 = 1000;
 const PERIOD: u64 = 10_000;
 
@@ -32,8 +32,8 @@ fn quota(share: f64) -> (u64, u64) {
     ((period as f64 * share).round().max(LEAST_QUOTA as f64) as u64, period)
 }
 
-/// Where there may be groups with a limit that this process can go to: lines of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5)).
-/// In version 2 a group with processes has no children with limits, so that it is the groups above, too.
+/// Possible places for a group with a limit that this process can move to: lines of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5)).
+/// In version 2 a group with processes has no children with limits, so the groups above are possible, too.
 fn places(mountinfo: &str, cgroup: &str) -> Vec<(PathBuf, Version)> {
     let own = |wanted: fn(&str) -> bool| {
         cgroup.lines().find_map(|line| {
@@ -55,7 +55,7 @@ fn places(mountinfo: &str, cgroup: &str) -> Vec<(PathBuf, Version)> {
             }
             _ => return None,
         };
-        // What is mounted may begin below the root.
+        // The mount may begin below the root.
         let path = path.strip_prefix(root.trim_start_matches('/')).unwrap_or(&path).trim_start_matches('/');
         let levels = if version == Version::Two { usize::MAX } else { 1 };
         let levels = Path::new(path).ancestors().take(levels);
@@ -81,7 +81,7 @@ impl Version {
 }
 
 impl CpuShare {
-    /// A group for `share` of a core, which does not hold yet. `name` is its own.
+    /// A group for `share` of a core, whose limit is not active yet. `name` is its own.
     ///
     /// # Errors
     /// If no hierarchy has the controller, or this user may not use it.
@@ -91,7 +91,7 @@ impl CpuShare {
             let directory = above.join(name);
             match prepare(&above, &directory, version) {
                 Ok(()) => return Ok(CpuShare { directory, version, share }),
-                // Of a hierarchy the place nearest to this process tells most.
+                // Of a hierarchy, the error at the place nearest to this process is the most informative.
                 Err(_) if problems.iter().any(|problem| problem.0 == version) => {}
                 Err(error) => problems.push((version, error.kind(), format!("{}: {error}", above.display()))),
             }
@@ -102,12 +102,12 @@ impl CpuShare {
         Err(io::Error::new(kind, if told.is_empty() { none.to_owned() } else { told.join("; ") }))
     }
 
-    /// What a process writes `0` to, to come in with all that it starts.
+    /// The file to which a process writes `0` to enter, with all that it starts.
     pub(crate) fn door(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.directory.join("cgroup.procs"))
     }
 
-    /// Lets the limit hold, or not.
+    /// Switches the limit on or off.
     pub(crate) fn limit(&self, holds: bool) -> io::Result<()> {
         let (quota, period) = quota(self.share);
         let write = |file: &str, text: String| fs::write(self.directory.join(file), text);
@@ -128,7 +128,7 @@ fn prepare(above: &Path, directory: &Path, version: Version) -> io::Result<()> {
     fs::create_dir(directory)?;
     let limit = directory.join(version.file());
     if version == Version::Two && !limit.exists() {
-        // Refused where the group above has processes of its own, or no such controller.
+        // Refused if the group above has processes of its own, or no such controller.
         let _ = fs::write(above.join("cgroup.subtree_control"), "+cpu");
     }
     let ready = OpenOptions::new().write(true).open(&limit).map(drop);
@@ -146,7 +146,7 @@ fn prepare(above: &Path, directory: &Path, version: Version) -> io::Result<()> {
 
 impl Drop for CpuShare {
     fn drop(&mut self) {
-        // What has just been killed is still counted for a moment.
+        // A process that has just been killed still counts for a moment.
         for _ in 0..200 {
             match fs::remove_dir(&self.directory) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::time::pause(),
@@ -156,7 +156,7 @@ impl Drop for CpuShare {
     }
 }
 
-/// Removes groups that begin with `prefix` for which `dead` holds.
+/// Removes groups whose names begin with `prefix` and for which `dead` returns true.
 pub(crate) fn sweep(dead: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let groups =
         own_places().into_iter().flat_map(|(place, _)| fs::read_dir(place).into_iter().flatten().flatten());
@@ -197,7 +197,7 @@ mod tests {
         assert!(places("", cgroup).is_empty());
     }
 
-    /// Where this machine has the controller and lets us: in either version.
+    /// For machines that have the controller and let us use it, in either version.
     #[test]
     fn a_process_in_a_share_is_held_back_and_let_go() {
         let share = match CpuShare::create(&format!("warpline-share-test-{}", std::process::id()), 0.1) {

@@ -1,4 +1,4 @@
-//! The shim's own tests, in C, under sanitizers; that of its network device, which needs the Driver's end, is in `src/nic.rs`.
+//! The shim's own tests, in C, under sanitizers; the test of its network device, which needs our end, is in `src/nic.rs`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::path::Path;
@@ -18,8 +18,8 @@ fn check(test: &str, parts: &[&str], sanitizers: &str) -> String {
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    // The sanitizer's search for leaks wants to trace the process, which not every sandbox allows; that of threads wants its addresses
-    // where it knows them.
+    // The sanitizer's search for leaks needs to trace the process, which not every sandbox allows; that of threads needs its usual
+    // addresses.
     let ran = Command::new("timeout")
         .args(["60", "setarch", "-R"])
         .arg(&program)

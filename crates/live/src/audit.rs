@@ -1,4 +1,4 @@
-//! The audit of a live run: how far it kept pace, and what was lost outside the emulated network.
+//! The audit of a live run: how well the emulator kept pace, and what was lost outside the emulated network.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use warpline_core::TimeDelta;
 
 use crate::port::PortCounters;
 
-/// What is noted while the run is under way.
+/// Counters kept during the run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     lateness: Histogram<u64>,
     threshold: TimeDelta,
     late: u64,
     pub(crate) corrected: u64,
-    /// Turns in which something came in.
+    /// Turns in which a packet came in.
     pub(crate) intakes: u64,
 }
 
-/// The longest lateness that is told apart: a minute.
+/// The longest lateness that the histogram distinguishes: a minute.
 const MOST: u64 = 60_000_000_000;
 
 impl Ledger {
@@ -30,7 +30,7 @@ impl Ledger {
         Ledger { lateness, threshold, late: 0, corrected: 0, intakes: 0 }
     }
 
-    /// Notes `count` packets that left `by` later than they were due.
+    /// Records `count` packets that left `by` later than they were due.
     #[inline]
     pub(crate) fn note(&mut self, by: TimeDelta, count: u64) {
         self.lateness.saturating_record_n(by.as_nanos().max(1), count);
@@ -39,7 +39,7 @@ impl Ledger {
         }
     }
 
-    /// Packets that left, and those of them that were late.
+    /// Packets that left, and how many of them were late.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.lateness.len(), self.late)
     }
@@ -58,7 +58,7 @@ impl Ledger {
     }
 }
 
-/// By how much packets left the emulator later than they were due, in the run's time.
+/// How much later than due packets left the emulator, in the run's time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Packets that left.
@@ -71,7 +71,7 @@ pub struct Lateness {
     pub p999_us: f64,
     /// Largest, in microseconds.
     pub max_us: f64,
-    /// What counts as late, in microseconds.
+    /// Lateness from which a packet counts as late, in microseconds.
     pub threshold_us: f64,
     /// Packets later than that.
     pub late_packets: u64,
@@ -82,25 +82,25 @@ pub struct Lateness {
 pub struct PortAudit {
     /// The interface.
     pub name: String,
-    /// What it carried and lost.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: PortCounters,
 }
 
-/// How a live run went, apart from what was emulated.
+/// How well the emulator kept up during a live run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
     /// The machine's time that the run took, in seconds.
     pub duration_s: f64,
-    /// CPU time that the emulator took, as a share of one core.
+    /// CPU time that the emulator used, as a share of one core.
     pub cpu_share: f64,
-    /// How punctual packets left.
+    /// How late packets left.
     pub lateness: Lateness,
-    /// Packets that were seen after the network had gone past their arrival, and were put right as far as it was possible.
+    /// Packets seen after the network had already passed their arrival time, and corrected as far as possible.
     pub corrected_packets: u64,
-    /// Packets lost outside the emulated network: full rings, a full pool, errors in sending.
+    /// Packets lost outside the emulated network: full rings, a full pool, send errors.
     pub lost_outside: u64,
-    /// What is known of segmentation and checksum offloads.
+    /// The state of segmentation and checksum offloads.
     pub offloads: String,
     /// The ports.
     pub ports: Vec<PortAudit>,
@@ -110,13 +110,13 @@ pub struct Audit {
 const TOLERATED_LATE: f64 = 0.001;
 
 impl Audit {
-    /// Whether the emulator was where it should have been: hardly any packet late, none lost outside the emulated network.
+    /// Whether the emulator kept pace: hardly any packet late, none lost outside the emulated network.
     pub fn kept_pace(&self) -> bool {
         let late = self.lateness.late_packets as f64;
         self.lost_outside == 0 && late <= (self.lateness.packets as f64 * TOLERATED_LATE).max(1.0)
     }
 
-    /// The audit for people, in a few lines; the first says whether the emulator kept pace.
+    /// The audit as a few lines of text; the first says whether the emulator kept pace.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let l = &self.lateness;
@@ -145,7 +145,7 @@ impl Audit {
         );
         let _ = writeln!(
             text,
-            "  CPU        {:.1} % of a core over {:.1} s; arrivals put right: {}",
+            "  CPU        {:.1} % of a core over {:.1} s; arrivals corrected: {}",
             self.cpu_share * 100.0,
             self.duration_s,
             self.corrected_packets
@@ -172,7 +172,7 @@ impl Audit {
     }
 }
 
-/// Microseconds as people read them.
+/// Microseconds as text.
 fn micros(value: f64) -> String {
     if value >= 1e6 {
         format!("{:.2} s", value / 1e6)

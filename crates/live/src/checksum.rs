@@ -1,9 +1,9 @@
-//! The Internet checksum (RFC 1071): sums, and the checksums of TCP and UDP completed where a sender left them to its network card.
+//! The Internet checksum (RFC 1071): sums, and completion of TCP and UDP checksums that a sender left to its network card.
 
 use crate::datagram::Header;
 use crate::ip::{TCP, UDP};
 
-/// The sum of 16-bit words, not yet folded. To be added to others, bytes must be even in number.
+/// The sum of 16-bit words, not yet folded. To add sums, all but the last must be of an even number of bytes.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     // Words of 32 bits: a sum of those folds to the same 16 bits (RFC 1071 section 2, parallel summation).
     let mut words = bytes.chunks_exact(4);
@@ -17,7 +17,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// The complement of a sum folded to 16 bits: zero if the bytes summed hold their own right checksum.
+/// The complement of a sum folded to 16 bits: zero if the summed bytes contain their own correct checksum.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -25,12 +25,12 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
-/// Computes the checksum of the TCP segment or UDP datagram in a datagram whose header was read; anything else, and what is too
-/// short, is left alone.
+/// Computes the checksum of the TCP segment or UDP datagram in a datagram whose header has been read. Other protocols, and datagrams that are too
+/// short, are left alone.
 pub fn complete(datagram: &mut [u8], header: &Header) {
     let (start, addresses) = match header.version {
         4 => (usize::from(datagram[0] & 0xf) * 4, 12..20),
-        // Where there are extension headers a sender has computed it itself.
+        // With extension headers the sender has computed it itself.
         _ if datagram[6] == header.protocol => (40, 8..40),
         _ => return,
     };
@@ -45,7 +45,7 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
     datagram[at..at + 2].fill(0);
     let pseudo = sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
     let checksum = match fold(pseudo + sum(&datagram[start..])) {
-        // RFC 768: zero says that there is none.
+        // RFC 768: zero means that there is no checksum.
         0 if header.protocol == UDP => 0xffff,
         checksum => checksum,
     };

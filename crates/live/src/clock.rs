@@ -1,12 +1,12 @@
-//! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and waiting with its precision. It may be dilated: then
-//! the run's time goes slower than the machine's by a factor, which can change while the run is under way ([`Pace`]).
+//! The real clock: the machine's `CLOCK_MONOTONIC`, counted from the run's start, and precise waiting. It may be dilated: then
+//! the run's time is slower than the machine's by a factor, which can change during the run ([`Pace`]).
 //!
 //! A sleep wakes late: some 20 to 60 µs on a virtual machine with the shortest timer slack, and milliseconds when the host is busy.
-//! So a wait sleeps until a little before the deadline ([`Waiting::spin`]) and then looks at the clock without sleeping. A
-//! packet that comes in ends both.
+//! So a wait sleeps until a little before the deadline ([`Waiting::spin`]) and then polls the clock without sleeping. An
+//! arriving packet ends both.
 //!
-//! Arrival stamps of packets are of `CLOCK_REALTIME` (the kernel's choice); [`RealClock::stamp`] puts them on this clock. The
-//! distance between the two is measured again every tenth of a second, so that a clock that is being slewed does no harm and
+//! Arrival timestamps of packets are of `CLOCK_REALTIME` (the kernel's choice); [`RealClock::stamp`] converts them to this clock. The
+//! difference between the two is measured again every tenth of a second, so that a clock that is being slewed does no harm and
 //! one that is set does little.
 
 use rustix::process::{getpriority_process, setpriority_process};
@@ -17,10 +17,10 @@ use warpline_core::{TimeDelta, Timestamp};
 /// How a run waits for its next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// How long before a deadline sleeping ends and spinning begins, at the most: it is as long as the machine is seen to oversleep.
+    /// The longest time before a deadline at which sleeping ends and spinning begins; within it, as long as the machine is seen to oversleep.
     /// Longer costs CPU, shorter costs punctuality. Zero never spins.
     pub spin: TimeDelta,
-    /// How long to look out for another packet without sleeping after one came in. Zero sleeps at once.
+    /// How long to poll for another packet, without sleeping, after one came in. Zero sleeps at once.
     pub linger: TimeDelta,
 }
 
@@ -30,8 +30,8 @@ impl Default for Waiting {
     }
 }
 
-/// By how much sleeps end late on this machine at present, and so how long before a deadline they should end: the mean and four times the
-/// mean deviation of what was seen, smoothed as a round-trip time is for TCP (RFC 6298).
+/// How late sleeps currently end on this machine, and so how long before a deadline they should end: the mean plus four times the
+/// mean deviation, smoothed like TCP's round-trip time (RFC 6298).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Oversleep {
     mean: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Oversleep {
 impl Oversleep {
     pub(crate) const UNKNOWN: Oversleep = Oversleep { mean: 0.0, deviation: 0.0, seen: false };
 
-    /// Notes that a sleep ended `late` after it should have.
+    /// Records that a sleep ended `late` after it should have.
     pub(crate) fn note(&mut self, late: TimeDelta) {
         let late = late.as_nanos() as f64;
         if self.seen {
@@ -53,7 +53,7 @@ impl Oversleep {
         }
     }
 
-    /// How long before a deadline a sleep should end, at most `most`; that as long as nothing is known.
+    /// How long before a deadline a sleep should end, at most `most`; exactly `most` as long as nothing is known.
     pub(crate) fn margin(&self, most: TimeDelta) -> TimeDelta {
         match self.seen {
             true => TimeDelta::from_nanos((self.mean + 4.0 * self.deviation) as u64).min(most),
@@ -62,9 +62,9 @@ impl Oversleep {
     }
 }
 
-/// What it takes from the end of a wait that slept until the packet that was due is on its way, by the kernel's departure stamps: the
-/// last few times. Caches are cold then, so it is some ten times what it takes otherwise. Waits end earlier by the least of them: a packet
-/// is to leave when it is due, and not before.
+/// The time from the end of a wait that slept until the due packet has left, by the kernel's departure timestamps: the
+/// last few samples. Caches are cold after a sleep, so it is some ten times the usual. Waits end earlier by the smallest of them: a packet
+/// must leave when it is due, and not before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Handover {
     nanos: [u64; 16],
@@ -72,13 +72,13 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Notes what it took.
+    /// Records a sample.
     pub(crate) fn note(&mut self, took: TimeDelta) {
         self.nanos[self.count % self.nanos.len()] = took.as_nanos();
         self.count += 1;
     }
 
-    /// By how much to be early; not at all as long as little is known.
+    /// How early to wake; zero as long as little is known.
     pub(crate) fn lead(&self) -> TimeDelta {
         match self.nanos.iter().min() {
             Some(least) if self.count >= self.nanos.len() => TimeDelta::from_nanos(*least),
@@ -87,19 +87,19 @@ impl Handover {
     }
 }
 
-/// What to do when the emulator cannot keep up with the clock.
+/// What to do if the emulator cannot keep up with the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LagPolicy {
-    /// Go on, count it, and say so in the audit.
+    /// Continue, count it, and report it in the audit.
     #[default]
     BestEffort,
     /// Stop the run as soon as anything is later than this.
     Hard(TimeDelta),
 }
 
-/// How often the distance between the two clocks is measured.
+/// How often the difference between the two clocks is measured.
 const REFRESH: u64 = 100_000_000;
-/// A stamp further back than this is not believed: the clock was set, or the stamp is missing.
+/// A timestamp further back than this is ignored: the clock was set, or the timestamp is missing.
 const OLDEST: u64 = 1_000_000_000;
 
 /// The machine's clock, from the run's start on.
@@ -107,9 +107,9 @@ const OLDEST: u64 = 1_000_000_000;
 pub struct RealClock {
     /// `CLOCK_MONOTONIC` at the run's start.
     start: u64,
-    /// What the run's time is for each of the machine's.
+    /// The relation of the run's time to the machine's.
     pace: Pace,
-    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`.
     offset: i64,
     /// `CLOCK_MONOTONIC` when that was measured.
     measured: u64,
@@ -117,7 +117,7 @@ pub struct RealClock {
 
 fn read(id: ClockId) -> u64 {
     let time = clock_gettime(id);
-    // Both clocks are past zero and nanoseconds below a second.
+    // Both clocks are past zero and have nanoseconds below a second.
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -133,26 +133,26 @@ impl RealClock {
         RealClock::begin(host_now(), Tdf::REAL)
     }
 
-    /// A clock that starts when `CLOCK_MONOTONIC` shows `host`, in nanoseconds, and is dilated. It stands at zero before.
+    /// A dilated clock that starts when `CLOCK_MONOTONIC` shows `host`, in nanoseconds. It stands at zero before that.
     pub fn begin(host: u64, tdf: Tdf) -> Self {
         let mut clock = RealClock { start: host, pace: Pace::new(host, tdf), offset: 0, measured: 0 };
         clock.measure();
         clock
     }
 
-    /// The present.
+    /// The current time of the run.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.at(host_now())
     }
 
-    /// The run's instant at a reading of `CLOCK_MONOTONIC`, in nanoseconds.
+    /// The run's time at a reading of `CLOCK_MONOTONIC`, in nanoseconds.
     #[inline]
     pub fn at(&self, host: u64) -> Timestamp {
         Timestamp::from_nanos(self.pace.at(host))
     }
 
-    /// The reading of `CLOCK_MONOTONIC`, in nanoseconds, that stands for `at`.
+    /// The reading of `CLOCK_MONOTONIC`, in nanoseconds, at the run's time `at`.
     #[inline]
     pub fn monotonic(&self, at: Timestamp) -> u64 {
         self.pace.host_of(at.as_nanos())
@@ -163,23 +163,23 @@ impl RealClock {
         self.start
     }
 
-    /// What the run's time is for each of the machine's.
+    /// The relation of the run's time to the machine's.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// The factor at present.
+    /// The current factor.
     pub fn tdf(&self) -> Tdf {
         self.pace.line(host_now()).tdf
     }
 
-    /// Announces a change of the factor for when `CLOCK_MONOTONIC` shows `host`.
+    /// Announces that the factor changes when `CLOCK_MONOTONIC` shows `host`.
     pub fn change(&mut self, host: u64, tdf: Tdf) {
         self.pace.change(host, tdf);
     }
 
-    /// When a packet arrived to which the kernel gave the stamp `realtime` (nanoseconds since 1970; 0 for none); `now` is what
-    /// the present was shortly before it was read. A stamp from the future or from long ago counts as `now`.
+    /// When a packet arrived that the kernel gave the timestamp `realtime` (nanoseconds since 1970; 0 for none); `now` is the
+    /// time shortly before the packet was read. A timestamp in the future or from long ago counts as `now`.
     #[inline]
     pub fn stamp(&self, realtime: u64, now: Timestamp) -> Timestamp {
         let host = (realtime as i64).wrapping_sub(self.offset).max(0) as u64;
@@ -187,15 +187,15 @@ impl RealClock {
             return now;
         }
         let stamp = self.at(host);
-        // `now` was read before the packet was: the thread may have been put aside in between, for milliseconds on a busy machine, and
-        // the packet come in the meantime. It is not from the future then.
+        // `now` was read before the packet: the thread may have been preempted in between, for milliseconds on a busy machine, and
+        // the packet may have arrived in the meantime. Then it is not from the future.
         if stamp > now && stamp > self.now() {
             return now;
         }
         stamp
     }
 
-    /// Measures the distance between the clocks again if it is time; `now` is the present.
+    /// Measures the difference between the clocks again if it is time; `now` is the current time.
     #[inline]
     pub fn refresh(&mut self, now: Timestamp) {
         if self.monotonic(now) >= self.measured + REFRESH {
@@ -203,8 +203,8 @@ impl RealClock {
         }
     }
 
-    /// Reads one clock between two readings of the other, and believes the closest of a few tries: an interruption in between
-    /// makes them far apart.
+    /// Reads one clock between two readings of the other, and uses the closest of a few tries: an interruption in between
+    /// moves them far apart.
     #[cold]
     fn measure(&mut self) {
         let mut best = u64::MAX;
@@ -221,28 +221,28 @@ impl RealClock {
     }
 }
 
-/// Asks the kernel to wake this thread as punctually as it can: timer slack of 1 ns in place of 50 µs
+/// Asks the kernel to wake this thread as punctually as it can: timer slack of 1 ns instead of 50 µs
 /// (`PR_SET_TIMERSLACK`, prctl(2)).
 pub fn be_punctual() {
     // A kernel without it wakes later, which is measured.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// A thread's precedence over ordinary ones, so that a busy machine does not make it late.
+/// A thread's priority over ordinary threads, so that a busy machine does not make it late.
 ///
 /// While it mostly waits it runs as soon as it wakes (`SCHED_FIFO`, sched(7)). A thread that keeps a core busy must not do that:
-/// the kernel stops such a one for 50 ms in each second, so that others are not starved (`sched_rt_runtime_us`, or the fair
-/// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Either
-/// then runs as an ordinary thread with three times the usual weight (nice -5): with the highest, a receiver on the same core starves, and
-/// loses in its socket what the emulator has carried. What it starts runs as usual. All of this is granted to root, and mostly not to
-/// ordinary users. Given up when it is dropped, on the same thread.
+/// the kernel stops it for 50 ms in each second, so that others do not starve (`sched_rt_runtime_us`, or the fair
+/// server of Linux 6.12). Nor must one that wakes for every packet of a fast sender: it would interrupt the sender each time. Such threads
+/// run as ordinary threads with three times the usual weight (nice -5): with the highest weight, a receiver on the same core starves, and
+/// its socket loses what the emulator has carried. Processes that the thread starts run as usual. Root gets all of this, ordinary
+/// users mostly do not. The priority ends when this value is dropped, on the same thread.
 #[derive(Debug)]
 pub struct Precedence {
-    /// The nice value to go back to.
+    /// The nice value to restore.
     nice: Option<i32>,
     first: bool,
     refused: bool,
-    /// When it was last looked at; the thread's processor time and its intakes by then.
+    /// When it was last checked, and the thread's processor time and its intakes by then.
     looked: (Timestamp, u64, u64),
 }
 
@@ -250,15 +250,15 @@ pub struct Precedence {
 const RAISED: i32 = -5;
 /// Shares of a core above which a thread is busy, and below which it is not.
 const BUSY: (f64, f64) = (0.7, 0.5);
-/// The same for turns in a second in which something came in.
+/// The same for turns per second in which a packet came in.
 const OFTEN: (f64, f64) = (20_000.0, 14_000.0);
 
 impl Precedence {
-    /// Asks for precedence of the calling thread.
+    /// Requests priority for the calling thread.
     pub fn ask() -> Self {
-        // No process stands for the calling thread.
+        // `None` stands for the calling thread.
         let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, RAISED).is_ok());
-        // On a single core nobody else would run while it spins.
+        // On a single core no other thread would run while it spins.
         let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
         let mut precedence =
             Precedence { nice, first: false, refused: alone, looked: (Timestamp::NEVER, 0, 0) };
@@ -266,14 +266,14 @@ impl Precedence {
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has taken since the last look, and to how often in a second something came in;
-    /// `intakes` is how often that was in all, and `now` is by any clock that runs as the machine's. A hundredth of a second between looks, or
-    /// more, makes sense.
+    /// Adapts to the share of a core that the thread has used since the last check, and to how often per second a packet came in.
+    /// `intakes` is the total number of turns with a packet, and `now` is by any clock that runs at the machine's speed. Check at intervals of a hundredth of
+    /// a second or more.
     pub fn look(&mut self, now: Timestamp, intakes: u64) {
         let work = read(ClockId::ThreadCPUTime);
         let (before, worked, taken) = std::mem::replace(&mut self.looked, (now, work, intakes));
         let span = now.saturating_since(before).as_secs_f64();
-        // At first, and where the clock has begun anew, there is nothing to compare with.
+        // At first, and after the clock has started again, there is nothing to compare with.
         if span > 0.0 {
             let work = work.saturating_sub(worked) as f64 / 1e9;
             self.adapt(work / span, intakes.saturating_sub(taken) as f64 / span);
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn precedence_is_given_up_when_it_is_dropped() {
-        // Fields 18 and 41 of stat, proc(5): nice value and policy; counted from behind the name, which is field 2.
+        // Fields 18 and 41 of stat, proc(5): nice value and policy; counted from after the name, which is field 2.
         let state = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             let fields: Vec<i64> = stat
@@ -370,7 +370,7 @@ mod tests {
         }
         handover.note(micros(28));
         assert_eq!(handover.lead(), micros(28));
-        // What was is forgotten after sixteen more.
+        // Old samples are forgotten after sixteen more.
         (0..16).for_each(|_| handover.note(micros(40)));
         assert_eq!(handover.lead(), micros(40));
     }

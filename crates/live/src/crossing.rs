@@ -6,14 +6,14 @@ use warpline_net::{LinkConfig, Network, Port, RouteId};
 use crate::emulator::{Gate, World};
 use crate::port::{Arrival, PortId};
 
-/// The two directions: what comes in at one port leaves by the other.
+/// The two directions: packets from one port leave by the other.
 #[derive(Debug)]
 pub struct Crossing {
     routes: [RouteId; 2],
 }
 
 impl Crossing {
-    /// A network of two links, from port 0 to port 1 and back, and what sends packets over them. The links' ends are filled in.
+    /// A network of two links, from port 0 to port 1 and back, and the world that sends packets over them. The links' ends are filled in.
     pub fn network(links: [&LinkConfig; 2], seed: u64) -> (Network, Crossing) {
         let streams = Streams::new(seed);
         let mut network = Network::new();
@@ -32,7 +32,7 @@ impl World for Crossing {
     #[inline]
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
         let from = arrival.port.0;
-        // Endpoints are numbered as the ports they stand behind.
+        // Endpoints have the numbers of their ports.
         let packet = gate.packet(arrival.handle, EndpointId(1 - from));
         let behind = port.send_at(arrival.at, self.routes[from as usize], packet);
         gate.note_behind(arrival.handle, behind);

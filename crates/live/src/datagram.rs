@@ -1,16 +1,16 @@
-//! What the emulator reads of an IP datagram that came from outside, to carry it.
+//! The fields of an IP datagram from outside that the emulator needs to carry it.
 //!
-//! The bytes may be anything: cut short, padded, with lengths that lie. [`read`] looks at no more than it has checked to be
+//! The bytes may be anything: cut short, padded, with wrong lengths. [`read`] reads only what it has checked to be
 //! there and never panics; `fuzz_read` is the entry for a fuzzer.
 
 use warpline_core::Ecn;
 
 use crate::ip::{self, TCP, UDP};
 
-/// What a datagram's headers say.
+/// Fields of a datagram's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Bytes of the datagram from the IP header on; what follows is padding.
+    /// Bytes of the datagram from the IP header on; the rest is padding.
     pub len: u32,
     /// IP version: 4 or 6.
     pub version: u8,
@@ -20,15 +20,15 @@ pub struct Header {
     pub dscp: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Protocol of what is inside (IANA's number), behind IPv6 extension headers where those are simple.
+    /// Protocol of the payload (IANA's number), behind IPv6 extension headers if those are simple.
     pub protocol: u8,
     /// A hash of addresses, protocol and ports, the same for all packets of a flow in one direction and on every machine.
     pub flow: u32,
 }
 
 impl Header {
-    /// The class for priority queues that the code point asks for: 0 for what is urgent (network control, expedited forwarding;
-    /// RFC 4594), 2 for what can wait (CS1, lower effort; RFC 8622), 1 for all others.
+    /// The class in priority queues for this code point: 0 for urgent traffic (network control, expedited forwarding;
+    /// RFC 4594), 2 for traffic that can wait (CS1, lower effort; RFC 8622), 1 for all other traffic.
     pub fn class(&self) -> u8 {
         match self.dscp {
             40..=56 => 0,
@@ -41,14 +41,14 @@ impl Header {
 /// Why bytes are not a datagram that can be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// There are fewer bytes than the header has, or than it says that there are.
+    /// There are fewer bytes than the header has, or than it declares.
     #[error("cut short")]
     Short,
     /// Neither IPv4 nor IPv6.
     #[error("neither IPv4 nor IPv6")]
     Version,
-    /// A length field that cannot be.
-    #[error("a length field that cannot be")]
+    /// An impossible length field.
+    #[error("an impossible length field")]
     Length,
 }
 
@@ -68,7 +68,7 @@ fn word(bytes: &[u8]) -> u64 {
 /// Reads the headers of the datagram at the beginning of `bytes`.
 ///
 /// # Errors
-/// If there is none.
+/// If they are not a datagram.
 #[inline]
 pub fn read(bytes: &[u8]) -> Result<Header, Malformed> {
     match bytes.first().map(|first| first >> 4) {
@@ -91,7 +91,7 @@ fn read_ipv4(bytes: &[u8]) -> Result<Header, Malformed> {
     }
     let protocol = fixed[9];
     let mut hash = mix(u64::from(protocol), word(&fixed[12..20]));
-    // Only the first fragment has ports: all of a fragmented datagram go without.
+    // Only the first fragment has ports, so no fragment uses them.
     let fragmented = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0;
     if !fragmented {
         hash = mix_ports(hash, protocol, &bytes[header_len..len]);
@@ -116,7 +116,7 @@ fn read_ipv6(bytes: &[u8]) -> Result<Header, Malformed> {
     let traffic_class = (fixed[0] << 4) | (fixed[1] >> 4);
     let (protocol, payload): (u8, &[u8]) = match ip::inner_ipv6(&bytes[..len]) {
         Some(inner) if inner.fragment.is_none() => (inner.protocol, &bytes[inner.at..len]),
-        // A fragment has no ports: all of a fragmented datagram go without.
+        // A fragment has no ports, so no fragment uses them.
         Some(inner) => (inner.protocol, &[]),
         None => (fixed[6], &[]),
     };
@@ -143,7 +143,7 @@ fn mix_ports(hash: u64, protocol: u8, payload: &[u8]) -> u64 {
 }
 
 /// Whether a datagram is addressed to a multicast group of its own link only (224.0.0.0/24, RFC 5771; ff02::/16, RFC 4291),
-/// or to the link's broadcast address, or comes from a link-local address: routers do not forward such.
+/// or to the link's broadcast address, or comes from a link-local address: routers do not forward these.
 pub fn link_local_multicast(datagram: &[u8]) -> bool {
     match datagram {
         [first, ..] if *first >> 4 == 4 => {
@@ -157,10 +157,10 @@ pub fn link_local_multicast(datagram: &[u8]) -> bool {
     }
 }
 
-/// Takes any bytes, as a fuzzer makes them, through everything that touches bytes from outside.
+/// Fuzz target: passes any bytes through everything that touches bytes from outside.
 ///
 /// # Panics
-/// If the parser breaks its word: that is what a fuzzer looks for.
+/// If the parser violates its contract, which is what the fuzzer looks for.
 pub fn fuzz_read(bytes: &[u8]) {
     let Ok(header) = read(bytes) else { return };
     let len = header.len as usize;
@@ -178,7 +178,7 @@ mod tests {
     use crate::checksum::{fold, sum};
     use proptest::prelude::*;
 
-    /// A UDP datagram with a right checksum: 192.0.2.1:1000 to 192.0.2.2:2000, 8 bytes of payload.
+    /// A UDP datagram with a correct checksum: 192.0.2.1:1000 to 192.0.2.2:2000, 8 bytes of payload.
     fn ipv4() -> Vec<u8> {
         let mut bytes = vec![0x45, 0x02, 0, 36, 0, 1, 0x40, 0, 64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
         let sum = fold(sum(&bytes));
@@ -249,7 +249,7 @@ mod tests {
             fuzz_read(&bytes);
         }
 
-        /// Bytes that nearly are a datagram go deeper.
+        /// Bytes that are almost a datagram reach more of the parser.
         #[test]
         fn no_damaged_datagram_panics(v6: bool, at in 0usize..64, byte: u8, cut in 0usize..64) {
             let mut bytes = if v6 { ipv6(0, &[TCP, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]) } else { ipv4() };

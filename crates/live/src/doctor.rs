@@ -1,4 +1,4 @@
-//! What this machine can do: each ability is tried, not guessed from versions.
+//! What this machine can do: each feature is tested, not guessed from versions.
 
 use std::fs;
 use std::io;
@@ -24,18 +24,18 @@ use crate::nice::supervise;
 use crate::privilege;
 use crate::shell::outward;
 
-/// One ability.
+/// A feature.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether it is available.
     pub ok: bool,
     /// What was found.
     pub found: String,
-    /// What it is good for.
+    /// What it is used for.
     pub used_for: &'static str,
-    /// How to get it, where it is missing.
+    /// How to get it if it is missing.
     pub remedy: &'static str,
 }
 
@@ -54,14 +54,14 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Tries everything. Takes about a fifth of a second.
+/// Tests everything. Takes about a fifth of a second.
 pub fn examine() -> Vec<Finding> {
     let privileged = privilege::is_privileged();
     vec![
         finding(
             "privileges",
             "live interfaces, shells that reach the machine's own network",
-            "run as root; without, shells have a user namespace of their own",
+            "run as root; otherwise shells have a user namespace of their own",
             if privileged {
                 Ok("root's, for networks".to_owned())
             } else {
@@ -148,7 +148,7 @@ pub fn examine() -> Vec<Finding> {
             "warpline nice by ordinary users, once root has loaded TCP Nice",
             "Linux 5.6 or later with CONFIG_SECCOMP_FILTER; not inside another `warpline nice` or a container that does the same",
             supervise::is_possible()
-                .map(|()| "connections can be stopped and let go on".to_owned())
+                .map(|()| "connections can be stopped and resumed".to_owned())
                 .map_err(text),
         ),
         finding(
@@ -160,7 +160,7 @@ pub fn examine() -> Vec<Finding> {
         finding(
             "pasta",
             "ordinary users' shells that reach beyond their own namespaces",
-            "apt install passt; and /dev/net/tun for everybody: modprobe tun; chmod 0666 /dev/net/tun",
+            "apt install passt; and /dev/net/tun for every user: modprobe tun; chmod 0666 /dev/net/tun",
             pasta(privileged),
         ),
         finding(
@@ -178,13 +178,13 @@ pub fn examine() -> Vec<Finding> {
     ]
 }
 
-/// Whether ordinary users' shells get out: by pasta, which needs a device that not everybody may have.
+/// Whether ordinary users' shells reach the outside: through pasta, which needs a device that not every user may open.
 fn pasta(privileged: bool) -> Result<String, String> {
     let program = in_path(&["pasta"]).ok_or_else(|| "not installed".to_owned())?;
     if !privileged {
         return outward::tun().map(|()| program).map_err(text);
     }
-    // Root can open it anyhow; what counts is what others may.
+    // Root can open it in any case; what counts is what other users may do.
     let metadata =
         fs::metadata(outward::TUN).map_err(|error| format!("{program}, but no {}: {error}", outward::TUN))?;
     match metadata.permissions().mode() & 0o006 {
@@ -193,11 +193,11 @@ fn pasta(privileged: bool) -> Result<String, String> {
     }
 }
 
-/// What nice(1) does here, from the sysctl of automatic task groups (sched(7), "The autogroup feature"); none where the kernel has no such
-/// thing. A remark, as either is well.
+/// What nice(1) does here, from the sysctl of automatic task groups (sched(7), "The autogroup feature"); `None` if the kernel has no
+/// such setting. Only a remark: either is fine.
 fn priorities(autogroup: Option<&str>) -> String {
     match autogroup.map(str::trim) {
-        Some("0") | None => "nice holds between all processes".to_owned(),
+        Some("0") | None => "nice works between all processes".to_owned(),
         Some("1") => "each session (setsid, a terminal) is a group of its own (sched_autogroup_enabled is 1): nice has no effect between \
                       them; a nice value written to /proc/PID/autogroup has"
             .to_owned(),
@@ -209,7 +209,7 @@ fn present(paths: &[&str]) -> Option<String> {
     paths.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
 }
 
-/// The first of these programs that is in `PATH` or where administrators' programs are.
+/// The first of these programs in `PATH` or in the directories of administrators' programs.
 pub(crate) fn in_path(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
@@ -218,7 +218,7 @@ pub(crate) fn in_path(names: &[&str]) -> Option<String> {
     places.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
 }
 
-/// Has a child make a user and a network namespace, and end.
+/// Starts a child that makes a user and a network namespace, and ends.
 fn user_namespace() -> io::Result<()> {
     let mut command = Command::new("true");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -235,7 +235,7 @@ fn socket(family: i32) -> io::Result<()> {
     // SAFETY: no pointers are passed.
     let socket = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     let socket = Errno::result(socket)?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(socket) });
     Ok(())
 }
@@ -250,7 +250,7 @@ fn veth() -> Result<String, String> {
     Ok("pairs can be made".to_owned())
 }
 
-/// Loads TCP Nice and lets it go again, or finds it loaded.
+/// Loads TCP Nice and unloads it again, or finds it loaded.
 fn struct_ops(privileged: bool) -> Result<String, String> {
     if !bpf::is_built() {
         return Err("not tried: no BPF objects".to_owned());
@@ -273,7 +273,7 @@ fn cgroup(privileged: bool) -> Result<String, String> {
     Ok(format!("groups can be made (as {})", made.path()))
 }
 
-/// How finely the clock goes, and how late this thread wakes from short sleeps.
+/// The clock's resolution, and how late this thread wakes from short sleeps.
 fn clock() -> Result<String, String> {
     const SLEEP: TimeDelta = TimeDelta::from_micros(1500);
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
@@ -313,7 +313,7 @@ mod tests {
         let told = priorities(Some("1\n"));
         assert!(told.contains("no effect between") && told.contains("/proc/PID/autogroup"), "{told}");
         for without in [Some("0\n"), None] {
-            assert_eq!(priorities(without), "nice holds between all processes");
+            assert_eq!(priorities(without), "nice works between all processes");
         }
         assert!(priorities(Some("2")).contains("\"2\""));
         let findings = examine();

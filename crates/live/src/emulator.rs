@@ -1,15 +1,15 @@
 //! The emulator: the loop that moves live packets through a network, by the real clock.
 //!
-//! Each turn takes the present as the horizon and reads all ports. What has come in is put in the order of its arrival stamps;
-//! the network is run up to each stamp and the packet sent into it there: a wake-up that was late delays nothing, it is as if
-//! every packet had been seen the moment it came. Then the network runs up to the horizon, what leaves it is handed to the ports
+//! Each turn takes the current time as its horizon and reads all ports. Arrivals are sorted by their timestamps;
+//! the network is run up to each timestamp and the packet is sent into it there. So a late wake-up delays nothing: it is as if
+//! every packet had been seen at the moment it arrived. Then the network runs up to the horizon, departing packets go to the ports
 //! in batches, and the emulator waits for the next event or packet.
 //!
-//! A stamp can lie before the network's present all the same: the kernel stamps a packet, and puts it into the ring a
-//! microsecond later, in between which a turn may begin and end. Such a packet is sent now, and its lateness taken off its
-//! time on the first link, as far as that goes ([`warpline_net::Port::send_at`]); the audit counts these.
+//! A timestamp can still lie before the network's current time: the kernel stamps a packet, and puts it into the ring a
+//! microsecond later, and a turn may begin and end in between. Such a packet is sent now, and its lateness is subtracted from its
+//! time on the first link, as far as possible ([`warpline_net::Port::send_at`]); the audit counts these.
 //!
-//! What lives beside the network, simulated hosts and the rules for live packets, is the caller's [`World`].
+//! Simulated hosts and the rules for live packets, which live beside the network, are the caller's [`World`].
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -25,14 +25,14 @@ use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waitin
 use crate::pool::Pool;
 use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
 
-/// How an emulator works.
+/// Settings of an emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmulatorConfig {
     /// How it waits.
     pub waiting: Waiting,
-    /// Whether to ask for precedence over ordinary threads, so that a busy machine does not make it late.
+    /// Whether to request priority over ordinary threads, so that a busy machine does not make it late.
     pub precedence: bool,
-    /// What it does when it cannot keep up.
+    /// What to do if it cannot keep up.
     pub lag: LagPolicy,
     /// Packets that leave later than this after they were due count as late.
     pub late: TimeDelta,
@@ -61,7 +61,7 @@ pub enum EmulatorError {
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// It could not keep up, and was told not to go on then.
+    /// It could not keep up, and was configured to stop in that case.
     #[error(
         "at {at} a packet was {by} late, which is more than the limit of {limit}: the machine is too slow for this network, or busy \
          with something else; lower the rates, raise the limit, or let it go on and count (best effort)"
@@ -82,7 +82,7 @@ pub enum EmulatorError {
 /// Why an emulator returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The time it was told has come.
+    /// The end time has come.
     Reached,
     /// The observer asked to stop.
     Stopped,
@@ -90,11 +90,11 @@ pub enum Ended {
 
 /// What is at the ends of the network's routes: rules for live packets, and simulated hosts.
 pub trait World {
-    /// A datagram has come in from outside. It is to be sent into the network ([`Gate::packet`], then
-    /// `port.send_at(arrival.at, ..)` and [`Gate::note_behind`]), or given back with [`Gate::release`].
+    /// A datagram has come in from outside. The world must send it into the network ([`Gate::packet`], then
+    /// `port.send_at(arrival.at, ..)` and [`Gate::note_behind`]), or give it back with [`Gate::release`].
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>);
-    /// A packet has come out of the network at the endpoint that it is addressed to. A frame is to be sent to a port with
-    /// [`Gate::transmit`], or given back with [`Gate::release`].
+    /// A packet has left the network at the endpoint that it is addressed to. The world must send a frame to a port with
+    /// [`Gate::transmit`], or give it back with [`Gate::release`].
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
     /// An endpoint's timer has fired, as in [`Hosts::handle_timeout`].
     fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>);
@@ -102,8 +102,8 @@ pub trait World {
     fn handle_loss(&mut self, handle: u32) {
         let _ = handle;
     }
-    /// A packet is certain to come out of the network as it is here: the port that its frame will then leave by, if [`handle_packet`]
-    /// will do no more than that, and into `out` the datagram as it will be.
+    /// A packet is certain to leave the network in its present form. Returns the port that its frame will then leave by, if [`handle_packet`]
+    /// will do no more than that, and writes the future datagram to `out`.
     ///
     /// [`handle_packet`]: Self::handle_packet
     fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
@@ -116,18 +116,18 @@ pub trait World {
 #[derive(Debug)]
 pub struct Gate {
     pool: Pool,
-    /// What is to leave by each port, with the instant it was due.
+    /// Frames to leave by each port, with the instant at which each was due.
     outgoing: Vec<Vec<(Timestamp, u32)>>,
     /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
     behind: BTreeMap<u32, TimeDelta>,
 }
 
 impl Gate {
-    /// Access to these bytes, and so many ports.
+    /// Access to these bytes, and this many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
         Gate { pool, outgoing: vec![Vec::new(); ports], behind: BTreeMap::new() }
     }
-    /// The bytes, and what is to leave by each port.
+    /// The bytes, and the frames to leave by each port.
     pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>]) {
         (&mut self.pool, &mut self.outgoing)
     }
@@ -135,11 +135,11 @@ impl Gate {
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
-    /// The bytes of live packets, to make or change some.
+    /// The bytes of live packets, to create or change some.
     pub fn pool_mut(&mut self) -> &mut Pool {
         &mut self.pool
     }
-    /// The packet that stands for a datagram on its way to endpoint `to`: its size, ECN field, class and flow are those of
+    /// The packet that stands for a datagram to endpoint `to`: its size, ECN field, class and flow are those of
     /// the header.
     #[inline]
     pub fn packet(&self, handle: u32, to: EndpointId) -> Packet {
@@ -154,15 +154,15 @@ impl Gate {
             body: Body::Frame(Frame { handle }),
         }
     }
-    /// Notes that a frame is behind by what [`warpline_net::Port::send_at`] could not make up for: it will count as late.
+    /// Records that a frame is behind by the part that [`warpline_net::Port::send_at`] could not make up for: it will count as late.
     #[inline]
     pub fn note_behind(&mut self, handle: u32, by: TimeDelta) {
         if !by.is_zero() {
             self.behind.insert(handle, by);
         }
     }
-    /// Sends the frame in `packet`, which came out of the network at `now`, from a port: with its header marked if the network
-    /// has marked it. A packet that carries no frame is left alone.
+    /// Sends the frame in `packet`, which left the network at `now`, from a port; its header is marked if the network
+    /// has marked it. A packet without a frame is left alone.
     #[inline]
     pub fn transmit(&mut self, now: Timestamp, packet: &Packet, port: PortId) {
         let Body::Frame(Frame { handle }) = packet.body else { return };
@@ -173,7 +173,7 @@ impl Gate {
         let due = behind.map_or(now, |by| Timestamp::ZERO + (now - Timestamp::ZERO).saturating_sub(by));
         self.outgoing[port.0 as usize].push((due, handle));
     }
-    /// Gives the frame of a packet back without sending it.
+    /// Gives back the frame of a packet without sending it.
     pub fn release(&mut self, handle: u32) {
         self.behind.remove(&handle);
         self.pool.release(handle);
@@ -200,14 +200,14 @@ impl<W: World> Hosts for Adapter<'_, W> {
 /// What the observer of a run sees between two turns.
 #[derive(Debug)]
 pub struct Turn<'a, W> {
-    /// The network, for its counters and records. Records of this turn must be taken now if the bytes of their frames are
-    /// wanted.
+    /// The network, for its counters and records. To get the bytes of recorded frames, take the records of this turn
+    /// now.
     pub network: &'a mut Network,
     /// The world.
     pub world: &'a mut W,
     /// The bytes of live packets: those of every frame that was in the network during this turn are still there.
     pub pool: &'a Pool,
-    /// Whether one of the descriptors to wake for is readable. It is looked at while waiting, and now and then when busy.
+    /// Whether one of the descriptors to wake for is readable. It is checked while waiting, and now and then when busy.
     pub woken: bool,
 }
 
@@ -230,13 +230,13 @@ pub struct Emulator {
     slept: Option<u64>,
     /// The deadline of the last wait, which may be a little ahead.
     target: Timestamp,
-    /// What is known of offloads, for the audit.
+    /// The state of offloads, for the audit.
     offloads: String,
-    /// The precedence of the thread that runs it, from the first run on.
+    /// The priority of the thread that runs it, from the first run on.
     precedence: Option<Precedence>,
 }
 
-/// What an emulator has done so far.
+/// Counters of an emulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Packets that left.
@@ -247,7 +247,7 @@ pub struct Load {
     pub cpu: u64,
 }
 
-/// How often the descriptors to wake for are looked at while there is no time to wait.
+/// How often the descriptors to wake for are checked while there is no time to wait.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
 /// CPU time of this thread in nanoseconds.
@@ -285,49 +285,49 @@ impl Emulator {
         PortId(self.ports.len() as u32 - 1)
     }
 
-    /// Notes for the audit what was done about offloads.
+    /// Records the state of offloads for the audit.
     pub fn note_offloads(&mut self, text: impl Into<String>) {
         self.offloads = text.into();
     }
 
-    /// The run's clock. Its time starts when the emulator is made, not when it is run.
+    /// The run's clock. Its time starts when the emulator is created, not when it is run.
     pub fn clock(&self) -> &RealClock {
         &self.clock
     }
 
-    /// Gives up the precedence that the thread had for running, once there is nothing left to be punctual for.
+    /// Gives up the thread's priority, when nothing needs to be punctual any more.
     pub fn relax(&mut self) {
         self.precedence = None;
     }
 
-    /// Starts the time anew: the present is zero. For use before the first turn, after long preparations.
+    /// Restarts the time: now is zero. For use before the first turn, after long preparations.
     pub fn restart_clock(&mut self) {
         self.begin_clock(host_now(), Tdf::REAL);
     }
 
-    /// Starts the time anew, dilated by `tdf`: it is zero when `CLOCK_MONOTONIC` shows `host`, in nanoseconds. As
+    /// Restarts the time, dilated by `tdf`: it is zero when `CLOCK_MONOTONIC` shows `host`, in nanoseconds. Otherwise like
     /// [`Emulator::restart_clock`].
     pub fn begin_clock(&mut self, host: u64, tdf: Tdf) {
         self.clock = RealClock::begin(host, tdf);
         self.cpu_start = thread_time();
     }
 
-    /// Announces a change of the dilation for when `CLOCK_MONOTONIC` shows `host`.
+    /// Announces that the dilation changes when `CLOCK_MONOTONIC` shows `host`.
     pub fn change_tdf(&mut self, host: u64, tdf: Tdf) {
         self.clock.change(host, tdf);
     }
 
-    /// What it has done so far, for whoever watches how hard it is for it. To be called on the thread that runs it.
+    /// The counters so far, for a caller that watches the load. To be called on the thread that runs the emulator.
     pub fn load(&self) -> Load {
         let (packets, late) = self.ledger.counts();
         Load { packets, late, cpu: thread_time().saturating_sub(self.cpu_start) }
     }
 
-    /// Runs `network` with `world` until `until`, or until the observer says stop. The observer is called after every turn: when
+    /// Runs `network` with `world` until `until`, or until the observer asks to stop. The observer is called after every turn: when
     /// a packet came in, when one was due, or when one of `wake` became readable.
     ///
     /// # Errors
-    /// If a port fails, or if the run lags and may not.
+    /// If a port fails, or if the run lags more than it may.
     pub fn run<W: World>(
         &mut self,
         network: &mut Network,
@@ -337,7 +337,7 @@ impl Emulator {
         mut observe: impl FnMut(Turn<'_, W>) -> Control,
     ) -> Result<Ended, EmulatorError> {
         be_punctual();
-        // Where it is not granted, what is late is late, and counted.
+        // If it is not granted, late packets are counted as such.
         if self.config.precedence && self.precedence.is_none() {
             self.precedence = Some(Precedence::ask());
         }
@@ -356,7 +356,7 @@ impl Emulator {
             let mut next = network.next_event().unwrap_or(until).min(until);
             let host = self.clock.monotonic(horizon);
             if host.saturating_sub(looked) >= LOOK.as_nanos() {
-                // Waiting for nothing: a look at all descriptors.
+                // No time to wait: only check all descriptors.
                 if let Some(precedence) = &mut self.precedence {
                     precedence.look(Timestamp::from_nanos(host), self.ledger.intakes);
                 }
@@ -367,7 +367,7 @@ impl Emulator {
         }
     }
 
-    /// Takes in what has come, lets the network do what is due, sends what has come out. Returns how far it went.
+    /// Takes in arrivals, lets the network do what is due, sends departures. Returns how far it went.
     fn turn<W: World>(
         &mut self,
         network: &mut Network,
@@ -380,24 +380,24 @@ impl Emulator {
             let id = PortId(id as u32);
             port.receive(id, &self.clock, now, &mut self.gate.pool, &mut self.arrivals)?;
         }
-        // What has come in since that look at the clock has a later stamp, and must not be taken for earlier than it is. A stamp
-        // later than the present is wrong: the system's clock was set.
+        // Packets that arrived after that reading of the clock have a later timestamp, and must not be taken for earlier than they are. A timestamp
+        // later than the current time is wrong: the system's clock was set.
         let latest = self.arrivals.iter().map(|arrival| arrival.at).max();
         let horizon = match latest {
             Some(latest) if latest > now => latest.min(self.clock.now()),
-            // Nothing has come in: what is due by the time that it has been handed over is handed over.
+            // Nothing has arrived: handle what is due by the time that it has been handed over.
             None => now.max(self.target),
             _ => now,
         };
         let horizon = horizon.min(until);
-        // Simulated packets do not leave by a port: that the network is behind is all there is to see of their lateness.
+        // Simulated packets do not leave by a port: their lateness only shows as the network being behind.
         if let Some(due) = network.next_event() {
             self.check_lag(due, horizon)?;
         }
         if !self.arrivals.is_empty() {
             self.active = self.clock.monotonic(now);
             self.ledger.intakes += 1;
-            // Stable: what has one stamp stays in the order of its port.
+            // A stable sort: arrivals with equal timestamps stay in the order of their port.
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }
         for at in 0..self.arrivals.len() {
@@ -422,7 +422,7 @@ impl Emulator {
         Ok(horizon)
     }
 
-    /// Whether what was `due` is not handled too late at `now`.
+    /// Returns an error if what was `due` is handled too late at `now`.
     fn check_lag(&self, due: Timestamp, now: Timestamp) -> Result<(), EmulatorError> {
         let by = now.saturating_since(due);
         match self.config.lag {
@@ -431,7 +431,7 @@ impl Emulator {
         }
     }
 
-    /// Hands what has come out of the network to the ports.
+    /// Hands departures from the network to the ports.
     fn send(&mut self) -> Result<(), EmulatorError> {
         for port in 0..self.ports.len() {
             let outgoing = std::mem::take(&mut self.gate.outgoing[port]);
@@ -446,7 +446,7 @@ impl Emulator {
                 self.ledger.note(now.saturating_since(due), 1);
                 self.handles.push(handle);
             }
-            // The first one after a sleep is looked at: did it leave when it was due?
+            // Checks whether the first one after a sleep left when it was due.
             let woke = self.slept.take();
             let sent = match (woke, self.handles.as_slice()) {
                 (Some(woke), &[handle]) => {
@@ -476,17 +476,17 @@ impl Emulator {
         self.ports.iter().any(|port| port.pending() == Some(true))
     }
 
-    /// Waits until `deadline` (zero for a look at `wake` only), or until something comes in or one of `wake` is readable.
-    /// Returns whether that is so.
+    /// Waits until `deadline` (zero only checks `wake`), or until something comes in or one of `wake` is readable.
+    /// Returns whether one of `wake` is.
     fn wait(&mut self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
         let Waiting { spin: most, linger } = self.config.waiting;
-        // Only rings can be looked at without a system call.
+        // Only rings can be checked without a system call.
         let rings = self.ports.iter().all(|port| port.pending().is_some());
         (self.slept, self.target) = (None, Timestamp::ZERO);
         let mut slept = false;
         let look = deadline == Timestamp::ZERO;
         let due = self.clock.monotonic(deadline);
-        // What is late by some time of the machine's is late by less of the run's.
+        // Lateness in the machine's time is less in the run's time.
         let dilated =
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
@@ -533,14 +533,14 @@ impl Emulator {
                     }
                     return Ok(wake.iter().any(|shown| !shown.is_empty()));
                 }
-                // A signal: whoever handles it may want to stop.
+                // A signal: its handler may want to stop.
                 Err(rustix::io::Errno::INTR) => return Ok(true),
                 Err(errno) => return Err(EmulatorError::Wait(errno.into())),
             }
         }
     }
 
-    /// How the run has gone so far.
+    /// The audit of the run so far.
     pub fn audit(&mut self) -> Audit {
         let duration = host_now().saturating_sub(self.clock.started());
         let cpu = thread_time().saturating_sub(self.cpu_start);

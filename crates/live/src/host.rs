@@ -5,8 +5,8 @@
 //!   eth0  ADDRESS/32  ------ veth ------ HOST  <- port
 //! ```
 //!
-//! A host asks nobody for MAC addresses (`NOARP`) and sends everything to its interface: what is on the way is the emulated
-//! network's business. The namespaces have no names; they end with the descriptors held here and the last process in them.
+//! A host resolves no MAC addresses (`NOARP`) and sends everything to its interface: the emulated network does the
+//! rest. The namespaces have no names; they end with the descriptors held here and the last process in them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::registry::{self, Entry, Session};
 /// The interface in a host's namespace.
 pub const INTERFACE: &str = "eth0";
 
-/// Frames that a host's ring holds at the least.
+/// Fewest frames that a host's ring holds.
 const LEAST_RING: usize = 2048;
 
-/// What a host is made of.
+/// Settings of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Its name.
@@ -34,11 +34,11 @@ pub struct HostConfig {
     pub v4: Ipv4Addr,
     /// Its IPv6 address.
     pub v6: Ipv6Addr,
-    /// Largest datagram that its interface takes, in bytes.
+    /// Largest datagram of its interface, in bytes.
     pub mtu: u32,
 }
 
-/// Why hosts could not be had.
+/// Why hosts could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// No user namespace.
@@ -63,13 +63,13 @@ pub enum HostError {
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The system did not tell namespaces apart.
-    #[error("cannot tell network namespaces apart: {0}")]
+    /// The system did not identify a namespace.
+    #[error("cannot identify network namespaces: {0}")]
     System(std::io::Error),
 }
 
-/// Lets this process make namespaces and interfaces: an ordinary user's is put into a user namespace, for good. Called before the
-/// process has a second thread. Returns whether that was done.
+/// Lets this process make namespaces and interfaces: puts an ordinary user's process into a user namespace, for good. To be called before the
+/// process has a second thread. Returns whether it did so.
 ///
 /// # Errors
 /// If the system forbids it.
@@ -83,7 +83,7 @@ pub fn prepare_process() -> Result<bool, UserNsError> {
 /// The session of this process, while it has one.
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
-/// Ends every process on this process's hosts: for one that is about to end without dropping them.
+/// Ends every process on this process's hosts, for a process that is about to end without dropping them.
 pub fn abandon() {
     let session = SESSION.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
@@ -91,15 +91,15 @@ pub fn abandon() {
     }
 }
 
-/// The hosts of a run. What they are made of goes when this is dropped.
+/// The hosts of a run. Dropping this value removes everything that they are made of.
 #[derive(Debug)]
 pub struct Hosts {
-    /// Where the emulator's ends are; nobody runs there.
+    /// The namespace of the emulator's ends; no process runs there.
     middle: NetNs,
     hosts: Vec<(HostConfig, NetNs)>,
-    /// What was done about offloads, for the audit.
+    /// The state of offloads, for the audit.
     pub offloads: String,
-    /// Last, so that nothing runs any more when it is taken back.
+    /// Last, so that nothing runs any more when it is removed.
     entry: Entry,
 }
 
@@ -109,19 +109,19 @@ fn mac(host: usize, end: u8) -> Mac {
     [0x02, b'w', end, a, b, c]
 }
 
-/// The name of the near end: the host's, where an interface can have it.
+/// The name of the near end: the host's name, if an interface can have it.
 fn near_name(host: usize, name: &str) -> String {
     let fits = name.len() <= 15 && name.is_ascii() && !["lo", "all", "default"].contains(&name);
     if fits { name.to_owned() } else { format!("host-{host}") }
 }
 
 impl Hosts {
-    /// Makes the hosts; `what` says for people whose they are. What killed runs left is removed first.
+    /// Makes the hosts; `what` describes their owner for users. First removes what killed runs left.
     ///
     /// # Errors
     /// If the system refuses. Nothing is left behind then.
     pub fn create(what: &str, configs: &[HostConfig]) -> Result<Self, HostError> {
-        // What cannot be removed is not in the way: namespaces have no names.
+        // Leftovers that cannot be removed are not in the way: namespaces have no names.
         let _ = registry::clean(&mut |_| {});
         let mut entry = Entry::create(what);
         let own = |source| HostError::NetNs { host: "the emulator".to_owned(), source };
@@ -138,8 +138,8 @@ impl Hosts {
             let offloads = namespace.within(|| set_up(config)).map_err(fail)?;
             match offloads.map_err(|source| HostError::Netlink { host: config.name.clone(), source })? {
                 Ok(none) if none.is_empty() => {}
-                Ok(some) => left.push(format!("{} off but {}", config.name, some.join(", "))),
-                Err(error) => left.push(format!("{} as they were ({error})", config.name)),
+                Ok(some) => left.push(format!("{} off except {}", config.name, some.join(", "))),
+                Err(error) => left.push(format!("{} unchanged ({error})", config.name)),
             }
             hosts.push((config.clone(), namespace));
         }
@@ -162,7 +162,7 @@ impl Hosts {
             let ports = self.hosts.iter().enumerate().map(|(number, (config, _))| {
                 let name = near_name(number, &config.name);
                 let port = AfPacketConfig::new(name, mac(number, 1), mac(number, 2));
-                // Rings of many hosts share what is there: two have full ones.
+                // Rings of many hosts share the memory: two hosts have full ones.
                 let ring = (2 * RING / self.hosts.len()).clamp(LEAST_RING, RING);
                 AfPacketPort::open(&AfPacketConfig { mtu: config.mtu, ring, ..port })
             });
@@ -177,7 +177,7 @@ impl Hosts {
         &self.hosts[host].1
     }
 
-    /// The session's name: the mark of its processes.
+    /// The session's name, which marks its processes.
     pub fn session(&self) -> &str {
         &self.entry.session.id
     }
@@ -214,7 +214,7 @@ fn set_up(config: &HostConfig) -> Result<std::io::Result<Vec<&'static str>>, Net
     netlink.set_up(INTERFACE, false)?;
     netlink.add_address(INTERFACE, config.v4.into(), 32)?;
     netlink.add_route(Ipv4Addr::UNSPECIFIED.into(), 0, INTERFACE, None)?;
-    // A kernel without IPv6 does without.
+    // Works without IPv6, too.
     let v6: IpAddr = config.v6.into();
     if netlink.add_address(INTERFACE, v6, 128).is_ok() {
         let _ = netlink.add_route(Ipv6Addr::UNSPECIFIED.into(), 0, INTERFACE, None);
@@ -223,8 +223,8 @@ fn set_up(config: &HostConfig) -> Result<std::io::Result<Vec<&'static str>>, Net
     Ok(offload::switch_off(INTERFACE))
 }
 
-/// Keeps the kernel from sending what no program asked for on an interface that is not up yet: without a link-local address there
-/// are no router solicitations and no multicast reports, which would be in a link's counters and take the places of packets in a
+/// Keeps the kernel from sending packets of its own on an interface that is not up yet. Without a link-local address there
+/// are no router solicitations and no multicast reports, which would count in a link's counters and be among the packets of a
 /// loss of every n-th. A kernel without IPv6 has neither.
 pub(crate) fn keep_quiet(interface: &str) {
     for (setting, value) in [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_dad", "0")] {
@@ -232,8 +232,8 @@ pub(crate) fn keep_quiet(interface: &str) {
     }
 }
 
-/// Lets programs in this network namespace send pings without capabilities (icmp(7)): all groups, or where not all are mapped, as in an
-/// ordinary user's namespace, this process's. A kernel that refuses both leaves it to programs with capabilities.
+/// Lets programs in this network namespace send pings without capabilities (icmp(7)): all groups, or if not all are mapped, as in an
+/// ordinary user's namespace, this process's group. If the kernel refuses both, only programs with capabilities can.
 pub(crate) fn allow_pings() {
     const RANGE: &str = "/proc/sys/net/ipv4/ping_group_range";
     let own = nix::unistd::getegid();

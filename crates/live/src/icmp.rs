@@ -1,7 +1,7 @@
-//! ICMP for IPv4 (RFC 792, RFC 1191, RFC 1812 section 4.3) and IPv6 (RFC 4443): echo, and the errors that hosts and routers tell.
+//! ICMP for IPv4 (RFC 792, RFC 1191, RFC 1812 section 4.3) and IPv6 (RFC 4443): echo, and the errors of hosts and routers.
 //!
-//! Errors quote as much as fits a datagram of 576 (IPv4) or 1280 bytes (IPv6), and are never said about errors, later
-//! fragments, or what came from or went to no single host (RFC 1122 section 3.2.2, RFC 4443 section 2.4 (e)).
+//! Errors quote as much as fits a datagram of 576 (IPv4) or 1280 bytes (IPv6). They are never sent about errors, later
+//! fragments, or datagrams whose source or destination is not a single host (RFC 1122 section 3.2.2, RFC 4443 section 2.4 (e)).
 
 use std::net::IpAddr;
 
@@ -9,16 +9,16 @@ use crate::checksum::{fold, sum};
 use crate::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader};
 use crate::wire::WireError;
 
-/// What an ICMP message says.
+/// An ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// Asks for an echo.
     EchoRequest {
-        /// Tells one that asks from another.
+        /// Distinguishes the senders of requests.
         identifier: u16,
         /// Counts the requests.
         sequence: u16,
-        /// Comes back as it is.
+        /// Returned unchanged.
         data: &'a [u8],
     },
     /// The echo.
@@ -51,28 +51,28 @@ pub enum Message<'a> {
 pub enum Problem {
     /// Its time to live ran out on the way.
     TimeExceeded,
-    /// Nobody knows the way to its destination.
+    /// There is no route to its destination.
     NoRoute,
     /// The last router does not reach its destination.
     HostUnreachable,
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     ProtocolUnreachable,
-    /// Nobody listens at the port.
+    /// Nothing listens at the port.
     PortUnreachable,
-    /// It is larger than the next link takes, and must not be cut.
+    /// It is larger than the MTU of the next link, and must not be fragmented.
     TooBig {
-        /// Bytes that fit, from the IP header on. Over IPv4, 65535 at the most, and 0 from routers older than RFC 1191.
+        /// Bytes that fit, from the IP header on. Over IPv4, 65535 at most, and 0 from routers older than RFC 1191.
         mtu: u32,
     },
 }
 
 /// Bytes of an ICMP header.
 const HEADER: usize = 8;
-/// Bytes of an ICMP error over IPv4 at the most (RFC 1812 section 4.3.2.3).
+/// Largest ICMP error over IPv4, in bytes (RFC 1812 section 4.3.2.3).
 const LARGEST_V4: usize = 576;
-/// Bytes of an ICMP error over IPv6 at the most: the least MTU (RFC 4443 section 2.4 (c)).
+/// Largest ICMP error over IPv6, in bytes: the minimum MTU (RFC 4443 section 2.4 (c)).
 const LARGEST_V6: usize = 1280;
-/// Code point of what routers say, precedence 6 (RFC 1812 section 4.3.2.5).
+/// Code point of routers' messages, precedence 6 (RFC 1812 section 4.3.2.5).
 const INTERNETWORK_CONTROL: u8 = 48;
 
 impl Problem {
@@ -102,13 +102,13 @@ impl Problem {
             // RFC 1191 section 4.
             (Problem::TooBig { mtu }, true) => mtu.min(65_535),
             (Problem::TooBig { mtu }, false) => mtu,
-            // Where the next header is said, in the fixed header.
+            // The offset of the next-header field, in the fixed header.
             (Problem::ProtocolUnreachable, false) => 6,
             _ => 0,
         }
     }
 
-    /// The problem that a message is about.
+    /// The problem that a message reports.
     fn read(v4: bool, kind: u8, code: u8, word: u32) -> Option<Problem> {
         let mtu = if v4 { word & 0xffff } else { word };
         let all = [
@@ -126,7 +126,7 @@ impl Problem {
 /// Reads the ICMP message in an IP datagram.
 ///
 /// # Errors
-/// If there is none, it is cut short, or its checksum is wrong.
+/// If there is no ICMP message, it is cut short, or its checksum is wrong.
 pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<Message<'a>, WireError> {
     let v4 = ip.header.source.is_ipv4();
     if ip.header.protocol != if v4 { ICMP } else { ICMPV6 } {
@@ -171,8 +171,8 @@ fn message(ip: IpHeader, (kind, code): (u8, u8), word: u32, rest: &[u8]) -> Opti
     Some(out)
 }
 
-/// The echo that `request` asks for, from whom it was sent to; none if it asks for none. Like Linux's it may be cut up on the way,
-/// for which it has the identification `id`.
+/// The reply to the echo request `request`, from the address it was sent to; `None` if it is not an echo request. Like Linux's it may be fragmented on the way,
+/// with the identification `id`.
 pub fn echo_reply(request: &IpDatagram<'_>, id: u16) -> Option<Vec<u8>> {
     let Ok(Message::EchoRequest { identifier, sequence, data }) = parse(request) else { return None };
     let asked = &request.header;
@@ -189,12 +189,12 @@ pub fn echo_reply(request: &IpDatagram<'_>, id: u16) -> Option<Vec<u8>> {
     message(ip, (kind, 0), u32::from(identifier) << 16 | u32::from(sequence), data)
 }
 
-/// The error that `from` tells the sender of `about`; none where it is forbidden. `id` is the identification of the new datagram.
-/// The caller bounds the rate (RFC 4443 section 2.4 (f)).
+/// The error that `from` sends to the sender of `about`; `None` if an error is not allowed. `id` is the identification of the new datagram.
+/// The caller limits the rate (RFC 4443 section 2.4 (f)).
 pub fn error(from: IpAddr, about: &[u8], problem: Problem, id: u16) -> Option<Vec<u8>> {
     let datagram = ip::parse(about).ok()?;
     let header = datagram.header;
-    // IPv6 tells of a packet too big to a multicast address, too: that is how the path's MTU is found.
+    // IPv6 reports a packet too big to a multicast address, too: that is how the path's MTU is found.
     let too_big = matches!(problem, Problem::TooBig { .. }) && header.destination.is_ipv6();
     if !is_single(header.source)
         || !(is_single(header.destination) || too_big)
@@ -202,7 +202,7 @@ pub fn error(from: IpAddr, about: &[u8], problem: Problem, id: u16) -> Option<Ve
     {
         return None;
     }
-    // Echo and the like may be answered; errors may not, and what cannot be told neither.
+    // Echo and the like may be answered; errors may not, and neither may unreadable messages.
     let kind = datagram.payload.first();
     match header.protocol {
         ICMP if !matches!(kind, Some(0 | 8 | 13..=18)) => return None,

@@ -1,7 +1,7 @@
-//! The headers of IPv4 (RFC 791) and IPv6 (RFC 8200): made, and read in full where a datagram is for somebody here. What is only
-//! carried is read by [`crate::datagram`].
+//! The headers of IPv4 (RFC 791) and IPv6 (RFC 8200): written, and parsed in full for datagrams to hosts of ours. For datagrams
+//! that are only carried, see [`crate::datagram`].
 //!
-//! The bytes may be anything: [`parse`] looks at no more than it has checked to be there and never panics.
+//! The bytes may be anything: [`parse`] reads only what it has checked to be there and never panics.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub const UDP: u8 = 17;
 /// IP protocol number of ICMP for IPv6.
 pub const ICMPV6: u8 = 58;
 
-/// Hop limit that datagrams are sent with, Linux's default.
+/// Hop limit of datagrams, Linux's default.
 pub const HOP_LIMIT: u8 = 64;
 /// Bytes of an IPv6 header without extensions.
 pub const IPV6_HEADER: usize = 40;
@@ -27,15 +27,15 @@ pub const IPV6_HEADER: usize = 40;
 pub const IPV4_HEADER: usize = 20;
 /// Next header of a fragment header (RFC 8200 section 4.5).
 pub(crate) const FRAGMENT: u8 = 44;
-/// Extension headers that are gone past, at the most.
+/// Most extension headers that are skipped.
 const MAX_EXTENSIONS: usize = 8;
 
-/// What an IP header says, and what one is made from.
+/// The fields of an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
-    /// Who sends it.
+    /// Source address.
     pub source: IpAddr,
-    /// Who it is for; of the same family.
+    /// Destination address, of the same family.
     pub destination: IpAddr,
     /// Protocol of the payload (IANA's number), behind IPv6 extension headers.
     pub protocol: u8,
@@ -45,14 +45,14 @@ pub struct IpHeader {
     pub dscp: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Identification of an IPv4 datagram; means nothing where it may not be fragmented (RFC 6864). Zero for IPv6.
+    /// Identification of an IPv4 datagram; has no meaning if the datagram may not be fragmented (RFC 6864). Zero for IPv6.
     pub identification: u16,
-    /// Whether routers may not cut it up, as a path MTU is discovered with (RFC 1191). They never do with IPv6.
+    /// Whether routers may not fragment it, as in path MTU discovery (RFC 1191). With IPv6 they never do.
     pub dont_fragment: bool,
 }
 
 impl IpHeader {
-    /// A header from `source` to `destination`, everything else at its usual value.
+    /// A header from `source` to `destination`, with default values in all other fields.
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
         IpHeader {
             source,
@@ -71,7 +71,7 @@ impl IpHeader {
         if self.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
     }
 
-    /// Never: a header has bytes.
+    /// Always false: a header has bytes.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -137,25 +137,25 @@ impl IpHeader {
     }
 }
 
-/// Where a fragment belongs.
+/// The position of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Offset of its first byte in what is fragmented.
+    /// Offset of its first byte in the fragmented payload.
     pub offset: usize,
     /// Whether others follow.
     pub more: bool,
-    /// What the fragments of one datagram have in common.
+    /// Common to all fragments of a datagram.
     pub identification: u32,
 }
 
-/// A datagram: its header and what is in it.
+/// A datagram: its header and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpDatagram<'a> {
     /// The header.
     pub header: IpHeader,
-    /// What it carries, behind options and extension headers and without padding.
+    /// Its payload, behind options and extension headers and without padding.
     pub payload: &'a [u8],
-    /// Which part of a larger one it is, if it is a fragment.
+    /// Its position, if it is a fragment.
     pub fragment: Option<Fragment>,
     /// The datagram from the header on, without padding.
     pub bytes: &'a [u8],
@@ -164,7 +164,7 @@ pub struct IpDatagram<'a> {
 /// Reads the datagram at the beginning of `bytes`.
 ///
 /// # Errors
-/// If there is none, or its header's checksum is wrong.
+/// If there is no datagram, or its header's checksum is wrong.
 pub fn parse(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
     match bytes.first().map(|first| first >> 4) {
         Some(4) => parse_ipv4(bytes),
@@ -250,20 +250,20 @@ fn parse_ipv6(bytes: &[u8]) -> Result<IpDatagram<'_>, WireError> {
     })
 }
 
-/// What is behind the extension headers of an IPv6 datagram.
+/// The payload behind the extension headers of an IPv6 datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inner {
     /// Protocol (IANA's number).
     pub(crate) protocol: u8,
     /// Offset of its first byte.
     pub(crate) at: usize,
-    /// Which part it is, if it is a fragment. What follows a fragment header is not looked at.
+    /// Its position, if it is a fragment. Headers after a fragment header are not read.
     pub(crate) fragment: Option<Fragment>,
-    /// Offset of the byte that says that a fragment header follows.
+    /// Offset of the byte that announces the fragment header.
     pub(crate) fragment_named_at: usize,
 }
 
-/// Goes past the extension headers of a datagram (RFC 8200 section 4), a few at the most. None if they are cut short.
+/// Skips the extension headers of a datagram (RFC 8200 section 4), a few at most. `None` if they are cut short.
 #[inline]
 pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
     let mut inner =
@@ -283,7 +283,7 @@ pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
                 let word = u16::from_be_bytes([*high, *low]);
                 inner.protocol = *next;
                 inner.at += 8;
-                // One that says "all of it" is none (RFC 6946).
+                // A fragment that is the whole datagram is not a fragment (RFC 6946).
                 if word & 0xfff9 != 0 {
                     inner.fragment = Some(Fragment {
                         offset: usize::from(word & 0xfff8),
@@ -299,20 +299,20 @@ pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
     (inner.at <= datagram.len()).then_some(inner)
 }
 
-/// The first bytes of a datagram, as ICMP errors quote them: who sent it to whom.
+/// The first bytes of a datagram, as ICMP errors quote them: its source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
-    /// Who sent it.
+    /// Source address.
     pub source: IpAddr,
-    /// Who it was for.
+    /// Destination address.
     pub destination: IpAddr,
     /// Protocol of the payload.
     pub protocol: u8,
-    /// The beginning of the payload, of the first fragment if it was one.
+    /// The beginning of the payload (of the first fragment, if fragmented).
     pub payload: &'a [u8],
 }
 
-/// Reads the first bytes of a datagram, however few of its payload there are. None if they do not tell whose it was.
+/// Parses the first bytes of a datagram, however few of its payload there are. `None` if they do not identify its flow.
 pub fn quoted(bytes: &[u8]) -> Option<Quoted<'_>> {
     let (source, destination) = crate::router::addresses(bytes)?;
     let (protocol, at, later) = match source {

@@ -1,7 +1,7 @@
 //! Live emulation: real packets through the simulator's network, by the real clock. Linux only.
 //!
 //! The same [`warpline_net::Network`] that a simulation runs under a virtual clock carries packets of real programs here. Its
-//! links, queues, losses and schedules are those of the simulator; nothing of them is done twice.
+//! links, queues, losses and schedules are those of the simulator; none of them is implemented twice.
 //!
 //! ```text
 //!   namespace of a program             the emulator's own namespace             namespace of another program
@@ -9,22 +9,22 @@
 //! ```
 //!
 //! - [`port`]: where packets come in and go out: an interface ([`port::af_packet`]) or a TUN device ([`port::tun`]).
-//! - [`pool`]: the bytes of packets under way; the network knows them by number ([`warpline_core::Frame`]).
-//! - [`datagram`], [`ip`]: what is read of an IP header to carry a datagram, and to take or make one; bytes may be anything.
+//! - [`pool`]: the bytes of packets in the network, which knows them by number ([`warpline_core::Frame`]).
+//! - [`datagram`], [`ip`]: parsing of IP headers, to carry a datagram, and to receive or make one; the bytes may be anything.
 //! - [`clock`]: the real clock, and how to wait for an instant of it.
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
 //! - [`crossing`]: the smallest network with live ends.
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
-//! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, what they and hosts say about them, fragments put together.
+//! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, ICMP errors and echo, reassembly of fragments.
 //! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
-//! - [`registry`]: what exists now, so that what a killed run left can be removed. [`private`]: the directory for that.
-//! - [`nice`]: a command whose TCP connections yield to everybody's. [`bpf`]: the programs in the kernel that do it.
-//! - [`measure`]: sockets under `cap` and `treno`.
+//! - [`registry`]: a record of what exists now, so that leftovers of a killed run can be removed. [`private`]: the directory for that.
+//! - [`nice`]: a command whose TCP connections yield to all others. [`bpf`]: the programs in the kernel that do it.
+//! - [`measure`]: the sockets of `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
-//! - [`terminal`]: what is shown on a terminal that a command has.
-//! - [`calibrate`]: how fast and how exact it is on this machine. [`load`]: what that is measured with.
+//! - [`terminal`]: the title of the terminal that a command uses.
+//! - [`calibrate`]: how fast and how accurate emulation is on this machine. [`load`]: its load generators.
 //!
 //! To run a network with live hosts: make a namespace per host ([`netns::NetNs::create`]) and one for the emulator, a veth
 //! pair from each to that one ([`netlink::Netlink::add_veth`]), a port on each pair's near end, add the ports to an

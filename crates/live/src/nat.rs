@@ -1,4 +1,4 @@
-//! The way from the emulated network to the world beyond this machine: forwarding, and address translation by nftables.
+//! The route from the emulated network to the world beyond this machine: forwarding, and address translation by nftables.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use crate::doctor::in_path;
 use crate::registry::{Session, Setting};
 use crate::shell::address;
 
-/// How far packets from inside get.
+/// How far packets from inside can travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
-    /// Wherever the namespace outside gets.
+    /// Wherever the namespace outside can reach.
     World,
     /// To the namespace outside only.
     Base,
@@ -46,17 +46,17 @@ pub fn nft(script: &str) -> io::Result<()> {
 pub struct Way<'a> {
     /// Their addresses: prefixes with lengths.
     pub networks: &'a [(IpAddr, u8)],
-    /// The interface by which they come in.
+    /// The interface by which they arrive.
     pub interface: &'a str,
-    /// In a namespace that is the emulator's own making: its address towards them, and the address at which the machine is found.
-    /// What they send to the one by TCP and UDP goes to the other.
+    /// For a namespace that the emulator made itself: its address towards them, and the machine's address.
+    /// TCP and UDP sent to the former go to the latter.
     pub machine: Option<(Ipv4Addr, Ipv4Addr)>,
-    /// Whether the namespace is the emulator's own. Packets that fit no connection are dropped then: they would not be translated
+    /// Whether the emulator made the namespace itself. Then packets that match no connection are dropped: they would not be translated
     /// back, and the namespace would answer with a reset (pasta of 2023 sends window updates without the ACK flag).
     pub own: bool,
 }
 
-/// Families of the tables that sessions make.
+/// Address families of the tables that sessions make.
 const FAMILIES: [&str; 2] = ["ip", "inet"];
 
 /// The name of the table that the session `id` makes.
@@ -64,27 +64,27 @@ pub(crate) fn table(id: &str) -> String {
     format!("warpline_{}", id.replace('-', "_"))
 }
 
-/// Whether the session `id` makes this table, named with its family.
+/// Whether the session `id` makes this table; the name includes its family.
 pub(crate) fn is_table(named: &str, id: &str) -> bool {
     FAMILIES.iter().any(|family| named == format!("{family} {}", table(id)))
 }
 
-/// Removes a table of a session, named with its family.
+/// Removes a table of a session; the name includes its family.
 ///
 /// # Errors
-/// If there is none, or without permission.
+/// If there is no such table, or without permission.
 pub(crate) fn remove(table: &str) -> io::Result<()> {
     nft(&format!("delete table {table}"))
 }
 
-/// Lets packets go wherever this namespace gets, under its own address. What is changed is noted in `session`, which takes it
-/// back. IPv4 packets are forwarded from then on; for those of IPv6 see [`forward`].
+/// Lets packets travel wherever this namespace can reach, under its own address. Records changes in `session`, which undoes
+/// them. IPv4 packets are forwarded from then on; for IPv6 see [`forward`].
 ///
-/// Forwarding is of the whole namespace. So packets that are no session's are dropped where nothing was forwarded before, and nobody outside
-/// opens a connection to the inside.
+/// Forwarding applies to the whole namespace. So if nothing was forwarded before, packets that belong to no session are dropped, and hosts outside
+/// cannot open connections to the inside.
 ///
 /// # Errors
-/// If there is no `nft` or the kernel has no nftables: then packets get as far as this namespace.
+/// If there is no `nft` or the kernel has no nftables: then packets travel only as far as this namespace.
 pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     let table = table(&session.id);
     let [ip, both] = FAMILIES;
@@ -100,7 +100,7 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     if way.own {
         script += "chain tidy { type filter hook input priority filter;\nct state invalid drop\n}\n";
     } else {
-        // Rules of all sessions hold for all packets: those of any session pass each.
+        // The rules of every session see all packets, so each lets packets of any session pass.
         let sessions = address::interfaces().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         script += &format!(
             "chain pass {{ type filter hook forward priority filter;\n\
@@ -123,9 +123,9 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
     session.set(Setting::ForwardIpv4, "1")
 }
 
-/// Lets this namespace, which is the emulator's own making, forward packets.
+/// Lets this namespace, which the emulator made itself, forward packets.
 pub fn forward() {
-    // Where it cannot be set (no IPv6, a read-only /proc) shells inside a shell reach one level less.
+    // If this fails (no IPv6, a read-only /proc) shells inside a shell reach one level less.
     let _ = Setting::ForwardIpv4.write("1");
     let _ = fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }

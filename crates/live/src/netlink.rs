@@ -1,4 +1,4 @@
-//! Links, addresses and routes: what of rtnetlink(7) the emulator needs.
+//! Links, addresses and routes: the parts of rtnetlink(7) that the emulator needs.
 //!
 //! Everything is about the network namespace of the thread that opened the socket.
 
@@ -24,7 +24,7 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::port::af_packet::Mac;
 
-/// Why a change of the network's configuration did not work.
+/// Why a change of the network configuration failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}{}", hint(source))]
 pub struct NetlinkError {
@@ -33,7 +33,7 @@ pub struct NetlinkError {
 }
 
 impl NetlinkError {
-    /// Whether it failed because there is such a thing already.
+    /// Whether it failed because the name is taken.
     pub fn is_taken(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
@@ -56,7 +56,7 @@ pub struct VethEnd<'a> {
     pub name: &'a str,
     /// Its MAC address.
     pub mac: Mac,
-    /// The namespace it is made in; none for that of the socket.
+    /// The namespace to make it in; `None` for the socket's own.
     pub namespace: Option<BorrowedFd<'a>>,
 }
 
@@ -85,7 +85,7 @@ impl Netlink {
         }
     }
 
-    /// Sends a request and waits for what the kernel says to it.
+    /// Sends a request and waits for the kernel's answer.
     fn request(
         &mut self,
         message: RouteNetlinkMessage,
@@ -119,9 +119,9 @@ impl Netlink {
         }
     }
 
-    /// Makes a pair of interfaces that are wired to each other, with that MTU in bytes, down. They make themselves no
-    /// link-local IPv6 addresses and do not ask for neighbours' MAC addresses (no ARP): nothing crosses them that was not
-    /// sent by a program.
+    /// Makes a pair of interfaces wired to each other, with this MTU in bytes, down. They get no
+    /// link-local IPv6 addresses and do not resolve neighbours' MAC addresses (no ARP): they carry only
+    /// packets that a program sent.
     ///
     /// # Errors
     /// If a name is taken, a namespace has gone, or without permission.
@@ -149,7 +149,7 @@ impl Netlink {
         })
     }
 
-    /// Brings an interface of this namespace up, without link-local IPv6 addresses; `arp` says whether it asks for neighbours'
+    /// Brings an interface of this namespace up, without link-local IPv6 addresses; `arp` says whether it resolves neighbours'
     /// MAC addresses.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl Netlink {
         message.header.index = index(name)?;
         let inet6 = vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)];
         message.attributes = vec![LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(inet6)])];
-        // A kernel without IPv6 has nothing to set here.
+        // A kernel without IPv6 has no such setting.
         let _ = self.request(RouteNetlinkMessage::SetLink(message), 0, String::new);
         let mut message = LinkMessage::default();
         message.header.index = index(name)?;
@@ -168,7 +168,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(message), 0, || format!("bring interface {name} up"))
     }
 
-    /// Removes an interface, and with a veth its peer.
+    /// Removes an interface, and the peer of a veth.
     ///
     /// # Errors
     /// If there is no such interface, or without permission.
@@ -178,17 +178,17 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelLink(message), 0, || format!("remove interface {name}"))
     }
 
-    /// Gives an interface an address with the network that is on its link.
+    /// Gives an interface an address, with the network that is on its link.
     ///
     /// # Errors
-    /// If there is no such interface, the address is there already, or without permission.
+    /// If there is no such interface, the address exists already, or without permission.
     pub fn add_address(&mut self, name: &str, address: IpAddr, prefix_len: u8) -> Result<(), NetlinkError> {
         let mut message = AddressMessage::default();
         message.header.index = index(name)?;
         message.header.prefix_len = prefix_len;
         message.header.family = family(address);
         if address.is_ipv6() {
-            // Nobody else is on the link: the address need not be tested first.
+            // No other host is on the link: the address need not be tested first.
             message.header.flags = AddressHeaderFlags::Nodad;
         }
         message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
@@ -197,7 +197,7 @@ impl Netlink {
         })
     }
 
-    /// Routes a network (a prefix length of 0 for all that has no other route) to an interface, by way of `gateway` if there is
+    /// Routes a network (a prefix length of 0 for the default route) to an interface, through `gateway` if there is
     /// one.
     ///
     /// # Errors

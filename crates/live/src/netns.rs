@@ -1,7 +1,7 @@
 //! Network namespaces (network_namespaces(7)), held by a descriptor only.
 //!
-//! None of them has a name in the file system: a namespace ends, with its interfaces, when the last process in it and the last
-//! descriptor have gone. An emulator that is killed therefore leaves no namespace behind but those in which a program of its
+//! No namespace has a name in the file system: it ends, with its interfaces, when the last process in it and the last
+//! descriptor are gone. So an emulator that is killed leaves no namespace behind except those in which one of its programs
 //! still runs.
 
 use std::fs::File;
@@ -11,18 +11,18 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// Why a namespace could not be had.
+/// Why a namespace could not be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum NetNsError {
     /// It could not be made.
     #[error(
-        "cannot make a network namespace: {0}; run as root, or as a user who may make user namespaces (warpline doctor tells)"
+        "cannot make a network namespace: {0}; run as root, or as a user who may make user namespaces (see warpline doctor)"
     )]
     Create(io::Error),
     /// It could not be entered.
     #[error("cannot enter a network namespace: {0}")]
     Enter(io::Error),
-    /// The thread that was to work in it did not come to its end.
+    /// The thread that worked in it panicked.
     #[error("the work in a network namespace ended with a panic")]
     Panicked,
 }
@@ -33,7 +33,7 @@ pub struct NetNs {
     file: File,
 }
 
-/// The namespace of the calling thread, which may be another than its process's.
+/// The namespace of the calling thread, which may differ from its process's.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 impl NetNs {
@@ -45,7 +45,7 @@ impl NetNs {
         File::open(OWN).map(|file| NetNs { file }).map_err(NetNsError::Enter)
     }
 
-    /// A new one, in which there is nothing but a loopback interface that is down.
+    /// A new namespace with only a loopback interface, which is down.
     ///
     /// # Errors
     /// Without `CAP_SYS_ADMIN` in the user namespace.
@@ -56,7 +56,7 @@ impl NetNs {
         })?
     }
 
-    /// Does `work` on a thread that is in this namespace. Sockets opened there stay in it.
+    /// Runs `work` on a thread in this namespace. Sockets opened there stay in it.
     ///
     /// # Errors
     /// Without `CAP_SYS_ADMIN` in the namespace's user namespace.
@@ -67,7 +67,7 @@ impl NetNs {
         })?
     }
 
-    /// Puts the calling thread into this namespace.
+    /// Moves the calling thread into this namespace.
     ///
     /// # Errors
     /// As [`within`](Self::within).
@@ -75,10 +75,10 @@ impl NetNs {
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(|errno| NetNsError::Enter(errno.into()))
     }
 
-    /// The number that tells it from others that exist at the same time.
+    /// Its inode number, unique among the namespaces that exist at the same time.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn inode(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.ino())
     }

@@ -1,8 +1,8 @@
-//! Offloads of an interface, switched off (ethtool's old requests, `linux/ethtool.h`).
+//! Switches off the offloads of an interface (ethtool's old requests, `linux/ethtool.h`).
 //!
-//! A veth pair passes on segments of up to 64 kB with checksums that nobody has computed, as if both ends were one card. An emulated
-//! link is to carry what would be on a wire: packets of at most its MTU. With segmentation and checksum offloads off on the hosts'
-//! ends, their kernels cut and sum packets just before they hand them over, in their own time, as for a card without offloads.
+//! A veth pair passes on segments of up to 64 kB without checksums, as if both ends were one card. An emulated
+//! link must carry what would be on a wire: packets of at most its MTU. With segmentation and checksum offloads off on the hosts'
+//! ends, their kernels split segments and compute checksums just before they hand them over, in their own time, as for a card without offloads.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 
-/// What is switched off, in this order, as ethtool names it.
+/// The features to switch off, in this order, by ethtool's names.
 const FEATURES: [(&str, u32); 6] = [
     ("tx", 0x17),  // ETHTOOL_STXCSUM
     ("sg", 0x19),  // ETHTOOL_SSG
@@ -20,14 +20,14 @@ const FEATURES: [(&str, u32); 6] = [
     ("gro", 0x2c), // ETHTOOL_SGRO
 ];
 
-/// What asks for one feature to be on or off (`struct ethtool_value`).
+/// A request to switch one feature on or off (`struct ethtool_value`).
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// A request about interface `name` to the kernel's older interface (netdevice(7)), with all else zero.
+/// A request about interface `name` through the kernel's older interface (netdevice(7)), with all other fields zero.
 ///
 /// # Errors
 /// If the name is too long.
@@ -44,8 +44,8 @@ pub(crate) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Switches the offloads of interface `name`, in the network namespace of the calling thread, off. Returns those that stay as
-/// they are because the interface cannot do without or does not have them.
+/// Switches off the offloads of interface `name`, in the network namespace of the calling thread. Returns those that stay
+/// unchanged because the interface needs them or does not have them.
 ///
 /// # Errors
 /// If the interface has no such settings at all, or without `CAP_NET_ADMIN`.
@@ -53,7 +53,7 @@ pub fn switch_off(name: &str) -> io::Result<Vec<&'static str>> {
     // SAFETY: no pointers are passed.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     let socket = Errno::result(socket)?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let mut left = Vec::new();
     for (feature, command) in FEATURES {

@@ -1,10 +1,10 @@
-//! Where the bytes of live packets are kept while the network has them.
+//! The bytes of live packets while they are in the network.
 //!
-//! Frames are of fixed room, in large pieces that are never moved, and are named by a number that travels in
+//! Frames have a fixed size, lie in large pieces of memory that never move, and are named by a number that travels in
 //! [`warpline_core::Frame`]. Each has room in front of the datagram for the link-layer header of the port it leaves by.
 //!
-//! A frame that is released is not used again at once: whoever records packets may still want its bytes. It is when
-//! [`Pool::recycle`] is called, at the end of the emulator's turn, after the records have been taken.
+//! A released frame is not reused at once, since a recorder may still want its bytes. It is reused after
+//! [`Pool::recycle`], which the emulator calls at the end of its turn, after the records have been taken.
 
 use warpline_core::Ecn;
 
@@ -15,7 +15,7 @@ pub const HEADROOM: usize = 16;
 /// Frames that one piece of memory holds.
 const PIECE: usize = 1024;
 
-/// What is known of a frame without looking at its bytes.
+/// What is known of a frame without reading its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     /// Bytes of the datagram; 0 for a frame that is free.
@@ -56,7 +56,7 @@ impl Pool {
         self.room - HEADROOM
     }
 
-    /// Keeps a datagram whose header has been read. None, and counted, when the pool is full or the datagram is too large.
+    /// Stores a datagram whose header has been read. If the pool is full or the datagram is too large, counts that and returns `None`.
     #[inline]
     pub fn insert(&mut self, datagram: &[u8], header: Header) -> Option<u32> {
         if datagram.len() > self.largest() {
@@ -106,7 +106,7 @@ impl Pool {
         &self.frame(handle)[HEADROOM..HEADROOM + len]
     }
 
-    /// The bytes of a datagram, to change them; its length stays.
+    /// The bytes of a datagram, to change them; its length stays the same.
     pub fn datagram_mut(&mut self, handle: u32) -> &mut [u8] {
         let len = self.entries[handle as usize].len as usize;
         &mut self.frame_mut(handle)[HEADROOM..HEADROOM + len]
@@ -119,7 +119,7 @@ impl Pool {
         &mut self.frame_mut(handle)[HEADROOM - front..HEADROOM + len]
     }
 
-    /// What the datagram's header said when it came in.
+    /// The datagram's header fields at arrival.
     #[inline]
     pub fn header(&self, handle: u32) -> Header {
         self.entries[handle as usize].header
@@ -130,7 +130,7 @@ impl Pool {
         crate::router::set_ecn(self.datagram_mut(handle), Ecn::Ce);
     }
 
-    /// Says that a frame is no longer needed but for records.
+    /// Releases a frame, which only records may still need.
     #[inline]
     pub fn release(&mut self, handle: u32) {
         debug_assert!(self.entries[handle as usize].len > 0, "frame {handle} was released twice");
@@ -172,7 +172,7 @@ mod tests {
         let mut pool = Pool::new(1500, 1 << 20);
         let (a, b) = (keep(&mut pool, 1, 100).unwrap(), keep(&mut pool, 2, 1500).unwrap());
         pool.release(a);
-        // Another does not take its place yet.
+        // Another frame does not take its place yet.
         let c = keep(&mut pool, 3, 100).unwrap();
         assert_eq!(
             (pool.datagram(a), pool.datagram(b), pool.datagram(c)),

@@ -1,7 +1,7 @@
 //! A directory that only this user can write to, in a place where others may write too (`/tmp`, a BPF file system).
 //!
-//! Whoever is first makes a directory of a name that can be foreseen. So its owner and its mode are checked on the open directory, and
-//! everything in it is reached by that descriptor, without following links.
+//! Any user can create a directory with a predictable name first. So its owner and its mode are checked on the open directory, and
+//! everything in it is accessed through that descriptor, without following links.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat,
 };
 
-/// The largest file that is read, in bytes: ours have a few hundred.
+/// The largest file that is read, in bytes; ours have a few hundred.
 const LARGEST: u64 = 1 << 20;
 
 /// A directory that only this user can write to.
@@ -32,12 +32,12 @@ pub struct UnsoundError {
     problem: Problem,
 }
 
-/// What is wrong with a directory.
+/// The problem with a directory.
 #[derive(Debug)]
 pub enum Problem {
-    /// Somebody else may have put in there what is found in there.
+    /// Another user may have put its content there.
     Foreign(String),
-    /// The system does not give it.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Problem {
             Problem::Foreign(what) => {
                 write!(
                     f,
-                    "{what}, so others could have written what is in it; remove it, and it is made anew"
+                    "{what}, so others could have written what is in it; remove it, and it is created again"
                 )
             }
             Problem::System(error) => write!(f, "{error}"),
@@ -56,23 +56,23 @@ impl fmt::Display for Problem {
 }
 
 impl UnsoundError {
-    /// Whether somebody else may have written what is there, and not only the system refuses it.
+    /// Whether another user may have written the content, as opposed to a failed system call.
     pub fn is_foreign(&self) -> bool {
         matches!(self.problem, Problem::Foreign(_))
     }
 
-    /// The same for what lies in the directory.
+    /// The same for a file in the directory.
     pub(crate) fn foreign(path: PathBuf, what: impl Into<String>) -> Self {
         UnsoundError { path, problem: Problem::Foreign(what.into()) }
     }
 }
 
 impl PrivateDirectory {
-    /// Opens the directory `name` in `parent`, and makes it, with mode 0700, where it is not there. One of this user's that others can
+    /// Opens the directory `name` in `parent`; creates it, with mode 0700, if it does not exist. A directory of this user's that others can
     /// read, but not write to, is closed to them.
     ///
     /// # Errors
-    /// If it is another user's, a link, or writable by others; or if the system does not give it.
+    /// If it belongs to another user, is a link, or is writable by others; or if a system call fails.
     pub fn open(parent: &Path, name: &str) -> Result<Self, UnsoundError> {
         let path = parent.join(name);
         let system = |errno: rustix::io::Errno| UnsoundError {
@@ -108,19 +108,19 @@ impl PrivateDirectory {
         Ok(PrivateDirectory { path, descriptor })
     }
 
-    /// Where it is, for people.
+    /// Its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The names in it, in order.
+    /// The names in it, sorted.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.descriptor)? {
-            // A name that is no text is none of ours.
+            // A name that is not text is not one of ours.
             if let Ok(name) = entry?.file_name().to_str() {
                 names.extend((!matches!(name, "." | "..")).then(|| name.to_owned()));
             }
@@ -129,12 +129,12 @@ impl PrivateDirectory {
         Ok(names)
     }
 
-    /// What is in a file, which has to be a regular one of this user's that nobody else can write to.
+    /// The content of a file, which must be a regular file of this user's that no other user can write to.
     ///
     /// # Errors
-    /// If it is not, or is larger than a mebibyte, or cannot be read.
+    /// If it is not, is larger than a mebibyte, or cannot be read.
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        // A pipe in its place is opened without waiting for its other end.
+        // If a pipe is in its place, this does not wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::empty())?;
         let found = fstat(&file)?;
@@ -154,13 +154,13 @@ impl PrivateDirectory {
         Ok(bytes)
     }
 
-    /// Writes a file, whole: who reads it finds what was there before or all of this.
+    /// Writes a file in one step: a reader finds either the previous content or all of this.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let draft = format!("{name}{DRAFT}");
-        // One that was cut short, in the same place.
+        // A draft left by an interrupted write.
         let _ = self.remove(&draft);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, &draft, flags, Mode::RUSR | Mode::WUSR)?;
@@ -187,7 +187,7 @@ impl AsFd for PrivateDirectory {
     }
 }
 
-/// How the name of a file ends that is being written.
+/// The suffix of a file that is being written.
 pub(crate) const DRAFT: &str = ".new";
 
 #[cfg(test)]

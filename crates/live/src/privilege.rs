@@ -1,4 +1,4 @@
-//! What this process may do, and user namespaces for those who may not.
+//! The privileges of this process, and user namespaces for processes without them.
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
 
-/// What an emulator needs in its network namespace.
+/// The capabilities that an emulator needs in its network namespace.
 const NEEDED: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::SYS_ADMIN);
 
-/// Whether this process may make namespaces and interfaces as it is.
+/// Whether this process can make namespaces and interfaces as it is.
 pub fn is_privileged() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(NEEDED))
 }
 
-/// Why a user namespace could not be had.
+/// Why a user namespace could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot make a user namespace ({what}: {source}); an ordinary user needs one. It may be that the system forbids it \
@@ -28,8 +28,8 @@ pub struct UserNsError {
     source: io::Error,
 }
 
-/// Puts this process, which must have one thread only, into a user and a network namespace of its own, as the same user
-/// with all capabilities there. Programs that it starts have those for networks, though they are not root: so that ping works, and a
+/// Moves this process, which must have only one thread, into a user and a network namespace of its own, as the same user
+/// with all capabilities there. Programs that it starts have the network capabilities, although they are not root, so that ping works, and a
 /// shell in the shell.
 ///
 /// # Errors
@@ -46,12 +46,12 @@ pub fn enter_user_namespace() -> Result<(), UserNsError> {
     keep_capabilities().map_err(fail("capabilities"))
 }
 
-/// Whether this process, an ordinary user's, has its capabilities from [`enter_user_namespace`]: programs need to be given them.
+/// Whether this process belongs to an ordinary user and has its capabilities from [`enter_user_namespace`]: programs must be given them.
 pub fn in_user_namespace() -> bool {
     is_privileged() && !geteuid().is_root()
 }
 
-/// Lets programs that this thread starts keep the capabilities for networks, though they are not root (ambient capabilities,
+/// Lets programs that this thread starts keep the network capabilities, although they are not root (ambient capabilities,
 /// capabilities(7)).
 ///
 /// # Errors

@@ -1,8 +1,8 @@
-//! A program on a live host: made ready before the run's clock starts, started by one write, stopped by signals.
+//! A program on a live host: prepared before the run's clock starts, started by one write, stopped by signals.
 //!
-//! Starting a process takes milliseconds, in which an emulator would carry no packet. So the process is made beforehand and waits,
+//! Starting a process takes milliseconds, in which an emulator would carry no packet. So the process is created beforehand and waits,
 //! in the host's namespace, for a byte in a pipe; then it becomes the program. A thread of its own waits for its end: the kernel
-//! kills the process when that thread goes, so that nothing outlives an emulator that is killed.
+//! kills the process when that thread ends, so that nothing outlives an emulator that is killed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,24 +28,24 @@ use crate::netns::NetNs;
 use crate::privilege;
 use crate::registry::MARK;
 
-/// What is to run, and how.
+/// What to run, and how.
 #[derive(Debug)]
 pub struct ProgramConfig {
     /// The program and its arguments.
     pub words: Vec<OsString>,
     /// Environment variables in addition to this process's.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it runs; none for this process's directory.
+    /// Its working directory; `None` for this process's.
     pub directory: Option<PathBuf>,
-    /// Where its standard output goes.
+    /// The file for its standard output.
     pub stdout: File,
-    /// Where its standard error goes.
+    /// The file for its standard error.
     pub stderr: File,
-    /// Whether this process is an ordinary user's in a user namespace: then the program is given its capabilities.
+    /// Whether this process is an ordinary user's in a user namespace: then the program gets its capabilities.
     pub ordinary: bool,
 }
 
-/// How a program is getting on.
+/// The state of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not been started.
@@ -58,7 +58,7 @@ pub enum State {
     Ended(ExitStatus),
 }
 
-/// Something that becomes readable when any of several programs changes its state.
+/// A descriptor that becomes readable when any of several programs changes its state.
 #[derive(Clone, Debug)]
 pub struct Changes(Arc<OwnedFd>);
 
@@ -97,7 +97,7 @@ impl Changes {
 #[derive(Debug)]
 struct Shared {
     state: State,
-    /// The process, from its making to its end.
+    /// The process, from its creation to its end.
     pid: Option<Pid>,
 }
 
@@ -109,17 +109,17 @@ pub struct Program {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What goes through the gate.
+/// The byte that opens the gate.
 const GO: u8 = 1;
 const NEVER: u8 = 0;
 
 fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // Nothing panics while it holds the lock; and if so, what is in there still holds.
+    // Nothing panics while it holds the lock; and if it did, the content would still be valid.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Program {
-    /// Makes a program ready in `namespace`, as one of `session`'s. `changes` is signalled when its state changes.
+    /// Prepares a program in `namespace`, as one of `session`'s. State changes are signalled through `changes`.
     ///
     /// # Errors
     /// If the process cannot be made.
@@ -137,7 +137,7 @@ impl Program {
         let session = session.to_owned();
         let life = move || live(config, namespace, &session, (gate_read, ready), &own, &changes);
         let thread = std::thread::Builder::new().name("program".to_owned()).spawn(life)?;
-        // The process has been made and says its number, or it will not be.
+        // The process has been created and sends its number, or it never will be.
         let mut number = [0u8; 4];
         let _ = nix::unistd::read(&ready_read, &mut number);
         let number = i32::from_ne_bytes(number);
@@ -156,15 +156,15 @@ impl Program {
         }
     }
 
-    /// How it is getting on.
+    /// Its state.
     pub fn state(&self) -> State {
         locked(&self.shared).state.clone()
     }
 
-    /// Sends a signal to it and to its children, as far as they have not left its process group.
+    /// Sends a signal to it and to those of its children that have not left its process group.
     pub fn signal(&self, signal: Signal) {
         let shared = locked(&self.shared);
-        // Its number is its own as long as the lock is held: whoever collects it takes the lock too.
+        // Its number is its own as long as the lock is held: the thread that reaps it takes the lock too.
         if let (State::Running, Some(pid)) = (&shared.state, shared.pid) {
             let _ = killpg(pid, signal);
         }
@@ -196,13 +196,13 @@ fn live(
 ) {
     let ready_too = ready.try_clone();
     let spawned = ready_too.and_then(|ready| spawn(config, namespace, session, gate, ready));
-    // In case that the process did not come to say its number.
+    // In case the process did not get as far as sending its number.
     let _ = nix::unistd::write(&ready, &[0; 4]);
     match spawned {
         Err(error) => locked(shared).state = State::NotStarted(error.to_string()),
         Ok(mut child) => {
             let pid = Pid::from_raw(child.id() as i32);
-            // Left uncollected, so that its number stays its own until the lock is held.
+            // Not reaped, so that its number stays its own until the lock is held.
             while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
                 == Err(nix::errno::Errno::EINTR)
             {}
@@ -217,7 +217,7 @@ fn live(
     changes.tell();
 }
 
-/// Makes the process; returns when it has become the program.
+/// Creates the process; returns when it has become the program.
 fn spawn(
     config: ProgramConfig,
     namespace: OwnedFd,
@@ -243,7 +243,7 @@ fn spawn(
     let ordinary = config.ordinary;
     let prepare = move || {
         setns(&namespace, CloneFlags::CLONE_NEWNET)?;
-        // Ctrl-C at a terminal is the run's, which stops programs itself.
+        // Ctrl-C at a terminal is for the run, which stops programs itself.
         nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         if std::os::unix::process::parent_id() != parent {

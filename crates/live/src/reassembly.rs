@@ -1,4 +1,4 @@
-//! Fragments put together (RFC 791 section 3.2, RFC 8200 section 4.5), for those who are to read what was cut up.
+//! Reassembly of fragments (RFC 791 section 3.2, RFC 8200 section 4.5), for hosts and routers that need whole datagrams.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,42 +8,42 @@ use warpline_core::{TimeDelta, Timestamp};
 use crate::ip::{self, IPV6_HEADER};
 use crate::router::finish_header;
 
-/// How long the fragments of a datagram are waited for, as in Linux (`ipfrag_time`).
+/// How long to wait for the fragments of a datagram, as in Linux (`ipfrag_time`).
 const PATIENCE: TimeDelta = TimeDelta::from_secs(30);
-/// Datagrams that are waited for at the same time, at the most; the oldest goes first.
+/// Most incomplete datagrams at the same time; the oldest is dropped first.
 const MOST: usize = 64;
-/// Bytes of a datagram at the most.
+/// Most bytes of a datagram.
 const LARGEST: usize = 65_535;
 
-/// What the fragments of one datagram have in common.
+/// Common to all fragments of a datagram.
 type Key = (IpAddr, IpAddr, u8, u32);
 
-/// A datagram of which parts have come.
+/// A datagram of which some parts have arrived.
 #[derive(Debug)]
 struct Partial {
     since: Timestamp,
     /// The first fragment's headers, without the fragment header.
     head: Option<Vec<u8>>,
-    /// What came, by its offset.
+    /// Received parts, by offset.
     parts: BTreeMap<usize, Vec<u8>>,
-    /// Bytes in all, once the last has come.
+    /// Total bytes, once the last part has arrived.
     total: Option<usize>,
 }
 
-/// Datagrams that are being put together.
+/// Incomplete datagrams.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     partial: BTreeMap<Key, Partial>,
 }
 
 impl Reassembly {
-    /// Takes a fragment. Returns the whole datagram when it was the last that was missing. Fragments that overlap end their datagram
-    /// (RFC 5722); a repeated one is nothing new.
+    /// Adds a fragment. Returns the whole datagram if it was the last one missing. Overlapping fragments discard their datagram
+    /// (RFC 5722); a repeated one is ignored.
     pub fn add(&mut self, now: Timestamp, bytes: &[u8]) -> Option<Vec<u8>> {
         let datagram = ip::parse(bytes).ok()?;
         let fragment = datagram.fragment?;
         let (payload, header) = (datagram.payload, &datagram.header);
-        // All but the last are whole words of eight bytes.
+        // All but the last have a multiple of eight bytes.
         if payload.is_empty()
             || (fragment.more && payload.len() % 8 != 0)
             || fragment.offset + payload.len() > LARGEST

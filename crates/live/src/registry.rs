@@ -1,10 +1,10 @@
-//! What exists because of us now: one file for each session, so that what a killed one left can be found and removed.
+//! Records what exists because of us now, one file for each session, so that leftovers of a killed session can be found and removed.
 //!
-//! A session's namespaces end with it, and with them its interfaces; what can stay behind is a program of its that still runs,
-//! rules of the packet filter, and a setting of the kernel. [`clean`] removes these for every session whose process has gone.
+//! A session's namespaces end with it, and with them its interfaces. What can stay behind is a program that still runs,
+//! packet filter rules, and a kernel setting. [`clean`] removes these for every session whose process has gone.
 //!
-//! The files are in a directory that only this user can write to ([`PrivateDirectory`]); where that cannot be had there are none. And what a
-//! file says is believed only as far as a session can have written it: settings of one list, and names that follow from the session's own.
+//! The files are in a directory that only this user can write to ([`PrivateDirectory`]); without such a directory there are none. And the content of a
+//! file is believed only as far as a session can have written it: settings of one list, and names that follow from the session's own.
 
 mod process;
 mod setting;
@@ -25,19 +25,19 @@ use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 /// The environment variable that marks a session's processes.
 pub const MARK: &str = "WARPLINE_SESSION";
 
-/// How the name of a session's file ends.
+/// The suffix of a session's file.
 const FILE: &str = ".json";
 
-/// A session: who it is, and what it made.
+/// A session: its process, and what it made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its name, unlike that of any other: process and start.
+    /// Its unique name: process and start.
     pub id: String,
     /// Its process.
     pub pid: i32,
-    /// When the process started, in clock ticks since the machine did (proc(5)): tells it from a later one of the same number.
+    /// When the process started, in clock ticks since the machine did (proc(5)): distinguishes it from a later one with the same number.
     pub started: u64,
-    /// What it is, for people.
+    /// Its description for users.
     pub what: String,
     /// Inodes of its network namespaces.
     pub namespaces: Vec<u64>,
@@ -47,7 +47,7 @@ pub struct Session {
     pub interfaces: Vec<String>,
     /// Tables of nftables there, as "ip NAME".
     pub tables: Vec<String>,
-    /// Settings of the kernel that were changed, and what they were.
+    /// Kernel settings that were changed, with their previous values.
     pub settings: Vec<(Setting, String)>,
     /// Control groups, by their paths in the hierarchy of version 2.
     #[serde(default)]
@@ -55,12 +55,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a process that started then, which has made nothing yet.
+    /// The session of a process that started then and has made nothing yet.
     fn of(pid: i32, started: u64, what: &str) -> Self {
         Session { id: format!("{pid}-{started}"), pid, started, what: what.to_owned(), ..Session::default() }
     }
 
-    /// What `text` tells of a session whose file is called `name`; none if no session can have written it.
+    /// The session in `text`, from the file `name`; `None` if no session can have written it.
     fn read(name: &str, text: &[u8]) -> Option<Self> {
         let session: Session = serde_json::from_slice(text).ok()?;
         let own = Session::of(session.pid, session.started, "");
@@ -72,9 +72,9 @@ impl Session {
         format!("{}{FILE}", self.id)
     }
 
-    /// What it is and which process, for people.
+    /// Its description and its process, for users.
     fn described(&self) -> String {
-        // Text of a file: none of it is a terminal's.
+        // Text from a file: control characters must not reach the terminal.
         let what: String = self.what.chars().filter(|c| !c.is_control()).collect();
         format!("{what} (process {})", self.pid)
     }
@@ -84,7 +84,7 @@ impl Session {
         started(self.pid) == Some(self.started)
     }
 
-    /// What a setting was before sessions of this namespace changed it.
+    /// The value of a setting before sessions of this namespace changed it.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Gives a setting a value, and notes what it was before sessions of this namespace changed it.
+    /// Sets a setting, and records its value before sessions of this namespace changed it.
     ///
     /// # Errors
     /// If it cannot be read or written.
@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// Sessions under way, apart from this one, that started from the same network namespace.
+/// Running sessions, apart from this one, that started from the same network namespace.
 fn others(session: &Session) -> Vec<Session> {
     let Ok(directory) = directory() else { return Vec::new() };
     let names = directory.names().unwrap_or_default();
@@ -123,7 +123,7 @@ fn others(session: &Session) -> Vec<Session> {
         .collect()
 }
 
-/// A session's file; removed with the entry.
+/// A session's file; removed when this value is dropped.
 #[derive(Debug)]
 pub struct Entry {
     directory: Option<PrivateDirectory>,
@@ -131,21 +131,21 @@ pub struct Entry {
     pub session: Session,
 }
 
-/// Where the files are: in `warpline` below `/run` for root, else below `$XDG_RUNTIME_DIR`, where these are this user's own; else in
-/// `/tmp/warpline-UID`. It is made where it is not there.
+/// The directory of the files: `warpline` below `/run` for root, else below `$XDG_RUNTIME_DIR`, if these belong to this user; else
+/// `/tmp/warpline-UID`. It is created if it does not exist.
 ///
 /// # Errors
-/// If it may be another's. Then no session is entered, and none is cleaned.
+/// If it may belong to another user. Then no session is recorded, and none is cleaned.
 pub fn directory() -> Result<PrivateDirectory, UnsoundError> {
     let uid = Uid::effective();
     let system = uid.is_root().then(|| PathBuf::from("/run"));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    // In a user namespace /run is another's, and after `sudo` the variable names a directory of who called it.
+    // In a user namespace /run belongs to another user, and after `sudo` the variable names a directory of the calling user.
     let own =
         |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_dir() && found.uid() == uid.as_raw());
     for parent in system.into_iter().chain(runtime).filter(own) {
         match PrivateDirectory::open(&parent, "warpline") {
-            // A read-only one, say.
+            // Read-only, for example.
             Err(error) if !error.is_foreign() => {}
             other => return other,
         }
@@ -154,7 +154,7 @@ pub fn directory() -> Result<PrivateDirectory, UnsoundError> {
 }
 
 impl Entry {
-    /// Enters this process as a session. Where there is no sound [`directory`], the session goes on without a file.
+    /// Records this process as a session. Without a sound [`directory`], the session goes on without a file.
     pub fn create(what: &str) -> Entry {
         let pid = std::process::id() as i32;
         let session = Session::of(pid, started(pid).unwrap_or(0), what);
@@ -163,7 +163,7 @@ impl Entry {
         entry
     }
 
-    /// Notes what the session has become.
+    /// Saves the session's current state.
     pub fn save(&self) {
         let text = serde_json::to_vec(&self.session).unwrap_or_default();
         if let Some(directory) = &self.directory {
@@ -175,7 +175,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if !others(&self.session).is_empty() {
-            // They need the settings, know what they were, and the last of them takes them back.
+            // They need the settings, know the previous values, and the last of them restores them.
             self.session.settings.clear();
         }
         undo(&self.session, &mut |_| {});
@@ -188,16 +188,16 @@ impl Drop for Entry {
 /// What [`clean`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleaned {
-    /// Sessions that were killed, as they called themselves, and what was removed of each.
+    /// Sessions that were killed, by their own descriptions, and what was removed of each.
     pub sessions: Vec<(String, Vec<String>)>,
-    /// Sessions that are under way.
+    /// Sessions that are running.
     pub running: Vec<String>,
 }
 
 /// Why nothing was cleaned.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
-    /// The directory of sessions may be another's.
+    /// The directory of sessions may belong to another user.
     #[error(transparent)]
     Unsound(#[from] UnsoundError),
     /// It cannot be read.
@@ -205,15 +205,15 @@ pub enum CleanError {
     System {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Removes what killed sessions left. `tell` hears of each process before it is ended, and of what a file names that no session makes.
+/// Removes what killed sessions left. Calls `tell` before it ends a process, and for names in a file that no session makes.
 ///
 /// # Errors
-/// If the directory of sessions is not sound or cannot be read. What cannot be removed for want of permission is said in the outcome.
+/// If the directory of sessions is not sound or cannot be read. What cannot be removed for lack of permission is listed in the outcome.
 pub fn clean(tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
     clean_in(&directory()?, tell)
 }
@@ -233,7 +233,7 @@ fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<
                 alive.push(session);
             }
             Some(session) => gone.push(session),
-            // Cut short by a full disk, or another version's: nothing can be learnt from it once its process has gone.
+            // Cut short by a full disk, or another version's: it is of no use once its process has gone.
             None if is_dead(&name) => drop(directory.remove(&name)),
             None => {}
         }
@@ -241,7 +241,7 @@ fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<
     for mut session in gone {
         leave_foreign(&mut session, tell);
         let mut removed = process::end(&session, tell);
-        // What another session uses by now stays: names are used again, and settings are shared.
+        // What another session uses by now stays: names are reused, and settings are shared.
         let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
         if !others.is_empty() {
@@ -254,7 +254,7 @@ fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<
     Ok(cleaned)
 }
 
-/// Whether a file is named as a session's, or as a draft of one, whose process has gone.
+/// Whether a file has the name of a session's file, or of a draft of one, whose process has gone.
 fn is_dead(name: &str) -> bool {
     let id = name.strip_suffix(DRAFT).unwrap_or(name).strip_suffix(FILE);
     let numbers = id.and_then(|id| id.split_once('-'));
@@ -263,7 +263,7 @@ fn is_dead(name: &str) -> bool {
         .is_some_and(|(pid, start)| started(pid) != Some(start))
 }
 
-/// Drops from a session what none makes: its file says otherwise, but is not believed.
+/// Drops from a session what no session makes: the content of a file is not trusted.
 fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
     let id = session.id.clone();
     let mut keep = |what: &str, name: &str, own: bool| {
@@ -280,7 +280,7 @@ fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
     });
 }
 
-/// Ends what still runs of a session: asks, waits a little, kills. What was ended.
+/// Ends processes of a session: asks, waits a little, kills. Returns the processes.
 pub fn end_processes(session: &Session) -> Vec<String> {
     process::end(session, &mut |_| {})
 }
@@ -291,7 +291,7 @@ pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(50));
 }
 
-/// Takes back what a session changed in the namespace that it started from.
+/// Undoes what a session changed in the namespace that it started from.
 fn undo(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {

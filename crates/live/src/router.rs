@@ -1,6 +1,6 @@
-//! What a router does to the datagrams that pass it: time to live, fragments, and the fields that captures show.
+//! What a router does to datagrams: time to live, fragments, and the fields that captures show.
 //!
-//! All of it works on datagrams that [`crate::datagram::read`] has accepted; anything else is left alone.
+//! All functions work on datagrams that [`crate::datagram::read`] has accepted; other bytes are left alone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use warpline_core::Ecn;
 use crate::checksum::{fold, sum};
 use crate::ip::{FRAGMENT, IPV6_HEADER};
 
-/// Where a datagram comes from and where it goes.
+/// A datagram's source and destination.
 pub fn addresses(datagram: &[u8]) -> Option<(IpAddr, IpAddr)> {
     match datagram.first()? >> 4 {
         4 => {
@@ -26,7 +26,7 @@ pub fn addresses(datagram: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Changes the 16-bit word at `at` of an IPv4 header and its checksum with it (RFC 1624, equation 3).
+/// Changes the 16-bit word at `at` of an IPv4 header and updates its checksum (RFC 1624, equation 3).
 fn change_word(datagram: &mut [u8], at: usize, new: [u8; 2]) {
     let (Some(&[a, b]), Some(&[c, d])) = (
         datagram.get(at..).and_then(|rest| rest.first_chunk()),
@@ -43,7 +43,7 @@ fn change_word(datagram: &mut [u8], at: usize, new: [u8; 2]) {
     datagram[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// Sets the time to live (hop limit) of a datagram; the checksum of an IPv4 header changes by as much.
+/// Sets the time to live (hop limit) of a datagram, and updates the checksum of an IPv4 header.
 pub fn set_ttl(datagram: &mut [u8], ttl: u8) {
     match datagram.first().map(|first| first >> 4) {
         Some(4) if datagram.len() >= 20 => {
@@ -55,7 +55,7 @@ pub fn set_ttl(datagram: &mut [u8], ttl: u8) {
     }
 }
 
-/// Sets the ECN field of a datagram (RFC 3168); the checksum of an IPv4 header changes by as much.
+/// Sets the ECN field of a datagram (RFC 3168), and updates the checksum of an IPv4 header.
 pub fn set_ecn(datagram: &mut [u8], ecn: Ecn) {
     let (bits, len) = (ecn as u8 & 3, datagram.len());
     match datagram {
@@ -68,14 +68,14 @@ pub fn set_ecn(datagram: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// Whether a router may cut the datagram: IPv4 without "don't fragment". IPv6 is cut by senders only (RFC 8200 section 5).
+/// Whether a router may fragment the datagram: IPv4 without "don't fragment". Only senders fragment IPv6 (RFC 8200 section 5).
 pub fn may_fragment(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first >> 4 == 4)
         && datagram.get(6).is_some_and(|flags| flags & 0x40 == 0)
 }
 
-/// Cuts a datagram into fragments of at most `mtu` bytes: an IPv4 one anywhere (RFC 791 section 3.2), an IPv6 one, which has no
-/// extension headers, where it is made (RFC 8200 section 4.5), with the identification `id`. IPv4 options stay with the first. None
+/// Splits a datagram into fragments of at most `mtu` bytes: an IPv4 one anywhere (RFC 791 section 3.2), an IPv6 one, which has no
+/// extension headers, at its sender (RFC 8200 section 4.5), with the identification `id`. IPv4 options stay with the first. `None`
 /// if the header alone does not fit.
 pub fn fragments(datagram: &[u8], mtu: u32, id: u32) -> Option<Vec<Vec<u8>>> {
     if datagram.first()? >> 4 == 6 {
@@ -106,7 +106,7 @@ pub fn fragments(datagram: &[u8], mtu: u32, id: u32) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-/// Where the fragment that begins at `at` of `len` bytes ends, behind headers of `own` bytes: all but the last have whole words of
+/// The end of the fragment that begins at `at` of `len` bytes, behind headers of `own` bytes: all but the last have a multiple of
 /// eight bytes.
 fn piece(at: usize, len: usize, mtu: u32, own: usize) -> Option<usize> {
     let room = (mtu as usize).checked_sub(own)? & !7;
@@ -185,7 +185,7 @@ mod tests {
             }
             assert_eq!(data, whole[20..]);
         }
-        // A fragment of a fragment says where it is in the whole.
+        // A fragment of a fragment has its position in the whole.
         let first = &fragments(&ipv4(1500, 9), 1000, 0).unwrap()[1];
         let again = fragments(first, 300, 0).unwrap();
         assert_eq!(u16::from_be_bytes([again[0][6], again[0][7]]) & 0x1fff, 976 / 8);

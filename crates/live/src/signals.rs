@@ -1,7 +1,7 @@
 //! Signals while a command of the user's runs.
 //!
-//! The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are the command's, and do nothing here. SIGTERM
-//! and SIGHUP come to us alone: they are passed on, and the second SIGTERM kills the command.
+//! The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are for the command, and we ignore them. SIGTERM
+//! and SIGHUP come to us alone: we pass them on, and the second SIGTERM kills the command.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// What has come since [`Signals::listen`].
+/// The signals received since [`Signals::listen`].
 #[derive(Debug)]
 pub(crate) struct Signals {
     term: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! A network with live rules and bytes, in the time of whoever calls it: what the [`crate::emulator`] is under the real clock, without
-//! the clock and without ports of the system. Guests that go in lock-step with a simulation are at its ports.
+//! A network with live rules and bytes, in the caller's time: like the [`crate::emulator`] under the real clock, but without
+//! the clock and without ports of the system. Guests in lock-step with a simulation are at its ports.
 
 use warpline_core::{Body, Frame, Timestamp};
 use warpline_net::{Network, Settled};
@@ -9,7 +9,7 @@ use crate::emulator::{Adapter, Gate, World};
 use crate::pool::Pool;
 use crate::port::{Arrival, PortId};
 
-/// What has come in and out at a port.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepperCounters {
     /// Datagrams that came in.
@@ -20,7 +20,7 @@ pub struct StepperCounters {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// What came in and was no IP datagram, or a damaged one, or larger than the pool takes.
+    /// Arrivals that were not an IP datagram, or a damaged one, or larger than the pool's frames.
     pub malformed: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Stepper {
 }
 
 impl Stepper {
-    /// One with so many ports, for datagrams of up to `mtu` bytes, of which it keeps at most `memory` bytes.
+    /// A stepper with this many ports, for datagrams of up to `mtu` bytes, with at most `memory` bytes of them.
     pub fn new(ports: usize, mtu: u32, memory: usize) -> Self {
         Stepper {
             gate: Gate::new(Pool::new(mtu, memory), ports),
@@ -45,7 +45,7 @@ impl Stepper {
         }
     }
 
-    /// A datagram comes in at a port, at the network's present.
+    /// Handles a datagram that arrives at a port at the network's current time.
     pub fn handle_datagram<W: World>(
         &mut self,
         from: PortId,
@@ -74,8 +74,8 @@ impl Stepper {
         }
     }
 
-    /// Hands out, each once, the datagrams that will leave by the ports later for certain, with the instants at which they do. They are
-    /// left out by [`Self::poll_transmit`] then. Of the links that are not watched ([`Network::watch`]) there are none.
+    /// Hands out, each once, the datagrams that are certain to leave by the ports later, with the instants at which they do.
+    /// [`Self::poll_transmit`] then leaves them out. Links that are not watched ([`Network::watch`]) have none.
     pub fn poll_ahead<W: World>(
         &mut self,
         network: &mut Network,
@@ -93,7 +93,7 @@ impl Stepper {
         }
     }
 
-    /// Hands out the datagrams that leave by the ports, in the order in which they came to each.
+    /// Hands out the datagrams that leave by the ports, in order at each port.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
         let (pool, outgoing) = self.gate.parts();
         for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
@@ -115,12 +115,12 @@ impl Stepper {
         self.gate.pool()
     }
 
-    /// Whoever wanted the bytes of what has left the network has had them.
+    /// Frees the bytes of what has left the network.
     pub fn recycle(&mut self) {
         self.gate.pool_mut().recycle();
     }
 
-    /// What has come in and out at each port.
+    /// The counters of each port.
     pub fn counters(&self) -> &[StepperCounters] {
         &self.counters
     }

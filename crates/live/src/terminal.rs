@@ -1,4 +1,4 @@
-//! What is shown on a terminal beside a command that has it: the terminal's title, so that nothing comes between the command's own lines.
+//! The title of a terminal that a command uses: there we can show something without mixing it with the command's output.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -6,33 +6,33 @@ use std::thread::JoinHandle;
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Keeps the title that the terminal has, and gives it back (xterm's control sequences 22 and 23).
+/// Saves the terminal's title, and restores it (xterm's control sequences 22 and 23).
 const PUSH: &str = "\x1b[22;2t";
 const POP: &str = "\x1b[23;2t";
 
-/// The title of the terminal that stderr is. It is put back in the end.
+/// The title of the terminal on stderr. It is restored at the end.
 ///
-/// A thread writes it: a terminal that is stopped (Ctrl-S) stops nothing else.
+/// A thread writes it, so that a stopped terminal (Ctrl-S) stops nothing else.
 #[derive(Debug)]
 pub struct Title {
     texts: Option<SyncSender<String>>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// Whether a terminal of this kind (`TERM`) has a title. Others may show what is meant for it among the command's lines.
+/// Whether a terminal of this kind (`TERM`) has a title. Others may print the text among the command's output.
 fn has_title(kind: &str) -> bool {
     !kind.is_empty()
         && !["dumb", "linux", "vt", "ansi", "cons", "sun"].iter().any(|none| kind.starts_with(none))
 }
 
 impl Title {
-    /// The title of stderr's terminal; none where there is no terminal, or one without a title.
+    /// The title of stderr's terminal; `None` without a terminal, or without a title.
     pub fn of_stderr() -> Option<Title> {
         let kind = std::env::var("TERM").unwrap_or_default();
         (std::io::stderr().is_terminal() && has_title(&kind)).then(|| Title { texts: None, writer: None })
     }
 
-    /// Shows a text. One that comes while the terminal does not take anything is left out.
+    /// Shows a text. If the terminal does not accept output at the moment, it is left out.
     pub fn show(&mut self, text: &str) {
         if self.writer.is_none() {
             let (sender, receiver) = sync_channel(1);
@@ -56,7 +56,7 @@ impl Drop for Title {
 }
 
 fn write_all(texts: &Receiver<String>) {
-    // The command is in the foreground, we are not: with `stty tostop` writing would stop us, and with us the network.
+    // The command is in the foreground, we are not: with `stty tostop` a write would stop us, and the network with us.
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTTOU);
     let _ = signals.thread_block();

@@ -1,9 +1,9 @@
-//! Where packets live while the network has them: slots of one cache line that are reused and addressed by number.
+//! The memory of packets in the network: slots of one cache line that are reused and addressed by number.
 //!
 //! A packet is written once, when it is sent, and read once, when it is delivered. In between only its number travels, with
 //! the little that a hop needs to know ([`OnWire`]): in steady state nothing is allocated, and a hop touches no packet.
-//! Thousands of packets are in flight on a fast path, and they have gone from the cache by the time they arrive, so what
-//! hardly any of them carries (SACK blocks, a SYN's options) is kept apart.
+//! Thousands of packets are in flight on a fast path, and they have left the cache by the time they arrive, so rare
+//! fields (SACK blocks, a SYN's options) are stored separately.
 
 use warpline_core::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
@@ -22,20 +22,20 @@ impl SlotId {
     }
 }
 
-/// A packet on a wire: what it takes to move it on.
+/// A packet on a wire: the data needed to move it on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnWire {
     /// When it arrives at the far end.
     pub(crate) arrival: Timestamp,
-    /// Where the packet is.
+    /// The slot of the packet.
     pub(crate) slot: SlotId,
-    /// Where its route goes on.
+    /// The next hop of its route.
     pub(crate) hop: HopId,
     /// Its bytes on the wire, without framing.
     pub(crate) size: u32,
 }
 
-/// What a slot's packet is and has.
+/// The kind of a slot's packet, and which fields it has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind(u8);
 
@@ -45,7 +45,7 @@ impl Kind {
     const UDP: Kind = Kind(1);
     const TIMESTAMPS: Kind = Kind(2);
     const RARE: Kind = Kind(4);
-    /// Beside `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
+    /// Combined with `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
     const FRAME: Kind = Kind(8);
 
     #[inline]
@@ -73,7 +73,7 @@ struct Slot {
     len: u32,
     window: u32,
     timestamps: (u32, u32),
-    /// Where its route goes on, while it waits in a queueing discipline; whoever moves it knows otherwise.
+    /// The next hop of its route, while it waits in a queueing discipline; otherwise its mover knows it.
     hop: HopId,
     flags: Flags,
     kind: Kind,
@@ -97,7 +97,7 @@ impl Slot {
     }
 }
 
-/// What few segments carry.
+/// Fields that few segments have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     sack: SackBlocks,
@@ -108,7 +108,7 @@ struct Rare {
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     slots: Vec<Slot>,
-    /// In parallel with `slots`, as far as it was ever needed.
+    /// In parallel with `slots`, as far as ever needed.
     rare: Vec<Rare>,
     free: Vec<SlotId>,
     /// Handles of frames that were dropped.
@@ -117,7 +117,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Puts a packet into a free slot.
-    // Always: the caller's packet then never exists in memory but in its slot.
+    // Always inlined: then the caller's packet never exists in memory except in its slot.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: &Packet) -> SlotId {
         let mut slot = Slot {
@@ -188,8 +188,8 @@ impl Arena {
         self.rare[index] = rare;
     }
 
-    /// The packet in a slot if it is a segment with nothing kept apart, as nearly all are: the short way to it.
-    // Always: the segment then never exists in memory but in its slot.
+    /// The packet in a slot if it is a segment without rare fields, as nearly all are: the fast path of [`packet`](Self::packet).
+    // Always inlined: then the segment never exists in memory except in its slot.
     #[inline(always)]
     pub(crate) fn plain(&self, index: SlotId) -> Option<Packet> {
         let slot = &self.slots[index.index()];
@@ -233,13 +233,13 @@ impl Arena {
         slot.with(body)
     }
 
-    /// Gives the slot back.
+    /// Frees the slot.
     #[inline]
     pub(crate) fn free(&mut self, index: SlotId) {
         self.free.push(index);
     }
 
-    /// Gives the slot of a packet back that is lost; where it is a frame, its bytes are no longer needed.
+    /// Frees the slot of a lost packet; if it is a frame, its bytes are no longer needed.
     #[inline]
     pub(crate) fn drop_packet(&mut self, index: SlotId) {
         let slot = &self.slots[index.index()];
@@ -249,7 +249,7 @@ impl Arena {
         self.free(index);
     }
 
-    /// Handles of the frames dropped since they were last taken out.
+    /// Handles of the frames dropped since the last call.
     pub(crate) fn released(&mut self) -> std::vec::Drain<'_, u32> {
         self.released.drain(..)
     }
@@ -259,12 +259,12 @@ impl Arena {
         self.slots.len() - self.free.len()
     }
 
-    /// Where the route of a waiting packet goes on.
+    /// The next hop of a waiting packet.
     pub(crate) fn hop(&self, index: SlotId) -> HopId {
         self.slots[index.index()].hop
     }
 
-    /// Keeps where the route of a packet that is to wait goes on.
+    /// Stores the next hop of a packet that has to wait.
     pub(crate) fn set_hop(&mut self, index: SlotId, hop: HopId) {
         self.slots[index.index()].hop = hop;
     }

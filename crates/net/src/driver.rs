@@ -4,10 +4,10 @@ use warpline_core::{Clock, Timestamp};
 
 use crate::network::{Hosts, Network, Pause};
 
-/// What an observer says between two batches of events.
+/// An observer's decision between two batches of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Continue,
     /// Stop here; what was measured counts.
     Stop,
@@ -20,7 +20,7 @@ pub struct Driver<C> {
     batch: u64,
 }
 
-/// Events between two looks at the observer: some milliseconds of work, so that Ctrl-C and progress feel immediate.
+/// Events between two calls of the observer: some milliseconds of work, so that Ctrl-C and progress feel immediate.
 const BATCH: u64 = 100_000;
 
 impl<C: Clock> Driver<C> {
@@ -29,8 +29,8 @@ impl<C: Clock> Driver<C> {
         Driver { clock, batch: BATCH }
     }
 
-    /// Lets the network run up to and including `until`. `observe` is called after every batch of events, and takes
-    /// records out; it can stop the run. Returns whether `until` was reached.
+    /// Runs the network up to and including `until`. Calls `observe` after every batch of events; it takes
+    /// records out and can stop the run. Returns whether `until` was reached.
     pub fn run<H: Hosts>(
         &mut self,
         network: &mut Network,
@@ -70,7 +70,7 @@ mod tests {
 
     use crate::{LinkConfig, Port, RateConfig, RouteId};
 
-    /// A clock that passes: each look at it takes a while, and it wakes early or late as told.
+    /// A clock that passes: each reading takes a while, and it wakes early or late as configured.
     #[derive(Debug)]
     struct Passing {
         now: u64,

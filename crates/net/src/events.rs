@@ -1,18 +1,18 @@
-//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index), and beside it a wheel for what comes
-//! soon ([`Near`]).
+//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index), and beside it a wheel for near
+//! events ([`Near`]).
 //!
-//! Every component has at most one meaningful event of a class pending, so that the key alone says what is to be done and
+//! Every component has at most one meaningful event of a class pending, so the key alone identifies the event and
 //! no sequence number is needed: the order is total and the same in every run. Sources of in-order events (a link's pipe)
-//! keep only their head here, which is why the heap stays as small as the network, whatever is in flight.
+//! keep only their head here, so the heap stays as small as the network, however much is in flight.
 
 use warpline_core::Timestamp;
 
 use crate::near::{First, Near};
 
-/// What kind of event a key stands for, in the order in which events of one instant are handled.
+/// The class of an event, in the order in which events of one instant are handled.
 ///
 /// Control first, so that a link that goes down at t drops what arrives at t. Departures precede arrivals, so that a packet
-/// that leaves a queue at t makes room for one that arrives at t. Timers come last: what arrives at t is known to them.
+/// that leaves a queue at t makes room for one that arrives at t. Timers come last, so that they know of arrivals at t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Class {
@@ -28,10 +28,10 @@ pub(crate) enum Class {
 
 const INDEX_BITS: u32 = 30;
 
-/// Largest number of links or endpoints: what a key has room for.
+/// Largest number of links or endpoints, limited by the bits of a key.
 pub(crate) const MAX_INDEX: usize = (1 << INDEX_BITS) - 1;
 
-/// When, what and whose: compares as (time, class, index).
+/// Time, class and index of an event; compares in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key(u128);
 
@@ -42,12 +42,12 @@ impl Key {
         debug_assert!(index as usize <= MAX_INDEX);
         Key((u128::from(time.as_nanos()) << 64) | u128::from((class as u32) << INDEX_BITS | index))
     }
-    /// When.
+    /// The time.
     #[inline]
     pub(crate) fn time(self) -> Timestamp {
         Timestamp::from_nanos((self.0 >> 64) as u64)
     }
-    /// What.
+    /// The class.
     #[inline]
     pub(crate) fn class(self) -> Class {
         match (self.0 as u32) >> INDEX_BITS {
@@ -57,7 +57,7 @@ impl Key {
             _ => Class::Timer,
         }
     }
-    /// Whose.
+    /// The index of the link or endpoint.
     #[inline]
     pub(crate) fn index(self) -> u32 {
         self.0 as u32 & MAX_INDEX as u32
@@ -66,7 +66,7 @@ impl Key {
 
 /// The pending events.
 ///
-/// Handling an event nearly always makes another, so the handled one is not removed at once: it leaves a vacancy at the top
+/// Handling an event nearly always creates another, so the handled one is not removed at once: it leaves a vacancy at the top
 /// that the next insertion fills with a single walk down the heap.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
@@ -90,7 +90,7 @@ impl EventQueue {
         }
     }
 
-    /// Makes room for the arrivals of a link.
+    /// Adds space for the arrivals of a link.
     pub(crate) fn add_link(&mut self, index: u32) {
         self.near.add_index(index);
     }
@@ -103,15 +103,15 @@ impl EventQueue {
         }
     }
 
-    /// The earliest event if it is an arrival in the wheel, which nearly all are.
+    /// The earliest event if it is an arrival in the wheel, as nearly all are.
     #[inline]
     pub(crate) fn first_near(&mut self) -> Option<First> {
         let far = self.peek_far().map_or(Timestamp::NEVER, Key::time);
-        // Of simultaneous ones, `peek` knows the order.
+        // `peek` knows the order of simultaneous ones.
         self.near.first().filter(|first| first.time < far)
     }
 
-    /// Takes `first` out, the earliest event, which [`first_near`](Self::first_near) has just shown.
+    /// Removes `first`, the earliest event, which [`first_near`](Self::first_near) has just returned.
     #[inline]
     pub(crate) fn take_near(&mut self, first: First) {
         self.near.take(first);
@@ -140,7 +140,7 @@ impl EventQueue {
         self.heap.first().copied()
     }
 
-    /// Takes `top` out, the earliest event, which [`peek`](Self::peek) has just shown.
+    /// Removes `top`, the earliest event, which [`peek`](Self::peek) has just returned.
     pub(crate) fn take_top(&mut self, top: Key) {
         let first = self.near.first();
         match first.filter(|first| Key::new(first.time, Class::Arrival, first.index) == top) {
@@ -193,7 +193,7 @@ impl EventQueue {
         loop {
             let first = at * ARITY + 1;
             // Four children compare pairwise, which the compiler turns into conditional moves: mispredicted branches are
-            // what a heap costs.
+            // the main cost of a heap.
             let best = if first + ARITY <= len {
                 let children = &heap[first..first + ARITY];
                 let left = usize::from(children[1] < children[0]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed and taken, events come out as from a sorted list.
+        /// Events come out as from a sorted list, whatever is pushed and taken.
         #[test]
         fn behaves_like_a_sorted_list(
             scale in 0u32..30,

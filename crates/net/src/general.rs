@@ -1,6 +1,6 @@
 //! The general link: a queueing discipline, a transmitter with any schedule, a wire that may reorder.
 //!
-//! Every departure is an event, so the discipline sees each packet leave, and records are made in order of time.
+//! Every departure is an event, so the discipline sees each packet leave, and records are created in order of time.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 
-/// What a link is made from.
+/// The parts of a link.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) qdisc: AnyQdisc,
-    /// None stands for no limit.
+    /// `None` for no limit.
     pub(crate) serialiser: Option<Serialiser>,
     pub(crate) delay: TimeDelta,
     pub(crate) jitter: Option<JitterModel>,
@@ -36,7 +36,7 @@ struct InService {
     slot: SlotId,
     /// Bytes, framing included.
     size: u32,
-    /// How much later than it was due it will go onto the wire.
+    /// How much later than due it will go onto the wire.
     late: TimeDelta,
 }
 
@@ -44,10 +44,10 @@ struct InService {
 #[derive(Debug)]
 pub(crate) struct General {
     qdisc: AnyQdisc,
-    /// None stands for no limit.
+    /// `None` for no limit.
     serialiser: Option<Serialiser>,
     jitter: Option<JitterModel>,
-    /// What is added to the link's delay as time goes on.
+    /// Additional delay that changes over time.
     detour: Option<Steps<TimeDelta>>,
     in_service: Option<InService>,
     /// When the last transmission ended: the transmitter could have begun another one then.
@@ -56,7 +56,7 @@ pub(crate) struct General {
     delay: TimeDelta,
     framing: u32,
     loss: Option<LossModel>,
-    /// Whether what is put onto its wire is noted.
+    /// Whether packets put onto its wire are noted.
     watched: bool,
     /// Packets on a wire that keeps their order.
     wire: Wire,
@@ -66,16 +66,16 @@ pub(crate) struct General {
     /// Earliest arrival announced for a wire that reorders.
     announced: Timestamp,
     down: bool,
-    /// Outages still to come or under way, as (from, until), earliest last.
+    /// Future and current outages, as (from, until), earliest last.
     outages: Vec<(Timestamp, Timestamp)>,
-    /// When the rate that the qdisc was told of ends.
+    /// When the rate that was passed to the qdisc ends.
     rate_until: Timestamp,
     record: bool,
     dropped: Dropped,
     stats: LinkStats,
 }
 
-/// What the network is to announce after a link took a step: events that have become certain.
+/// Events that the network must schedule after a step of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Announce {
     /// A packet will arrive at the far end.
@@ -86,17 +86,17 @@ pub(crate) struct Announce {
     pub(crate) control: Option<Timestamp>,
 }
 
-/// What a link needs of the network for one step.
+/// The parts of the network that a link needs for one step.
 pub(crate) struct Step<'a> {
     pub(crate) id: LinkId,
     pub(crate) now: Timestamp,
     pub(crate) arena: &'a mut Arena,
     pub(crate) records: &'a mut Vec<LinkRecord>,
-    /// Where what is put onto the wire of a watched link is noted.
+    /// Notes the packets put onto the wire of a watched link.
     pub(crate) settled: &'a mut Vec<OnWire>,
 }
 
-/// Outages in order and apart from each other, whatever they were: empty ones are left out, those that meet become one.
+/// Sorted and separate outages: empty ones are left out, and those that meet or overlap become one.
 fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Timestamp)> {
     outages.retain(|&(from, until)| from < until);
     outages.sort();
@@ -130,7 +130,7 @@ impl General {
             reordered: BTreeMap::new(),
             departures: 0,
             announced: Timestamp::NEVER,
-            // Whoever sends at the run's start, before its first event, must find it so.
+            // A packet sent at the run's start, before the first event, must find the link down.
             down: outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO),
             outages,
             rate_until: Timestamp::ZERO,
@@ -140,7 +140,7 @@ impl General {
         }
     }
 
-    /// Its rate, if that is constant.
+    /// Its rate, if constant.
     pub(crate) fn rate(&self) -> Option<Rate> {
         match &self.serialiser {
             Some(Serialiser::Constant(constant)) => Some(constant.rate()),
@@ -151,7 +151,7 @@ impl General {
     pub(crate) fn delay(&self) -> TimeDelta {
         self.delay
     }
-    /// From now on, what is put onto its wire is noted.
+    /// From now on, notes packets put onto its wire.
     pub(crate) fn watch(&mut self) {
         self.watched = true;
     }
@@ -162,7 +162,7 @@ impl General {
         Some(if self.down { until } else { from }).filter(|at| at.is_set())
     }
 
-    /// Tells the qdisc the rate if it has changed since it was last told.
+    /// Passes the rate to the qdisc if it has changed.
     fn follow_rate(&mut self, now: Timestamp) {
         if now < self.rate_until {
             return;
@@ -199,7 +199,7 @@ impl General {
         self.jitter.as_ref().is_some_and(JitterModel::reorders)
     }
 
-    /// Records an event if somebody asked for it.
+    /// Records an event if the link is recorded.
     #[inline]
     fn note(
         &self,
@@ -223,7 +223,7 @@ impl General {
         step.arena.drop_packet(slot);
     }
 
-    /// Packets that the qdisc dropped after having taken them in.
+    /// Counts packets that the qdisc dropped after accepting them.
     fn lose_dropped(&mut self, step: &mut Step<'_>) {
         if self.dropped.0.is_empty() {
             return;
@@ -235,7 +235,7 @@ impl General {
         self.dropped.0 = dropped; // keeps its memory
     }
 
-    /// A packet leaves the qdisc marked; if it did not come so, this link has marked it.
+    /// A packet leaves the qdisc marked; if it did not arrive marked, this link has marked it.
     fn mark(&mut self, step: &mut Step<'_>, slot: SlotId) {
         if step.arena.mark(slot) {
             self.stats.marks += 1;
@@ -243,8 +243,8 @@ impl General {
         }
     }
 
-    /// Starts the next transmission if the transmitter is free and something waits. One that was due at `due`, in the past, begins when
-    /// it could have then. Returns when it will be done.
+    /// Starts the next transmission if the transmitter is free and a packet waits. A packet that was due at `due`, in the past, begins when
+    /// it could have begun then. Returns when the transmission will end.
     fn start(&mut self, step: &mut Step<'_>, due: Timestamp) -> Option<Timestamp> {
         if self.in_service.is_some() || self.down {
             return None;
@@ -269,12 +269,12 @@ impl General {
             self.mark(step, slot);
         }
         self.note(step.id, step.now, slot, LinkEvent::Transmit { queued }, step.arena, step.records);
-        // Under a rate that stays zero it is never done.
+        // Under a rate that stays zero it never ends.
         departure.is_set().then_some(departure.max(step.now))
     }
 
-    /// Offers a packet that was due at `due`: now, or in the past. Then a transmitter that is idle begins as it would have, as far as it
-    /// was idle, and what has passed of the departure is taken off the delay.
+    /// Offers a packet that was due at `due`: now, or in the past. In the latter case an idle transmitter begins as it would have, as far as it
+    /// was idle, and the time since the departure is subtracted from the delay.
     pub(crate) fn offer(&mut self, mut step: Step<'_>, due: Timestamp, slot: SlotId) -> Announce {
         self.stats.arrivals += 1;
         if self.down {
@@ -291,7 +291,7 @@ impl General {
             arrived: step.now,
         };
         self.follow_rate(step.now);
-        // An idle transmitter takes the packet through the qdisc all the same: CoDel and RED keep state there.
+        // Even with an idle transmitter the packet passes through the qdisc: CoDel and RED keep state there.
         let verdict = self.qdisc.enqueue(step.now, queued, &mut self.dropped);
         match verdict {
             Verdict::Dropped(reason) => self.lose(&mut step, slot, reason),
@@ -306,8 +306,8 @@ impl General {
         self.transmit(step, due, None)
     }
 
-    /// Starts transmissions until one takes time. Those that take none are over at once and not by an event, so that what
-    /// is offered next at the same instant finds the transmitter free, as on the fast way.
+    /// Starts transmissions until one takes time. Those that take none end at once and not by an event, so that
+    /// the next packet offered at the same instant finds the transmitter free, as on the fast path.
     fn transmit(&mut self, mut step: Step<'_>, due: Timestamp, mut arrival: Option<Timestamp>) -> Announce {
         while let Some(departure) = self.start(&mut step, due) {
             if departure > step.now {
@@ -325,14 +325,14 @@ impl General {
         self.transmit(step, now, arrival)
     }
 
-    /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that is to be
-    /// announced, being earlier than any announced before.
+    /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that must be
+    /// announced because it is earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
         let InService { slot, size, late } = self.in_service.take()?;
         self.idle_since = step.now.saturating_sub(late);
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
-        // Drawn for a packet that is lost, too: losses do not reshuffle the delays of the others.
+        // Drawn for a lost packet, too: losses do not change the delays of other packets.
         let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
         let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(self.idle_since));
         if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
@@ -361,7 +361,7 @@ impl General {
         announce.then_some(arrival)
     }
 
-    /// Takes the packet that arrives now, if there is one, and says when the next one does.
+    /// Takes the packet that arrives now, if there is one, and returns when the next one does.
     pub(crate) fn take(&mut self, step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
         let (packet, next) = if self.reorders() { self.take_reordered(step.now) } else { self.wire.take() };
         if let Some(packet) = packet {
@@ -378,13 +378,13 @@ impl General {
             while let Some(packet) = self.qdisc.dequeue(step.now, &mut self.dropped) {
                 self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
             }
-            // What the qdisc would have dropped on the way out is lost to the outage all the same.
+            // Packets that the qdisc would have dropped on the way out count as lost to the outage.
             for (_, reason) in &mut self.dropped.0 {
                 *reason = DropReason::Down;
             }
             self.lose_dropped(&mut step);
         } else {
-            // Nothing can wait, as nothing was taken in: there is no transmission to start.
+            // Nothing can wait, as nothing was accepted: there is no transmission to start.
             self.down = false;
             self.idle_since = step.now;
             self.outages.pop();
@@ -392,8 +392,8 @@ impl General {
         Announce { control: self.next_switch(), ..Announce::default() }
     }
 
-    /// Takes the packet that arrives now from a wire that reorders. An arrival that was overtaken by an earlier
-    /// announcement finds nothing to take.
+    /// Takes the packet that arrives now from a wire that reorders. If an earlier announcement has already delivered it,
+    /// there is nothing to take.
     fn take_reordered(&mut self, now: Timestamp) -> (Option<OnWire>, Option<Timestamp>) {
         let due =
             self.reordered.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
     use crate::schedule::{RateSchedule, Steps};
 
-    /// An empty queue that tells what rates it is told.
+    /// An empty queue that records the rates passed to it.
     #[derive(Debug)]
     struct Listener(Sender<u64>);
 

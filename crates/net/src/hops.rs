@@ -1,13 +1,13 @@
-//! The routes of a network, in one table: each a run of hops that an end closes.
+//! The routes of a network, in one table: each is a sequence of hops with an end marker.
 
 use warpline_core::LinkId;
 
-/// Where a route goes on: a place in the table.
+/// The next hop of a route: an index into the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HopId(u32);
 
 impl HopId {
-    /// The hop behind it on its route.
+    /// The following hop of its route.
     #[inline]
     pub(crate) fn next(self) -> HopId {
         HopId(self.0 + 1)
@@ -19,22 +19,22 @@ impl HopId {
 pub(crate) struct Hop(u32);
 
 impl Hop {
-    /// Marks a hop onto a link that only the link before it feeds.
+    /// Marks a hop onto a link that only the previous link feeds.
     const EXPRESS: u32 = 1 << 31;
-    /// The end of a route: no express hop.
+    /// The end of a route; not an express hop.
     const END: Hop = Hop(Hop::EXPRESS - 1);
 
-    /// Whether the route is over.
+    /// Whether the route ends here.
     #[inline]
     pub(crate) fn is_end(self) -> bool {
         self == Hop::END
     }
-    /// Whether only the link before it feeds its link, so that it needs no event.
+    /// Whether only the previous link feeds its link, so that it needs no event.
     #[inline]
     pub(crate) fn is_express(self) -> bool {
         self.0 & Hop::EXPRESS != 0
     }
-    /// Its link, unless the route is over.
+    /// Its link, unless the route ends here.
     #[inline]
     pub(crate) fn link(self) -> LinkId {
         LinkId(self.0 & !Hop::EXPRESS)
@@ -45,12 +45,12 @@ impl Hop {
 #[derive(Debug, Default)]
 pub(crate) struct Hops {
     table: Vec<Hop>,
-    /// How many hops the marking of express hops has seen.
+    /// How many hops have been checked for express hops.
     marked: usize,
 }
 
 impl Hops {
-    /// Adds a route, and says where it begins.
+    /// Adds a route, and returns where it begins.
     pub(crate) fn add(&mut self, links: &[LinkId]) -> HopId {
         let first = HopId(self.table.len() as u32);
         self.table.extend(links.iter().map(|link| Hop(link.0)));
@@ -70,9 +70,9 @@ impl Hops {
         self.marked != self.table.len()
     }
 
-    /// Marks the hops that need no event. `may_be(before, link)` says whether a link that only `before` feeds could be crossed so.
+    /// Marks the hops that need no event. `may_be(before, link)` says whether a link that only `before` feeds could be an express hop.
     pub(crate) fn mark_express(&mut self, links: usize, may_be: impl Fn(LinkId, LinkId) -> bool) {
-        /// Who feeds a link.
+        /// What feeds a link.
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
             Nobody,
@@ -80,7 +80,7 @@ impl Hops {
             Many,
         }
         let mut feeders = vec![Feeder::Nobody; links];
-        // A host feeds the first link of a route, whenever it likes.
+        // A host feeds the first link of a route, at any time.
         let mut before = Feeder::Many;
         for hop in &self.table {
             if hop.is_end() {

@@ -1,8 +1,8 @@
-//! The ledger of a constant-rate FIFO: who arrived when and leaves when, for as long as that can still matter.
+//! The ledger of a constant-rate FIFO: when packets arrive and leave, for as long as that can still matter.
 //!
 //! Such a queue needs no list of waiting packets, only their departure times, which are known on arrival. Entries are made
 //! in the order of arrival, possibly ahead of time (see `Core::forward` in `network` on express hops). The sums count every
-//! packet on entry; a reading takes back what has not happened by then, so the counters are exact at every instant.
+//! packet on entry; a reading subtracts what has not happened by then, so the counters are exact at every instant.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use warpline_core::Timestamp;
 
 use crate::ring::Ring;
 
-/// One packet's stay.
+/// One packet's stay in the queue and transmitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     /// When it was offered.
@@ -66,7 +66,7 @@ pub(crate) struct Sums {
     pub(crate) overflows: u64,
 }
 
-/// What waits in a link's queue at some instant.
+/// The queue of a link at some instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
     /// Packets waiting, without the one in transmission.
@@ -85,14 +85,14 @@ pub(crate) struct Ledger {
     /// Bytes of all entries.
     held: u64,
     sums: Sums,
-    /// Transmissions that began by then are no matter of the present interval of `queued_max`; none before the first.
+    /// Transmissions that began by then do not belong to the present interval of `queued_max`; `None` before the first.
     interval: Option<Timestamp>,
     /// Arrivals that found no room and may lie in the future.
     overflows: VecDeque<Timestamp>,
 }
 
 impl Ledger {
-    /// Enters a packet. `now` is the present, which no arrival precedes but that of a packet that comes late.
+    /// Enters a packet. `now` is the current time; only a late packet may have arrived before it.
     #[inline]
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
         debug_assert!(entry.start >= entry.arrival && entry.departure >= entry.start);
@@ -100,7 +100,7 @@ impl Ledger {
         let bytes = entry.load.bytes();
         self.sums.packets += 1;
         self.sums.bytes += bytes;
-        // A reading takes back the waits still to come, which may be ages: only the difference need fit.
+        // A reading subtracts waits in the future, which may be very long: only the difference must fit.
         self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
         if entry.load.is_lost() {
             self.sums.lost += 1;
@@ -134,13 +134,13 @@ impl Ledger {
         self.entries.back().map(|entry| entry.arrival)
     }
 
-    /// Packets and bytes of the entries, departed or not: an upper bound of what is in the queue.
+    /// Packets and bytes of the entries, departed or not: an upper bound of the queue.
     #[inline]
     pub(crate) fn held(&self) -> (usize, u64) {
         (self.entries.len(), self.held)
     }
 
-    /// Forgets what has departed, so that the ledger grows with the queue and not with the run.
+    /// Forgets departed packets, so that the ledger grows with the queue and not with the run.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, now: Timestamp) {
@@ -167,7 +167,7 @@ impl Ledger {
         self.forget(now);
         let (mut packets, mut bytes) = (self.entries.len(), self.held);
         for entry in self.entries.iter() {
-            // An arrival in the present finds one packet in transmission; one ahead of time, those still to depart too.
+            // An arrival now finds one packet in transmission; one ahead of time may find packets that have yet to depart, too.
             if entry.start > at {
                 break;
             }
@@ -177,7 +177,7 @@ impl Ledger {
         (packets as u32, bytes)
     }
 
-    /// The sums over packets that have departed by `now`, and what waits then.
+    /// The sums over packets that have departed by `now`, and the queue at that time.
     pub(crate) fn read(&mut self, now: Timestamp) -> (Sums, Backlog) {
         self.forget(now);
         self.count_overflows(now);
@@ -200,7 +200,7 @@ impl Ledger {
         (sums, backlog)
     }
 
-    /// Packets entered that will be lost only after `now`, on the wire or for want of room.
+    /// Entered packets that will be lost only after `now`, on the wire or for lack of room.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.entries.iter().filter(|entry| entry.load.is_lost() && entry.departure > now).count();
         lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()

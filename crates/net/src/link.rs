@@ -1,8 +1,8 @@
 //! One direction of a link: a queue, a transmitter, a wire with delay.
 //!
-//! There are two kinds, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant delay, which is most of
-//! them, knows when a packet will have left at the moment it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`.
-//! Everything else (active queue management, priorities, rate schedules, traces, jitter, outages, or somebody recording) is a `General`
+//! There are two kinds, with the same outcome to the nanosecond. A constant-rate drop-tail link with constant delay, the most
+//! common kind, knows when a packet will have left at the moment it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`.
+//! Everything else (active queue management, priorities, rate schedules, traces, jitter, outages, or recording) is a `General`
 //! link, with an event per departure.
 
 use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
@@ -53,7 +53,7 @@ impl LinkStats {
     }
 }
 
-/// One direction of a link: its name and ends, and what it is.
+/// One direction of a link: its name, its ends, and its kind.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Link {
@@ -87,7 +87,7 @@ impl Link {
     pub fn to(&self) -> NodeId {
         self.ends.1
     }
-    /// Constant rate; none if it has no limit or follows a schedule.
+    /// Constant rate; `None` if it has no limit or follows a schedule.
     pub fn rate(&self) -> Option<Rate> {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.limited.then(|| fifo.rate.rate()),
@@ -105,7 +105,7 @@ impl Link {
     pub(crate) fn is_general(&self) -> bool {
         matches!(self.kind, Kind::General(_))
     }
-    /// From now on, what is put onto its wire is noted.
+    /// From now on, notes packets put onto its wire.
     pub(crate) fn watch(&mut self) {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.watched = true,
@@ -120,7 +120,7 @@ impl Link {
             Kind::General(general) => general.stats(),
         }
     }
-    /// Packets given up already that will be lost only after `now`.
+    /// Packets already given up that will be lost only after `now`.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.ledger.doomed(now),
@@ -148,7 +148,7 @@ impl Wire {
         self.0.push(packet);
         was_empty
     }
-    /// Takes the packet that has just arrived from the wire. The second is the time of the next arrival.
+    /// Takes the packet that has just arrived from the wire. The second value is the time of the next arrival.
     #[inline]
     pub(crate) fn take(&mut self) -> (Option<OnWire>, Option<Timestamp>) {
         (self.0.pop(), self.0.front().map(|next| next.arrival))
@@ -160,17 +160,17 @@ impl Wire {
 }
 
 /// A constant-rate drop-tail link with constant delay.
-// Laid out by hand: what every packet touches comes first and fills whole cache lines.
+// Laid out by hand: fields that every packet touches come first and fill whole cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Fifo {
-    /// Not used where `limited` is false.
+    /// Not used if `limited` is false.
     rate: ConstantRate,
     delay: TimeDelta,
     framing: u32,
-    /// Whether it has a rate: without, packets take no time and nothing ever waits.
+    /// Whether it has a rate: without one, packets take no time and nothing ever waits.
     limited: bool,
-    /// Whether what is put onto its wire is noted.
+    /// Whether packets put onto its wire are noted.
     watched: bool,
     lossy: bool,
     wire: Wire,
@@ -179,7 +179,7 @@ pub(crate) struct Fifo {
     loss: Option<Box<LossModel>>,
 }
 
-/// A packet that a link has taken in.
+/// A packet that a link has accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     /// When its last bit arrives at the far end.
@@ -189,7 +189,7 @@ pub(crate) struct Accepted {
 }
 
 impl Fifo {
-    /// A link of `rate`, none for no limit.
+    /// A link with `rate`; `None` for no limit.
     pub(crate) fn new(
         rate: Option<Rate>,
         delay: TimeDelta,
@@ -211,7 +211,7 @@ impl Fifo {
         }
     }
 
-    /// Whether what is put onto its wire is noted.
+    /// Whether packets put onto its wire are noted.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.watched
@@ -221,10 +221,10 @@ impl Fifo {
         &mut self.wire
     }
 
-    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the present. None when the queue is full.
+    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the current time. `None` if the queue is full.
     ///
-    /// Offers must come in the order of their arrival, which may lie ahead of the present; in the past only for a packet that
-    /// is late (see `in_order`).
+    /// Offers must come in the order of their arrival, which may lie ahead of the current time; in the past only for a late
+    /// packet (see `in_order`).
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -246,7 +246,7 @@ impl Fifo {
         Some(Accepted { arrival: departure + self.delay, lost })
     }
 
-    /// When a packet that was due at `due` can be offered at the earliest: not before the one offered last.
+    /// The earliest time at which a packet that was due at `due` can be offered: not before the last one.
     pub(crate) fn in_order(&self, due: Timestamp) -> Timestamp {
         self.ledger.last_arrival().map_or(due, |last| due.max(last))
     }

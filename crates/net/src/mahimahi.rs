@@ -1,10 +1,10 @@
-//! Links that follow a mahimahi trace: a text of one millisecond stamp a line, each an opportunity to deliver 1500 bytes.
+//! Links that follow a mahimahi trace: a text with one millisecond timestamp per line, each an opportunity to deliver 1500 bytes.
 //!
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, and its `mm-link`:
-//! - Stamps do not fall; the same stamp twice is two opportunities in that millisecond.
+//! - Timestamps never decrease; the same one twice means two opportunities in that millisecond.
 //! - The trace repeats: its last stamp is time 0 of the next round.
-//! - An opportunity carries up to 1500 bytes: the rest of a packet begun, then further packets that wait. What it carries
-//!   beyond what waits is lost, and an opportunity at which nothing waits is lost whole.
+//! - An opportunity carries up to 1500 bytes: the rest of a packet in transmission, then further waiting packets. The part beyond
+//!   the waiting packets is lost, and an opportunity without waiting packets is lost completely.
 //! - A packet that arrives at the very instant of an opportunity is too late for it.
 //!
 //! Departures: mm-link wakes once a millisecond and counts 1504 bytes, the 1500 and the header of its TUN device; here
@@ -32,7 +32,7 @@ pub enum TraceError {
         line: u64,
         /// The column, in bytes.
         column: u64,
-        /// What is there, readable.
+        /// The character there, printable.
         found: String,
     },
     /// A line without a number.
@@ -99,7 +99,7 @@ impl TraceParser {
     /// Reads the next bytes of the file.
     ///
     /// # Errors
-    /// At the first thing wrong; the parser is of no use afterwards.
+    /// At the first error; the parser cannot be used afterwards.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         for &byte in bytes {
             let line = self.lines + 1;
@@ -149,10 +149,10 @@ impl TraceParser {
         Ok(())
     }
 
-    /// The trace; the last line may lack its end.
+    /// The trace; the last line need not end with a line break.
     ///
     /// # Errors
-    /// If the last line is wrong, or the trace has no length.
+    /// If the last line is invalid, or the trace has no length.
     pub fn finish(mut self) -> Result<Trace, TraceError> {
         if self.column > 0 {
             self.end_line()?;
@@ -172,7 +172,7 @@ impl Trace {
     /// Reads the text of a trace file.
     ///
     /// # Errors
-    /// At the first thing wrong, with its line and column.
+    /// At the first error, with its line and column.
     pub fn parse(text: &[u8]) -> Result<Trace, TraceError> {
         let mut parser = TraceParser::default();
         parser.feed(text)?;
@@ -192,12 +192,12 @@ impl Trace {
         Rate::from_bps((bits * 1000 / u128::from(self.period_ms())) as u64)
     }
 
-    /// Which round an instant is in, and how many runs of it have been by then.
+    /// The round of an instant, and how many runs of that round have passed by then.
     fn place(&self, at: Timestamp) -> (u64, usize) {
         let (ms, period) = (at.as_nanos() / NANOS_PER_MILLI, self.period_ms());
         (ms / period, self.runs.partition_point(|&(stamp, _)| u64::from(stamp) <= ms % period))
     }
-    /// Opportunities after `from`, up to and with those at `to`; none if the two are not in order. Takes time for those between, not for
+    /// Opportunities after `from`, up to and including those at `to`; none if the two are not in order. The cost depends on those between, not on
     /// the whole trace.
     pub fn opportunities_between(&self, from: Timestamp, to: Timestamp) -> u64 {
         if to <= from {
@@ -279,9 +279,9 @@ impl TraceLink {
         time
     }
 
-    /// When a packet of `bytes` bytes, whose turn comes at `start`, has been delivered whole. Call once for each packet, in
-    /// the order of transmission. A `start` at the last finish means that the packet was waiting, so that it may use what
-    /// is left of that opportunity; any other means that the link was idle and lost the opportunities in between.
+    /// When a packet of `bytes` bytes, whose turn comes at `start`, has been delivered completely. Call once for each packet, in
+    /// the order of transmission. A `start` at the last finish means that the packet was waiting, so it may use the rest
+    /// of that opportunity; any other means that the link was idle and lost the opportunities in between.
     pub fn finish_of(&mut self, start: Timestamp, bytes: u32) -> Timestamp {
         if start != self.end || self.end == Timestamp::ZERO {
             self.left = 0;

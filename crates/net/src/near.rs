@@ -1,10 +1,10 @@
-//! The near future: arrivals that come within the next few thousand events, in a wheel of buckets.
+//! The near future: arrivals within the next few thousand events, in a wheel of buckets.
 //!
 //! Most events are arrivals at the far end of a link, and most of those are close. A heap pays for each with a walk over its
-//! whole depth; here a bucket is found by a shift and holds about one event. What is too far away for the wheel, and what
-//! finds its bucket crowded, is left to the heap, so that neither long delays nor simultaneous events cost more than there.
+//! whole depth; here a shift finds the bucket, which holds about one event. Events too far away for the wheel, and those in
+//! crowded buckets, are left to the heap, so that neither long delays nor simultaneous events cost more than there.
 //!
-//! The width of the buckets follows the events: it depends on nothing but the run itself.
+//! The width of the buckets follows the events: it depends only on the run itself.
 
 use warpline_core::Timestamp;
 
@@ -12,9 +12,9 @@ use warpline_core::Timestamp;
 const BUCKETS: usize = 64 * 64;
 /// Marks the end of a list.
 const NONE: u32 = u32::MAX;
-/// How far an event looks for its place in a bucket before it is left to the heap.
+/// How far to search for an event's place in a bucket before leaving it to the heap.
 const WALK: usize = 8;
-/// Events between two looks at the width.
+/// Events between two checks of the width.
 const PERIOD: u32 = 4096;
 /// Width at the start: 2^14 ns, some 16 us.
 const SHIFT: u32 = 14;
@@ -35,12 +35,12 @@ pub(crate) struct First {
     place: usize,
 }
 
-/// The wheel. An event is a time and an index; each index has one event at the most.
+/// The wheel. An event is a time and an index; each index has one event at most.
 #[derive(Debug)]
 pub(crate) struct Near {
     /// Logarithm of the width of a bucket in nanoseconds.
     shift: u32,
-    /// Number of the bucket of the present: a time's number is its quotient by the width.
+    /// Number of the current bucket: a time's bucket number is its quotient by the width.
     present: u64,
     /// One bit for each word that is not zero.
     summary: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Near {
     heads: Box<[u32; BUCKETS]>,
     /// By index.
     nodes: Vec<Node>,
-    /// Events handled since the width was looked at, and when that was.
+    /// Events handled since the last check of the width, and when that was.
     handled: u32,
     since: Timestamp,
 }
@@ -71,7 +71,7 @@ impl Default for Near {
 }
 
 impl Near {
-    /// Makes room for an index.
+    /// Adds space for an index.
     pub(crate) fn add_index(&mut self, index: u32) {
         let node = Node { time: Timestamp::NEVER, next: NONE };
         if self.nodes.len() <= index as usize {
@@ -79,7 +79,7 @@ impl Near {
         }
     }
 
-    /// Puts in an event of an index that has none. Returns false, and does nothing, if the wheel is not the place for it.
+    /// Inserts an event for an index without one. Returns false, and does nothing, if the event does not belong in the wheel.
     #[inline]
     pub(crate) fn insert(&mut self, time: Timestamp, index: u32) -> bool {
         let number = time.as_nanos() >> self.shift;
@@ -98,7 +98,7 @@ impl Near {
         true
     }
 
-    /// Puts an event into a bucket that has some, in order.
+    /// Inserts an event into a non-empty bucket, in order.
     #[inline(never)]
     fn insert_behind(&mut self, place: usize, time: Timestamp, index: u32) -> bool {
         let (mut before, mut next) = (NONE, self.heads[place]);
@@ -152,7 +152,7 @@ impl Near {
         self.handled += 1;
     }
 
-    /// Takes the earliest event out, which happens now.
+    /// Removes the earliest event, which happens now.
     #[inline]
     pub(crate) fn take(&mut self, first: First) {
         let First { time, index, next, place } = first;
@@ -177,20 +177,20 @@ impl Near {
         lists.map(|&head| std::iter::successors(Some(head), next).count()).sum()
     }
 
-    /// Whether it is time to look at the width.
+    /// Whether it is time to check the width.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.handled >= PERIOD
     }
 
-    /// Fits the width to the mean distance of the events of late. Those that the wheel does not hold any more are passed to
+    /// Fits the width to the mean distance of recent events. Events that no longer fit into the wheel are passed to
     /// `leave`.
     #[inline(never)]
     pub(crate) fn adapt(&mut self, now: Timestamp, mut leave: impl FnMut(Timestamp, u32)) {
         let gap = now.saturating_since(self.since).as_nanos() / u64::from(self.handled.max(1));
         (self.handled, self.since) = (0, now);
         let shift = gap.max(1).ilog2();
-        // A factor of two either way is no matter.
+        // A factor of two either way does not matter.
         if shift.abs_diff(self.shift) < 2 {
             return;
         }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What it takes comes out in order of time and index, whatever the distances; what it does not take, it leaves alone.
+        /// Accepted events come out in order of time and index, whatever the distances; refused ones are left alone.
         #[test]
         fn events_come_out_in_order(
             scale in 0u32..40,
@@ -272,7 +272,7 @@ mod tests {
         for step in [100u64, 10_000_000] {
             for _ in 0..3 * PERIOD {
                 now = Timestamp::from_nanos(now.as_nanos() + step);
-                // Those that are too far for the width of before happen elsewhere.
+                // Events too far away for the previous width happen elsewhere.
                 match near.insert(now, 0).then(|| near.first()).flatten() {
                     Some(first) => near.take(first),
                     None => near.advance(now),

@@ -1,6 +1,6 @@
-//! The network at work: packets hop from link to link along their routes, hosts are called when something is for them.
+//! The network: packets hop from link to link along their routes, and hosts are called when something arrives for them.
 //!
-//! The network knows endpoints only by number. What runs there is behind [`Hosts`], which gets the network's [`Port`] to send
+//! The network knows endpoints only by number. The hosts are behind [`Hosts`], which gets the network's [`Port`] to send
 //! packets and set timers with.
 
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig, Sizing};
 use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 
-/// What runs on the hosts: called when a packet arrives or a timer fires.
+/// The hosts: called when a packet arrives or a timer fires.
 pub trait Hosts {
     /// A packet has arrived at the endpoint it is addressed to.
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>);
-    /// The endpoint's timer has fired. It may be early: a deadline that moved later is not taken out of the queue, so the
-    /// endpoint looks at its own deadline and sets the timer again.
+    /// The endpoint's timer has fired. It may be early: a deadline that moved later is not removed from the queue, so the
+    /// endpoint must check its own deadline and set the timer again.
     fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>);
 }
 
@@ -35,7 +35,7 @@ pub trait Hosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteId(HopId);
 
-/// The last instant there is.
+/// The last possible instant.
 const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
 
 /// How fast a link sends.
@@ -62,7 +62,7 @@ impl RateConfig {
     }
 }
 
-/// How a link is made.
+/// Configuration of a link.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// Its name, "from>to": also the name of its random streams.
@@ -75,8 +75,8 @@ pub struct LinkConfig {
     pub rate: RateConfig,
     /// Propagation delay.
     pub delay: TimeDelta,
-    /// What is added to it as time goes on, as when packets take another route: each packet takes what is in force when it leaves. None overtakes
-    /// another by that, unless jitter lets it.
+    /// Additional delay that changes over time, as when packets take another route: each packet gets the value in force when it leaves. No packet
+    /// overtakes another because of that, unless jitter allows it.
     pub detour: Option<Steps<TimeDelta>>,
     /// Queueing discipline.
     pub qdisc: QdiscConfig,
@@ -88,8 +88,8 @@ pub struct LinkConfig {
     pub loss: LossConfig,
     /// Extra delay per packet.
     pub jitter: Option<JitterConfig>,
-    /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, what is on the wire arrives.
-    /// Those that meet or overlap become one.
+    /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, and packets on the wire arrive.
+    /// Outages that meet or overlap become one.
     pub outages: Vec<(Timestamp, Timestamp)>,
     /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
     pub framing: u32,
@@ -129,7 +129,7 @@ struct Core {
     /// Earliest pending timer event of each endpoint.
     timers: Vec<Timestamp>,
     records: Vec<LinkRecord>,
-    /// What has been put onto the wires of watched links since it was last taken.
+    /// Packets put onto the wires of watched links since they were last taken.
     settled: Vec<OnWire>,
     next_packet: u64,
     delivered: u64,
@@ -138,9 +138,9 @@ struct Core {
 /// A packet whose arrival at its endpoint is certain.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
-    /// When it will be handed to [`Hosts::handle_packet`].
+    /// When it will be passed to [`Hosts::handle_packet`].
     pub arrival: Timestamp,
-    /// As it will be then.
+    /// The packet as it will be then.
     pub packet: Packet,
 }
 
@@ -161,7 +161,7 @@ pub enum Pause {
     Budget,
 }
 
-/// What a host may do with the network while it is called.
+/// A host's access to the network during a call.
 #[derive(Debug)]
 pub struct Port<'a> {
     core: &'a mut Core,
@@ -169,19 +169,19 @@ pub struct Port<'a> {
 }
 
 impl Port<'_> {
-    /// Sends a packet on its way now. The network numbers it.
+    /// Sends a packet now. The network numbers it.
     #[inline]
     pub fn send(&mut self, route: RouteId, packet: Packet) {
         self.core.send(self.now, route, packet);
     }
 
-    /// Sends a packet that was due at `due`: now, if that is the present. If it has passed (a packet from outside that was
-    /// seen late), the packet goes as if it had come in time, as far as what has happened since allows: it is behind all
-    /// that was sent before, and is admitted to the queue of its first link as that is now, but its transmission there begins
-    /// when it could have begun then. What has passed of its time on the wire is over.
+    /// Sends a packet that was due at `due`: now, if that is the current time. If `due` has passed (a packet from outside that was
+    /// seen late), the packet travels as if it had come in time, as far as later events allow: it is behind all packets
+    /// sent before, and is admitted to the queue of its first link as that is now, but its transmission there begins
+    /// when it could have begun then. The time since then is subtracted from its time on the wire.
     ///
-    /// Returns by how much it will come out of that link later all the same, as far as that is known at once: a link with random
-    /// delays, a varying rate or the like is taken to make up for everything.
+    /// Returns by how much it will still leave that link later, as far as that is known at once: a link with random
+    /// delays, a varying rate or the like is assumed to make up for everything.
     #[inline]
     pub fn send_at(&mut self, due: Timestamp, route: RouteId, packet: Packet) -> TimeDelta {
         if due >= self.now {
@@ -192,7 +192,7 @@ impl Port<'_> {
         }
     }
 
-    /// Asks for a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was asked for before.
+    /// Requests a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was requested before.
     #[inline]
     pub fn set_timer(&mut self, endpoint: EndpointId, deadline: Timestamp) {
         self.core.set_timer(self.now, endpoint, deadline);
@@ -261,14 +261,14 @@ impl Core {
 
     /// Moves the packet of `slot` along its route, from the link at `hop` on, until it is on a wire whose arrival is an event.
     ///
-    /// A link that is fed by one link only takes its packets in the order in which that one sends them, so their way over
+    /// A link that is fed by only one link takes its packets in the order in which that one sends them, so the path over
     /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
     #[inline]
     fn forward(&mut self, now: Timestamp, slot: SlotId, hop: HopId, size: u32) {
         self.forward_from(now, now, slot, hop, size);
     }
 
-    /// The same for a packet that is at the start of that link at `at`, which may be ahead of the present.
+    /// The same for a packet that is at the start of that link at `at`, which may be ahead of the current time.
     #[inline(always)]
     fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: SlotId, mut hop: HopId, size: u32) {
         let mut this = self.hops.at(hop);
@@ -333,12 +333,12 @@ impl Core {
         }
     }
 
-    /// The packet at the head of a wire has arrived, on the fast way: takes it out, announcing the one behind it.
+    /// The packet at the head of a wire has arrived, on the fast path: takes it out, and announces the one behind it.
     #[inline]
     fn take_near(&mut self, first: First) -> Option<OnWire> {
         let (packet, next) = match &mut self.links[first.index as usize].kind {
             Kind::Fifo(fifo) => fifo.wire().take(),
-            // Its arrivals are not among those of the near future.
+            // Its arrivals are not in the wheel of near events.
             Kind::General(_) => (None, None),
         };
         self.events.take_near(first);
@@ -348,7 +348,7 @@ impl Core {
         packet
     }
 
-    /// The same on any way.
+    /// The same for every kind of link.
     fn take_arrival(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
         let index = top.index();
         let Kind::Fifo(fifo) = &mut self.links[index as usize].kind else {
@@ -369,7 +369,7 @@ impl Core {
         if !self.hops.at(arrived.hop).is_end() {
             return self.forward(now, arrived.slot, arrived.hop, arrived.size);
         }
-        // Copied out, as its slot is likely to be the first that the answer takes.
+        // Copied out, as the answer is likely to reuse its slot first.
         let Some(packet) = self.arena.plain(arrived.slot) else {
             return self.deliver(now, arrived.slot, hosts);
         };
@@ -378,7 +378,7 @@ impl Core {
         hosts.handle_packet(now, &packet, &mut Port { core: self, now });
     }
 
-    /// The same, out of the way of the ordinary case.
+    /// The same, kept out of the common path.
     #[inline(never)]
     fn arrive_from_afar<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
         let Some(arrived) = arrived else { return };
@@ -433,7 +433,7 @@ pub enum RouteError {
         /// The link after it.
         after: String,
     },
-    /// A packet has been sent already, perhaps by a way that the route would change.
+    /// A packet has been sent already, perhaps on a path that the route would change.
     #[error("a packet has been sent already; add all routes before the first one")]
     Late,
 }
@@ -472,7 +472,7 @@ impl Network {
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
         let (simple_rate, rate) = match &config.rate {
             RateConfig::Unlimited => (true, None),
-            // At rate 0 nothing ever leaves: there is no departure to know in advance.
+            // At rate 0 nothing ever leaves: no departure can be known in advance.
             RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
@@ -517,8 +517,8 @@ impl Network {
         LinkId(id)
     }
 
-    /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must be there
-    /// before the first packet is sent: they tell where flows can meet.
+    /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must exist
+    /// before the first packet is sent: they determine where flows can meet.
     ///
     /// # Errors
     /// If there is no link, the links do not meet, or a packet has been sent already.
@@ -554,13 +554,13 @@ impl Network {
         });
     }
 
-    /// From now on, what is put onto a link's wire is noted for [`take_settled`](Self::take_settled).
+    /// From now on, notes packets put onto a link's wire for [`take_settled`](Self::take_settled).
     pub fn watch(&mut self, id: LinkId) {
         self.core.links[id.index()].watch();
     }
 
-    /// Packets on the wires of watched links that are for the endpoint there and have not arrived yet, each told once, in the order in
-    /// which they were put onto the wires. Nothing can happen to them any more: whatever else comes over such a link has yet to be put
+    /// Packets on the wires of watched links that are for the endpoint there and have not arrived yet, each returned once, in the order in
+    /// which they were put onto the wires. Nothing can happen to them any more: any other packet on such a link has yet to be put
     /// onto its wire, and arrives no earlier than the link's delay after the next event.
     pub fn take_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
         let Core { settled, hops, arena, .. } = &mut self.core;
@@ -575,11 +575,11 @@ impl Network {
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.
     pub fn run_until<H: Hosts>(&mut self, limit: Timestamp, hosts: &mut H, budget: u64) -> Pause {
         self.prepare();
-        // What never happens is not handled at the end of time either.
+        // Events at `NEVER` are not handled at the end of time either.
         let limit = limit.min(LAST);
         let mut left = budget;
         let pause = loop {
-            // Nearly all events are arrivals over links on the fast way, in the near future.
+            // Nearly all events are arrivals over links on the fast path, in the near future.
             if let Some(first) = self.core.events.first_near() {
                 if first.time > limit {
                     break Pause::Reached;
@@ -612,7 +612,7 @@ impl Network {
                 Class::Timer => {
                     self.core.events.take_top(key);
                     let endpoint = EndpointId(key.index());
-                    // A later event than the one that counts now: it was overtaken.
+                    // A superseded event: an earlier timer has replaced it.
                     if self.core.timers[endpoint.index()] != now {
                         continue;
                     }
@@ -634,18 +634,18 @@ impl Network {
         self.core.events.peek().map(Key::time)
     }
 
-    /// How far events have been handled.
+    /// The time up to which events have been handled.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
     /// A port to send and set timers with from outside of a call, at time `now`. Events before that must have been handled
-    /// ([`run_until`](Self::run_until) `now`); it does not lie before the present.
+    /// ([`run_until`](Self::run_until) `now`); it must not lie before the current time.
     pub fn port(&mut self, now: Timestamp) -> Port<'_> {
         debug_assert!(now >= self.now, "{now} is past, the present is {}", self.now);
         debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
         self.prepare();
-        // What is sent now has happened by now, whoever reads a counter next.
+        // Packets sent now count as sent for the next reader of a counter.
         self.now = self.now.max(now);
         Port { core: &mut self.core, now }
     }
@@ -660,7 +660,7 @@ impl Network {
         &self.core.links[id.index()]
     }
 
-    /// A link's counters at the present.
+    /// A link's counters at the current time.
     pub fn link_stats(&mut self, id: LinkId) -> LinkStats {
         let now = self.now;
         self.core.links[id.index()].stats(now)
@@ -673,7 +673,7 @@ impl Network {
     }
 
     /// Handles of the frames ([`warpline_core::Frame`]) that the network has lost since the last call, for whatever reason:
-    /// their bytes are no longer needed. A frame that was delivered is the business of whoever got it.
+    /// their bytes are no longer needed. The receiver is responsible for delivered frames.
     pub fn take_released(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.core.arena.released()
     }
@@ -683,7 +683,7 @@ impl Network {
         std::mem::take(&mut self.core.records)
     }
 
-    /// Number of records that wait to be taken.
+    /// Number of records not taken yet.
     pub fn pending_records(&self) -> usize {
         self.core.records.len()
     }
@@ -699,9 +699,9 @@ impl Network {
         self.handled
     }
 
-    /// Packets sent, delivered to an endpoint, and under way now. Sent are those delivered, under way, and dropped by links.
+    /// Packets sent, delivered to an endpoint, and in the network now. Those sent are delivered, in the network, or dropped by links.
     pub fn packets(&self) -> (u64, u64, u64) {
-        // A link on the fast way gives up a packet as soon as its loss is certain, which may be ahead of time.
+        // A link on the fast path gives up a packet as soon as its loss is certain, which may be ahead of time.
         let doomed: usize = self.core.links.iter().map(|link| link.doomed(self.now)).sum();
         let live = self.core.arena.live() as u64;
         (self.core.next_packet, self.core.delivered, live + doomed as u64)

@@ -1,8 +1,8 @@
-//! Routing: shortest paths over an arbitrary graph of directed links, computed when asked for.
+//! Routing: shortest paths over an arbitrary graph of directed links, computed on request.
 //!
 //! Deterministic: of two paths the one with the smaller sum of weights wins, then the one with fewer hops, then, at the
-//! first node where they part, the link with the lower id. The search is petgraph's Dijkstra, backwards from the
-//! destination. Most nodes of an experiment are hosts on one router: such leaves carry nobody else's traffic, so that they
+//! first node where they differ, the link with the lower id. The search is petgraph's Dijkstra, backwards from the
+//! destination. Most nodes of an experiment are hosts on one router. Such leaves carry no transit traffic, so they
 //! are left out of the search, and all leaves of a router share its tree. A dumbbell of any size needs two small searches.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ use petgraph::visit::{EdgeRef, NodeFiltered, Reversed};
 use thiserror::Error;
 use warpline_core::{LinkId, NodeId, TimeDelta};
 
-/// What a route keeps short.
+/// The quantity that a route minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Metric {
     /// The number of links.
@@ -36,12 +36,12 @@ pub enum RoutingError {
         /// Where it should end.
         to: String,
     },
-    /// The id is not one of the graph's.
+    /// The id does not belong to the graph.
     #[error("node {id} is not in the graph, which has {nodes} nodes")]
     UnknownNode {
         /// The id.
         id: u32,
-        /// How many there are.
+        /// Number of nodes in the graph.
         nodes: usize,
     },
 }
@@ -59,7 +59,7 @@ impl Graph {
     pub fn new() -> Self {
         Self::default()
     }
-    /// The node called `name`, which is added if need be. Ids count from 0 in order of addition.
+    /// The node called `name`, added if necessary. Ids count from 0 in order of addition.
     pub fn node(&mut self, name: &str) -> NodeId {
         if let Some(&id) = self.ids.get(name) {
             return id;
@@ -68,7 +68,7 @@ impl Graph {
         self.ids.insert(name.to_owned(), id);
         id
     }
-    /// Adds one direction of a link; nodes are added if need be. Ids count from 0 in order of addition.
+    /// Adds one direction of a link; nodes are added if necessary. Ids count from 0 in order of addition.
     pub fn link(&mut self, from: &str, to: &str, delay: TimeDelta) -> LinkId {
         let (from, to) = (self.node(from), self.node(to));
         LinkId(self.graph.add_edge(index(from), index(to), delay).index() as u32)
@@ -86,15 +86,15 @@ impl Graph {
         let (from, to) = self.graph.edge_endpoints(petgraph::graph::EdgeIndex::new(link.index()))?;
         Some((NodeId(from.index() as u32), NodeId(to.index() as u32)))
     }
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.graph.node_count()
     }
-    /// How many links (directions) there are.
+    /// Number of links (directions).
     pub fn links(&self) -> usize {
         self.graph.edge_count()
     }
-    /// All names, in order of the alphabet.
+    /// All names, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.ids.keys().map(String::as_str)
     }
@@ -128,19 +128,19 @@ impl Metric {
     }
 }
 
-/// The way to one destination from every node that carries traffic.
+/// The paths to one destination from every node that carries traffic.
 #[derive(Debug)]
 struct Tree {
-    /// Cost by node; `None` where it cannot be reached from.
+    /// Cost by node; `None` if the destination cannot be reached from there.
     cost: Vec<Option<Cost>>,
     /// The link to take, by node.
     next: Vec<u32>,
 }
 
-/// Trees kept: enough for the routers of any sensible topology, and bounded where every node is one.
+/// Number of trees kept: enough for the routers of any sensible topology, and bounded if every node is one.
 const TREES: usize = 64;
 
-/// Computes routes over a graph, and keeps what the next one can use.
+/// Computes routes over a graph, and caches results for the next ones.
 #[derive(Debug)]
 pub struct Router {
     graph: Graph,
@@ -171,7 +171,7 @@ impl Router {
         &self.graph
     }
 
-    /// The node through which everything that `node` sends and receives goes: its neighbour, if it has but one and that has more; otherwise
+    /// The node through which everything that `node` sends and receives passes: its neighbour, if it has only one and that has more; otherwise
     /// itself.
     pub fn gateway(&self, node: NodeId) -> NodeId {
         if !self.leaf.get(node.index()).is_some_and(|&leaf| leaf) {
@@ -185,7 +185,7 @@ impl Router {
     /// The links from `from` to `to`, in order; none if they are the same node.
     ///
     /// # Errors
-    /// If no path exists, or an id is not the graph's.
+    /// If no path exists, or an id does not belong to the graph.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, RoutingError> {
         let nodes = self.graph.nodes();
         if let Some(id) = [from, to].into_iter().find(|node| node.index() >= nodes) {
@@ -393,7 +393,7 @@ mod tests {
                 for (to, &expected) in row.iter().enumerate() {
                     let (from, to) = (NodeId(from as u32), NodeId(to as u32));
                     let found = warm.route(from, to);
-                    // A fresh router, without the other's trees, says the same.
+                    // A new router, without the other's trees, returns the same.
                     prop_assert_eq!(&found, &Router::new(graph.clone(), metric).route(from, to));
                     let Some(expected) = expected else {
                         prop_assert!(found.is_err());

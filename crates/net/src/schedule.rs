@@ -1,4 +1,4 @@
-//! What changes on a link at stated times: its rate, and whether it is up.
+//! Values that change on a link at stated times: its rate, and whether it is up.
 
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
@@ -7,18 +7,18 @@ use crate::parameter::InvalidParameter;
 /// A value that changes in steps, optionally in a pattern that repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps<T> {
-    /// Offsets in nanoseconds from the start of the pattern, the first 0, rising; and the value from there on.
+    /// Offsets in nanoseconds from the start of the pattern, the first 0, increasing; and the value from there on.
     steps: Vec<(u64, T)>,
-    /// Nanoseconds after which the pattern begins again; `u64::MAX` if it does not.
+    /// Nanoseconds after which the pattern repeats; `u64::MAX` if it does not.
     period: u64,
 }
 
 impl<T: Copy + PartialEq> Steps<T> {
     /// `initial` until the first of `steps` (time since the run's start, and the value from then on), and so on. With a
-    /// `period`, the pattern begins again, with `initial`, each time it has passed.
+    /// `period`, the pattern starts again, with `initial`, each time that period has passed.
     ///
     /// # Errors
-    /// If times do not rise, or lie beyond the period, or the period is 0.
+    /// If times do not increase, or lie beyond the period, or the period is 0.
     pub fn new(
         initial: T,
         steps: &[(TimeDelta, T)],
@@ -46,7 +46,7 @@ impl<T: Copy + PartialEq> Steps<T> {
             }
             match nanos {
                 0 => all[0].1 = value,
-                // A step to the same value is none.
+                // A step to the same value changes nothing.
                 _ if all[all.len() - 1].1 == value => {}
                 _ => all.push((nanos, value)),
             }
@@ -54,13 +54,13 @@ impl<T: Copy + PartialEq> Steps<T> {
         Ok(Steps { steps: all, period })
     }
 
-    /// The index of the step in force at `at`, and the start of the pattern's turn it belongs to.
+    /// The index of the step in force at `at`, and the start of that repetition of the pattern.
     fn locate(&self, at: Timestamp) -> (usize, u64) {
         let offset = at.as_nanos() % self.period;
         let index = self.steps.partition_point(|&(time, _)| time <= offset) - 1;
         (index, at.as_nanos() - offset)
     }
-    /// Where the step `index` of the turn that began at `base` ends: `u64::MAX` if never.
+    /// The end of the step `index` of the repetition that began at `base`; `u64::MAX` if it never ends.
     fn end_of(&self, index: usize, base: u64) -> u64 {
         match self.steps.get(index + 1) {
             Some(&(time, _)) => base.saturating_add(time),
@@ -77,7 +77,7 @@ impl<T: Copy + PartialEq> Steps<T> {
         let end = self.end_of(index, base);
         let last = index + 1 == self.steps.len();
         if last && end != u64::MAX && self.steps[0].1 == self.steps[index].1 {
-            // The pattern begins as it ended: the change is the second step's, if there is one.
+            // The pattern begins with the value it ended with: the change is the second step's, if there is one.
             return self
                 .steps
                 .get(1)
@@ -87,19 +87,19 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 }
 
-/// Whether a link is up, as it changes.
+/// Whether a link is up, over time.
 pub type UpSchedule = Steps<bool>;
 
-/// A link whose rate follows a schedule. Rate 0 stalls it: the packet in transmission waits and goes on later.
+/// A link whose rate follows a schedule. Rate 0 stalls it: the packet in transmission waits and continues later.
 #[derive(Clone, Debug)]
 pub struct RateSchedule {
     steps: Steps<Rate>,
-    /// Bit-nanoseconds per second that one turn of the pattern carries; of no use if it does not repeat.
+    /// Bit-nanoseconds per second in one repetition of the pattern; meaningless if it does not repeat.
     work_per_period: u128,
-    /// When the last packet ended, and the work (bits times 10^9) that rounding down left undone.
+    /// When the last packet ended, and the work (bits times 10^9) that rounding down left over.
     end: Timestamp,
     remainder: u128,
-    /// The step in force at `end` and its turn, so that the next packet need not search.
+    /// The step in force at `end` and its repetition, so that the next packet need not search.
     cursor: (usize, u64),
 }
 
@@ -122,7 +122,7 @@ impl RateSchedule {
         self.steps.next_change(at)
     }
 
-    /// The work (bits times 10^9) between two offsets of one turn.
+    /// The work (bits times 10^9) between two offsets of one repetition.
     fn work(&self, from: u64, to: u64) -> u128 {
         self.steps
             .steps
@@ -180,7 +180,7 @@ impl RateSchedule {
                     return self.never();
                 }
             } else if work > self.work_per_period {
-                // Whole turns at once; at least a little work is left, so that the end is found step by step.
+                // Whole repetitions at once; at least a little work is left, so that the end is found step by step.
                 let turns = (work - 1) / self.work_per_period;
                 let Some(then) = u64::try_from(turns)
                     .ok()
@@ -196,7 +196,7 @@ impl RateSchedule {
                 return self.never();
             }
         }
-        // Here the rate is not 0 unless nothing is left to do.
+        // Here the rate is not 0 unless no work is left.
         let rate = u128::from(self.steps.steps[index].1.as_bps()).max(1);
         self.end = Timestamp::from_nanos(now + (work / rate) as u64);
         self.remainder = work % rate;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a reference that goes nanosecond by nanosecond.
+        /// Compared with a reference that advances nanosecond by nanosecond.
         #[test]
         fn finishes_are_exact(steps in schedule(), start in 0u64..4_000, sizes in prop::collection::vec(1u64..3_000, 1..6)) {
             let mut link = RateSchedule::new(steps.clone());

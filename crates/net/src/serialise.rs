@@ -1,7 +1,7 @@
 //! Exact serialisation: when a packet's last bit has left, at a constant rate, under a schedule, or on a trace.
 //!
 //! A packet's transmission rarely takes a whole number of nanoseconds: at 400 Gbit/s 1500 bytes take 30 ns, 1460 take
-//! 29.2. What is cut off is carried to the next packet as long as the link stays busy, so that n packets back to back end
+//! 29.2. The fraction is carried to the next packet as long as the link stays busy, so that n packets back to back end
 //! within a nanosecond of the exact quotient, however large n is.
 
 use warpline_core::{Rate, Timestamp};
@@ -16,19 +16,19 @@ const NANOS: u64 = 1_000_000_000;
 pub struct ConstantRate {
     /// Bits per second.
     rate: u64,
-    /// Work left over from the packets before, in units of 1/rate ns; below `rate`.
+    /// Work left over from the previous packets, in units of 1/rate ns; below `rate`.
     remainder: u64,
     /// When the last packet ended.
     end: Timestamp,
-    /// The last size in bits and its transmission time as quotient and remainder: most packets of a link are of one size,
-    /// and a division is the dearest thing here.
+    /// The last size in bits and its transmission time as quotient and remainder: most packets of a link have one size,
+    /// and a division is the most expensive operation here.
     bits: u64,
     quotient: u64,
     rest: u64,
 }
 
 impl ConstantRate {
-    /// A link of `rate`; at rate 0 nothing is ever finished.
+    /// A link with `rate`; at rate 0 no packet is ever finished.
     pub fn new(rate: Rate) -> Self {
         ConstantRate {
             rate: rate.as_bps(),
@@ -39,8 +39,8 @@ impl ConstantRate {
             rest: 0,
         }
     }
-    /// When the transmission of a packet of `bits` bits that arrives at `at` begins, and when it is finished: the packets
-    /// before it are waited for.
+    /// When the transmission of a packet of `bits` bits that arrives at `at` begins, after the packets
+    /// before it, and when it is finished.
     #[inline]
     pub fn serve(&mut self, at: Timestamp, bits: u64) -> (Timestamp, Timestamp) {
         let start = at.max(self.end);
@@ -84,7 +84,7 @@ impl ConstantRate {
     }
 }
 
-/// Whatever decides when a packet's last bit leaves a link.
+/// Decides when a packet's last bit leaves a link.
 #[derive(Clone, Debug)]
 pub enum Serialiser {
     /// A constant rate.
@@ -106,7 +106,7 @@ impl Serialiser {
             Serialiser::Trace(link) => link.finish_of(start, bytes),
         }
     }
-    /// The rate at `at`; of a trace, its mean over a whole period.
+    /// The rate at `at`; for a trace, its mean over a whole period.
     pub fn rate_at(&self, at: Timestamp) -> Rate {
         match self {
             Serialiser::Constant(link) => link.rate(),

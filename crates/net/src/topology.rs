@@ -1,7 +1,7 @@
-//! Builders: a word and a few numbers for a long list of links. Each gives the list that a user would write by hand.
+//! Topology builders: a kind and a few numbers stand for a long list of links, the same that a user would write by hand.
 //!
-//! A link here joins two nodes in both directions, like `between` in a scenario. What a link's parameters are is the
-//! caller's business; those ending in `_with` ask for each access link's own, by its number from 0.
+//! A link here joins two nodes in both directions, like `between` in a scenario. The caller chooses the type of a link's
+//! parameters; the functions ending in `_with` request them for each access link, by its number from 0.
 
 /// A link of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn dumbbell_with<L>(
 
 /// A parking lot: routers `r0` to `rN` in a row with N equal hops; hosts `left.0` ... on the first router and `right.0` ...
 /// on the last, whose traffic crosses every hop; and for each hop i the hosts `in.i` on `r(i)` and `out.i` on `r(i+1)`, whose
-/// traffic crosses that one only.
+/// traffic crosses only that one.
 ///
 /// Order: the hops, then the pairs, then the hosts of each hop.
 pub fn parking_lot<L: Clone>(hops: usize, pairs: usize, access: L, hop: L) -> Vec<LinkSpec<L>> {

@@ -1,7 +1,7 @@
-//! The virtual clients: each replays its part of a trace, keeps what it has fetched, and fetches ahead.
+//! The virtual clients: each replays its part of a trace, caches what it fetches, and prefetches.
 //!
 //! A request that the cache can answer takes no time. Predictions follow each answer to a request for anything but an image; a new list replaces the
-//! old one. What the server would have learnt from all clients, the clients share. What cannot be cached is fetched each time.
+//! old one. The clients share a predictor, which learns what the server would learn from all clients. What cannot be cached is fetched each time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -18,20 +18,20 @@ use super::ppm::{History, Params, Predictor, Url};
 use super::server::path;
 use super::trace::{Ask, Trace};
 
-/// How the clients fetch ahead.
+/// A prefetching policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// What is predicted.
+    /// The predictor's parameters.
     pub ppm: Params,
-    /// How long to wait after an answer before fetching ahead.
+    /// How long to wait after an answer before prefetching.
     pub pause: Duration,
 }
 
 impl Policy {
-    /// As in the literature before: PPM-2/5, probability 0.25, a second's pause.
+    /// The policy of earlier literature: PPM-2/5, probability 0.25, a second's pause.
     pub const CONSERVATIVE: Policy =
         Policy { ppm: Params { n: 2, w: 5, threshold: 0.25 }, pause: Duration::from_secs(1) };
-    /// Whatever may be asked for: PPM-2/10, probability 0.00001, at once.
+    /// Everything that may be requested: PPM-2/10, probability 0.00001, at once.
     pub const AGGRESSIVE: Policy =
         Policy { ppm: Params { n: 2, w: 10, threshold: 0.00001 }, pause: Duration::ZERO };
 }
@@ -39,28 +39,28 @@ impl Policy {
 /// A run's parameters.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Server and port for what is asked for.
+    /// Server and port for requested objects.
     pub demand: String,
-    /// Server and port for what is fetched ahead.
+    /// Server and port for prefetched objects.
     pub prefetch: String,
-    /// How to fetch ahead; none for not at all.
+    /// The prefetching policy; `None` for no prefetching.
     pub policy: Option<Policy>,
-    /// The trace runs so many times faster than it was taken; pauses do not.
+    /// Factor by which the trace is replayed faster than recorded; pauses do not change.
     pub speed: f64,
-    /// What is asked for before this moment of the trace is not replayed: the server has learnt from it. The replay begins there, with empty caches.
+    /// Requests before this moment of the trace only train the predictor. The replay begins there, with empty caches.
     pub learn: TimeDelta,
 }
 
-/// What the clients saw.
+/// The results as the clients saw them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Requests made.
     pub requests: u64,
     /// Requests that the cache answered.
     pub hits: u64,
-    /// Among them those that it could answer because of fetching ahead.
+    /// Those of them that it could answer because of prefetching.
     pub prefetch_hits: u64,
-    /// Part of the requests that the cache answered.
+    /// Share of the requests that the cache answered.
     pub hit_rate: f64,
     /// Mean response time of all requests in seconds; a hit takes none.
     pub mean_response_s: f64,
@@ -68,17 +68,17 @@ pub struct Report {
     pub mean_fetch_s: f64,
     /// Median, 90th and 99th percentile of all response times in seconds.
     pub response_quantiles_s: [f64; 3],
-    /// Bytes fetched because they were asked for.
+    /// Bytes of requested objects.
     pub demand_bytes: u64,
-    /// Bytes fetched ahead.
+    /// Bytes prefetched.
     pub prefetch_bytes: u64,
-    /// Objects fetched ahead.
+    /// Objects prefetched.
     pub prefetched: u64,
-    /// Part of the objects fetched ahead that were asked for later.
+    /// Share of the prefetched objects that were requested later.
     pub useful: f64,
     /// Requests that failed.
     pub failures: u64,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -86,10 +86,10 @@ pub struct Report {
 #[derive(Debug, Default)]
 struct Mind {
     cached: BTreeSet<Url>,
-    /// Fetched ahead and not asked for yet.
+    /// Prefetched and not requested yet.
     unused: BTreeSet<Url>,
     list: VecDeque<Url>,
-    /// When fetching ahead may go on.
+    /// When prefetching may continue.
     not_before: Option<Instant>,
     over: bool,
 }
@@ -110,7 +110,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What is counted, and every response time.
+/// The counters, and every response time.
 #[derive(Debug, Default)]
 struct Count {
     report: Report,
@@ -123,7 +123,7 @@ struct Count {
 /// # Errors
 /// If the server cannot be reached at the beginning.
 pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Report> {
-    // A mistake in an address is better told now than by a thousand failures.
+    // Better one error for a wrong address now than a thousand failures later.
     for address in [&options.demand, &options.prefetch] {
         std::net::TcpStream::connect(address)
             .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
@@ -147,7 +147,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
-                    // Nobody waits for what is fetched ahead now; with Nice it may take minutes.
+                    // Nobody waits for prefetched objects now; with Nice they may take minutes.
                     breaker.cut();
                 });
                 lock(count).report.useful += lock(&client.mind).unused.len() as f64;
@@ -162,7 +162,7 @@ fn before(asks: &[Ask], moment: TimeDelta) -> usize {
     asks.partition_point(|ask| ask.at < moment)
 }
 
-/// A predictor that knows what was asked for before `moment`. Who asks later is somebody else: windows do not reach across.
+/// A predictor trained with the requests before `moment`. Later requests belong to other clients: windows do not span the boundary.
 fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
     let mut predictor = Predictor::new(params);
     for asks in &trace.clients {
@@ -187,7 +187,7 @@ fn finish(mut count: Count, start: Instant) -> Report {
     report.mean_fetch_s = mean(sum, count.fetches);
     report.response_quantiles_s = [quantile(0.5), quantile(0.9), quantile(0.99)];
     report.hit_rate = mean(report.hits as f64, report.requests);
-    // Until now it was the number of those that nobody asked for.
+    // Until now it was the number of unused objects.
     report.useful = mean(report.prefetched as f64 - report.useful, report.prefetched);
     report.seconds = now().duration_since(start).as_secs_f64();
     report
@@ -264,7 +264,7 @@ impl Replay<'_> {
     }
 }
 
-/// Fetches what a client's list names, one after the other, until the client is done.
+/// Prefetches what a client's list names, one after the other, until the client is done.
 fn fetch_ahead(
     client: &Client,
     mut connection: Connection,
@@ -295,7 +295,7 @@ fn fetch_ahead(
         match connection.get(&path(url)) {
             Ok(bytes) => {
                 let mut mind = lock(&client.mind);
-                // It may have been asked for meanwhile.
+                // It may have been requested meanwhile.
                 if mind.cached.insert(url) {
                     mind.unused.insert(url);
                 }

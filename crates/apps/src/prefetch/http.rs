@@ -1,4 +1,4 @@
-//! One persistent HTTP/1.1 connection that asks for one object at a time.
+//! One persistent HTTP/1.1 connection that requests one object at a time.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Longest head of an answer in bytes.
 const MAX_HEAD: u64 = 16 << 10;
 
-/// Nothing comes for so long: the server is gone.
+/// After this long without data the server counts as gone.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// A connection to a server; opened, and opened anew, when it is needed.
+/// A connection to a server; opened when it is needed, and opened again if it breaks.
 #[derive(Debug)]
 pub struct Connection {
     address: String,
@@ -19,7 +19,7 @@ pub struct Connection {
     breaker: Breaker,
 }
 
-/// Ends a connection from another thread, whatever it waits for.
+/// Ends a connection from another thread, whatever it is waiting for.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker(Arc<Mutex<Line>>);
 
@@ -30,7 +30,7 @@ struct Line {
 }
 
 impl Breaker {
-    /// Nothing comes any more, now or later.
+    /// Ends the connection, now or as soon as it is opened.
     pub fn cut(&self) {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         line.cut = true;
@@ -54,32 +54,32 @@ fn invalid(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
-/// The status and the length of the body that a head announces.
+/// The status and the body length in a response head.
 ///
 /// # Errors
-/// If it is no head of an answer with a length.
+/// If it is not a response head with a length.
 pub fn parse_head(head: &str) -> io::Result<(u16, u64)> {
     let mut lines = head.lines();
     let first = lines.next().unwrap_or_default();
     let status = first.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
     let status = status
         .filter(|_| first.starts_with("HTTP/1."))
-        .ok_or_else(|| invalid(format!("`{}` is no HTTP/1 answer", first.escape_debug())))?;
+        .ok_or_else(|| invalid(format!("`{}` is not an HTTP/1 response", first.escape_debug())))?;
     let lengths = lines.filter_map(|line| line.split_once(':'));
     let length = lengths
         .filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-length"))
         .find_map(|(_, value)| value.trim().parse().ok())
-        .ok_or_else(|| invalid("the answer does not say how long it is".to_owned()))?;
+        .ok_or_else(|| invalid("the response does not state its length".to_owned()))?;
     Ok((status, length))
 }
 
 impl Connection {
-    /// One to "host:port".
+    /// A connection to "host:port".
     pub fn new(address: String) -> Self {
         Connection { address, stream: None, breaker: Breaker::default() }
     }
 
-    /// What ends it from another thread.
+    /// A handle that ends it from another thread.
     pub fn breaker(&self) -> Breaker {
         self.breaker.clone()
     }
@@ -91,7 +91,7 @@ impl Connection {
     pub fn get(&mut self, path: &str) -> io::Result<u64> {
         let fresh = self.stream.is_none();
         match self.attempt(path) {
-            // A kept connection that the server has closed meanwhile is no failure.
+            // If the server has closed a persistent connection meanwhile, that is not an error.
             Err(error) if !fresh && error.kind() != io::ErrorKind::InvalidData => {
                 self.stream = None;
                 self.attempt(path)
@@ -152,7 +152,7 @@ mod tests {
         let breaker = connection.breaker();
         std::thread::scope(|scope| {
             let asked = scope.spawn(move || connection.get("/x"));
-            // Nobody answers; the request is there, so the other end waits for the answer.
+            // Nobody answers; the request has arrived, so the other end waits for the response.
             let (mut other, _) = listener.accept().unwrap();
             other.read_exact(&mut [0; 16]).unwrap();
             breaker.cut();

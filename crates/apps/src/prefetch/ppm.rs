@@ -1,9 +1,9 @@
-//! Prediction by partial matching, PPM-n/w: what will be asked for soon after the last requests.
+//! Prediction by partial matching, PPM-n/w: which URLs will be requested soon after the last requests.
 //!
 //! Source: TCP Nice (OSDI 2002) section 6.1, after Cleary and Witten (1984). A context is a client's last 1 to n requests for anything but images.
-//! What was asked for after it, up to and including the w-th such request, counts once for each time the context came; images in between count
-//! too. The probability of a URL is its count over the context's, in the longest context that it was ever seen after. What programs generate
-//! (queries, scripts) is neither cached nor predicted.
+//! Each request after it, up to and including the w-th such request, counts once for each occurrence of the context; images in between count
+//! too. The probability of a URL is its count over the context's, in the longest context that it was ever seen after. Generated responses
+//! (queries, scripts) are neither cached nor predicted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ pub type Url = u32;
 /// What a URL's name says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
-    /// It is a picture: no context.
+    /// It is an image, which is not part of a context.
     pub image: bool,
     /// It can be cached, and so prefetched.
     pub cachable: bool,
@@ -32,14 +32,14 @@ impl Nature {
     }
 }
 
-/// How it predicts.
+/// Parameters of the predictor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     /// Longest context: n.
     pub n: usize,
     /// Requests in the window: w.
     pub w: usize,
-    /// Least probability of a prediction.
+    /// Smallest probability of a prediction.
     pub threshold: f64,
 }
 
@@ -57,14 +57,14 @@ struct Open {
     counted: BTreeSet<Url>,
 }
 
-/// One client's past.
+/// One client's history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     recent: VecDeque<Url>,
     open: Vec<Open>,
 }
 
-/// What was learnt from all clients.
+/// A predictor trained with the requests of all clients.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     params: Params,
@@ -72,12 +72,12 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// One that knows nothing yet.
+    /// An untrained predictor.
     pub fn new(params: Params) -> Self {
         Predictor { params, contexts: BTreeMap::new() }
     }
 
-    /// A client asks for a URL.
+    /// Learns from a client's request for a URL.
     pub fn learn(&mut self, history: &mut History, url: Url, nature: Nature) {
         if nature.cachable {
             for open in &mut history.open {
@@ -109,7 +109,7 @@ impl Predictor {
         }
     }
 
-    /// What the client will ask for soon, the most probable first; equals in the order of their numbers.
+    /// What the client will request soon, the most probable first; equal ones in the order of their numbers.
     pub fn predict(&self, history: &History) -> Vec<(Url, f64)> {
         let mut found: BTreeMap<Url, f64> = BTreeMap::new();
         for length in (1..=history.recent.len()).rev() {

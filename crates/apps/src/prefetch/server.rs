@@ -1,7 +1,7 @@
 //! nginx with a trace's objects, on two ports that send with different congestion controls.
 //!
-//! nginx has no setting for the congestion control. What it accepts inherits that of the listening socket; so the sockets are opened here, given
-//! their algorithms, and handed to nginx as it hands them to itself when it is upgraded: by number, in the variable NGINX.
+//! nginx has no setting for the congestion control, but accepted sockets inherit that of the listening socket. So the sockets are opened here, given
+//! their algorithms, and passed to nginx in the way that nginx passes them to itself during an upgrade: by number, in the variable NGINX.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,10 +18,10 @@ use tempfile::TempDir;
 
 use super::trace::Trace;
 
-/// Where the kernel says which congestion controls it has.
+/// Lists the kernel's congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Why there is no server.
+/// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// nginx is not installed.
@@ -29,17 +29,17 @@ pub enum ServerError {
         "nginx is not installed (Debian: apt-get install nginx-light); or name a running server with --server"
     )]
     NoNginx,
-    /// The kernel does not have, or not allow, the congestion control.
+    /// The kernel does not have, or does not allow, the congestion control.
     #[error("this kernel does not let us use the congestion control `{name}`: {source}; it has {available}")]
     Congestion {
         /// The algorithm.
         name: String,
         /// Why not.
         source: io::Error,
-        /// What it has.
+        /// The congestion controls that it has.
         available: String,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
         /// What was tried.
@@ -62,10 +62,10 @@ pub fn available() -> Vec<String> {
     text.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
-/// The kernel's congestion control for the wish, and a note if it is another: for `nice` also what comes nearest, LP and then Reno.
+/// The kernel's congestion control for the wish, with a note if it is a substitute: for `nice` the nearest one, LP and then Reno.
 pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     let has = |name: &&str| available.iter().any(|other| other == name);
-    // The names under which the kernel may have it.
+    // The names that it may have in the kernel.
     let same: &[&str] = if wish == "nice" { &["nice", "warpline_nice", "bpf_nice"] } else { &[] };
     if let Some(name) = same.iter().find(|name| has(name)) {
         return ((*name).to_owned(), None);
@@ -75,21 +75,21 @@ pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     }
     let nearest = ["lp", "reno"].into_iter().find(|name| has(name)).unwrap_or("reno");
     let note = format!(
-        "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used in its place, which {}",
+        "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used instead, which {}",
         if nearest == "lp" { "yields by one-way delays" } else { "does not yield" }
     );
     (nearest.to_owned(), Some(note))
 }
 
-/// A running nginx; it ends with this.
+/// A running nginx; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where what was asked for is fetched.
+    /// Address for requested objects.
     pub demand: SocketAddr,
-    /// Where what will be asked for is.
+    /// Address for prefetched objects.
     pub prefetch: SocketAddr,
-    /// Held for nginx.
+    /// Kept for nginx.
     _directory: TempDir,
 }
 
@@ -112,7 +112,7 @@ impl Server {
     /// and `prefetch_cc` on the second.
     ///
     /// # Errors
-    /// If nginx is not there, or a congestion control not to be had.
+    /// If nginx is not installed, or a congestion control is not available.
     pub fn start(
         trace: &Trace,
         address: IpAddr,
@@ -175,7 +175,7 @@ impl Server {
                 let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
                 TcpStream::connect((ip, address.port())).is_ok()
             };
-            // Our own sockets take connections from the beginning; nginx is there when it has written its number.
+            // Our own sockets accept connections from the beginning; nginx is ready when it has written its process number.
             let ready = self._directory.path().join("nginx.pid").exists();
             if ready && reach(self.demand) && reach(self.prefetch) {
                 return Ok(());
@@ -188,7 +188,7 @@ impl Server {
     /// Waits until it ends by itself, which it does when it is killed.
     ///
     /// # Errors
-    /// If it cannot be waited for.
+    /// If waiting fails.
     pub fn join(&mut self) -> io::Result<()> {
         self.child.wait().map(|_| ())
     }
@@ -196,7 +196,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The master process ends its workers when it is asked to, not when it is killed.
+        // The master process ends its workers when it is asked to end, not when it is killed.
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -209,7 +209,7 @@ fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// The objects as files without content, which take no room.
+/// The objects as files of holes, which take no disk space.
 fn objects(trace: &Trace, directory: &Path) -> io::Result<()> {
     let root = directory.join("root/o");
     fs::create_dir_all(&root)?;
@@ -245,7 +245,7 @@ fn config(directory: &Path, addresses: &[SocketAddr; 2]) -> String {
 /// The congestion control of a socket.
 ///
 /// # Errors
-/// If it is none of TCP.
+/// If it is not a TCP socket.
 pub fn congestion(socket: impl AsFd) -> io::Result<String> {
     Ok(tcp_congestion(socket)?)
 }

@@ -1,4 +1,4 @@
-//! Traces: which client asks for what, when.
+//! Traces: which client requests which object when.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use warpline_lab::access_log::Request;
 
 use super::ppm::{Nature, Url};
 
-/// Something that can be asked for.
+/// An object on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Its size in bytes.
     pub bytes: u64,
-    /// What its name says.
+    /// What its name says about it.
     pub nature: Nature,
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// When, from the start of the trace.
+    /// Time from the start of the trace.
     pub at: TimeDelta,
-    /// For what.
+    /// The requested object.
     pub url: Url,
 }
 
@@ -34,18 +34,18 @@ pub struct Trace {
     pub clients: Vec<Vec<Ask>>,
 }
 
-/// What a made-up trace is like.
+/// Parameters of a generated trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Synthetic {
     /// Virtual clients.
     pub clients: usize,
-    /// How long it goes on.
+    /// Duration.
     pub duration: TimeDelta,
-    /// Pages of the site; which is asked for first follows a Zipf distribution, which next the page's own links.
+    /// Pages of the site. A session's first page follows a Zipf distribution, the next ones the page's own links.
     pub pages: u32,
     /// Mean time between two pages of a client, exponentially distributed.
     pub think: TimeDelta,
-    /// Pictures in a page, at most; uniformly distributed from none.
+    /// Most images in a page; the number is uniformly distributed from none.
     pub images: u32,
     /// Mean size of an object in bytes; Pareto with shape 1.2, at most a hundred times the mean.
     pub mean_bytes: f64,
@@ -55,7 +55,7 @@ pub struct Synthetic {
 const LINKS: u32 = 4;
 
 impl Trace {
-    /// The requests of a log, its clients spread over `clients` virtual ones in the order of their coming.
+    /// The requests of a log, its clients spread over `clients` virtual ones in order of appearance.
     pub fn from_log(requests: &[Request], clients: usize) -> Self {
         let mut urls: BTreeMap<&str, Url> = BTreeMap::new();
         let mut people: BTreeMap<&str, usize> = BTreeMap::new();
@@ -65,7 +65,7 @@ impl Trace {
             if url as usize == trace.objects.len() {
                 trace.objects.push(Object { bytes: 0, nature: Nature::of(&request.url) });
             }
-            // A request that was cut short, or answered with "not modified", says less than the whole.
+            // A response that was cut short, or was "not modified", is smaller than the object.
             let object = &mut trace.objects[url as usize];
             object.bytes = object.bytes.max(request.bytes);
             let next = people.len();
@@ -76,7 +76,7 @@ impl Trace {
         trace
     }
 
-    /// A made-up trace, the same for the same stream.
+    /// A generated trace, the same for the same stream.
     pub fn synthetic(shape: &Synthetic, stream: &mut Stream) -> Self {
         let pages = shape.pages.max(1);
         let size = |stream: &mut Stream| {
@@ -129,7 +129,7 @@ impl Trace {
         self.clients.iter().map(Vec::len).sum()
     }
 
-    /// Whether it has no requests.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -140,7 +140,7 @@ impl Trace {
     }
 }
 
-/// A whole number below `end`, each as likely.
+/// A whole number below `end`, uniformly distributed.
 fn below(stream: &mut Stream, end: u32) -> u32 {
     (stream.range(0.0, f64::from(end)) as u32).min(end.saturating_sub(1))
 }
@@ -181,7 +181,7 @@ mod tests {
         let trace = make(1);
         assert_eq!(trace, make(1));
         assert_ne!(trace, make(2));
-        // Four clients, a page every five seconds, with two pictures in the mean.
+        // Four clients, a page every five seconds, with two images on average.
         assert!((1800..3200).contains(&trace.len()), "{}", trace.len());
         assert!(trace.duration() < shape.duration);
         assert!(trace.clients.iter().all(|asks| asks.is_sorted_by_key(|ask| ask.at)));

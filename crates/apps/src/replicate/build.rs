@@ -1,5 +1,5 @@
-//! From a manifest to a version: what is there already stays, what older trees have is copied, the rest is fetched; then everything is read back,
-//! flushed, and switched to.
+//! From a manifest to a version: existing content stays, chunks in older trees are copied, the rest is fetched; then everything is read back,
+//! flushed, and put into use.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,10 +13,10 @@ use super::manifest::{Chunk, Entry, Id, Kind, Manifest, shown};
 use super::store::{Store, StoreError, failed};
 use super::tree::{Tree, children, finish, missing};
 
-/// Bytes asked for and not there yet, at most.
+/// Most bytes requested and not received yet.
 const AHEAD: u64 = 16 << 20;
 
-/// Bytes of data after which it is said how far comparing and checking came, by whole files.
+/// Bytes of data after which progress of comparing and checking is reported, in whole files.
 pub(super) const BATCH: u64 = 16 << 20;
 
 /// Bytes that stay free on the disk.
@@ -31,11 +31,11 @@ pub enum BuildError {
     /// Something in the tree cannot be written or read.
     #[error("cannot {action} `{path}`: {source}")]
     Entry {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On what.
+        /// Its path.
         path: String,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// The disk is too small.
@@ -48,21 +48,21 @@ pub enum BuildError {
         /// The store.
         path: PathBuf,
     },
-    /// What was written does not read back as it was written.
+    /// Data on the disk differs from what was written.
     #[error(
-        "`{path}` does not read back as it was written: the disk or the memory is faulty, or somebody else writes there"
+        "`{path}` does not read back as it was written: the disk or the memory is faulty, or another program writes there"
     )]
     Corrupt {
         /// The file.
         path: String,
     },
-    /// Names do not come out as they should.
+    /// Names in a directory differ from what they should be.
     #[error("the directory {0}")]
     Names(String),
-    /// The chunks do not come.
-    #[error("the chunks do not come: {0}")]
+    /// The connection broke before all chunks arrived.
+    #[error("the connection broke: {0}")]
     Source(io::Error),
-    /// The sender's file is not what it was when it was described.
+    /// The sender's file has changed since it was described.
     #[error("`{path}` changed at the sender while it was being sent")]
     Stale {
         /// The file.
@@ -71,24 +71,24 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether trying again may help.
+    /// Whether another attempt may help.
     pub fn is_passing(&self) -> bool {
         matches!(self, BuildError::Source(_) | BuildError::Stale { .. })
     }
 }
 
-/// Where chunks come from: asked for in some order, delivered in the same.
+/// A source of chunks: requested in some order, delivered in the same.
 pub trait Source {
-    /// Asks for a chunk of an entry, both by number.
+    /// Requests a chunk of an entry, both by number.
     fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()>;
-    /// The next chunk that was asked for; none if the sender does not have it any more.
+    /// The next requested chunk; `None` if the sender does not have it any more.
     fn next(&mut self) -> io::Result<Option<Vec<u8>>>;
 }
 
-/// What is being done.
+/// The steps of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
-    /// Looking at what is there.
+    /// Comparing what exists.
     Comparing,
     /// Fetching chunks.
     Fetching,
@@ -96,29 +96,29 @@ pub enum Step {
     Checking,
 }
 
-/// How far it has come.
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step.
     pub step: Step,
-    /// Bytes of data that are there; while comparing and checking, that were looked at.
+    /// Bytes of data present; while comparing and checking, bytes examined.
     pub done: u64,
     /// Bytes of data in the tree, holes left out.
     pub total: u64,
 }
 
-/// What was done.
+/// The result of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
-    /// The version was in use already.
+    /// The version was already in use.
     pub unchanged: bool,
     /// Bytes of data in the tree, holes left out.
     pub total: u64,
-    /// Bytes that were fetched.
+    /// Bytes fetched.
     pub fetched: u64,
 }
 
-/// Somewhere a chunk has to go.
+/// A place where a chunk belongs.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     entry: u32,
@@ -126,19 +126,19 @@ struct Place {
     offset: u64,
 }
 
-/// How to build.
+/// Settings of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Versions to keep besides the one in use.
     pub keep: usize,
-    /// Read every byte of a version that is there, and not only look at sizes and times.
+    /// Whether to read every byte of an existing version, rather than only compare sizes and times.
     pub verify: bool,
 }
 
 /// Makes `manifest` the version in use.
 ///
 /// # Errors
-/// If that is not possible; the version in use stays, and what was fetched stays for the next attempt.
+/// If that is not possible; the version in use stays, and fetched chunks stay for the next attempt.
 pub fn build<D: Directory>(
     store: &Store<D>,
     encoded: &[u8],
@@ -170,14 +170,14 @@ pub fn build<D: Directory>(
     Ok(Built { unchanged: false, total, fetched })
 }
 
-/// Looks for the version among those that are there, and switches to it; whether it was in use already, or none if it is not there.
+/// Looks for an existing copy of the version, and switches to it. Returns whether it was already in use; `None` if it does not exist.
 fn find_version<D: Directory>(
     store: &Store<D>,
     id: Id,
     manifest: &Manifest,
     verify: bool,
 ) -> Result<Option<bool>, BuildError> {
-    // The one that is there may have been named, or switched to, in memory only.
+    // An existing version may have been named, or switched to, in memory only.
     if store.is_doubtful(id)? {
         return Ok(None);
     }
@@ -189,7 +189,7 @@ fn find_version<D: Directory>(
         let used = Some(&name) == current.as_ref();
         if !used {
             store.doubt(id)?;
-            // It was left before its root had its mode, or it is an old one.
+            // Its build was interrupted before its root got its mode, or it is an old one.
             finish_root(store, &name, manifest)?;
         }
         let Ok(root) = store.directory(&store.version(&name)) else { continue };
@@ -208,8 +208,8 @@ fn entry_error<'a>(action: &'static str, entry: &'a Entry) -> impl FnOnce(io::Er
     move |source| BuildError::Entry { action, path: shown(&entry.path), source }
 }
 
-/// Makes directories and files, keeps what is right in them, copies what older trees have. Returns what is to be fetched: each chunk once, with all
-/// places that it goes to, in the order of the first of these.
+/// Creates directories and files, keeps correct content in them, and copies chunks that older trees have. Returns what to fetch: each chunk once, with all
+/// places where it belongs, ordered by the first of these.
 fn compare<D: Directory>(
     store: &Store<D>,
     id: Id,
@@ -251,7 +251,7 @@ fn compare<D: Directory>(
     Ok(wanted)
 }
 
-/// Does something with every entry, many at once, and says now and then how far it is.
+/// Runs `f` on every entry, many at once, and reports progress now and then.
 fn in_batches<T: Send>(
     manifest: &Manifest,
     step: Step,
@@ -278,7 +278,7 @@ fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
     wanted.iter().map(|(chunk, places)| chunk.length * places.len() as u64).sum()
 }
 
-/// Gives a file its size and says which of its chunks are not there.
+/// Sets a file's size and returns the chunks that it lacks.
 fn lacking_chunks<D: Directory>(
     tree: &Tree<D>,
     entry: &Entry,
@@ -288,11 +288,11 @@ fn lacking_chunks<D: Directory>(
     let size = entry.size();
     let mut look = || -> io::Result<Vec<u32>> {
         file.set_size(size)?;
-        // What was written in the background and failed is known for lacking now, and not after all is fetched.
+        // If background writing failed, this shows that the data is missing now, and not after everything is fetched.
         file.forget()?;
         let mut lacking = missing(&mut file, chunks)?;
         if lacking.iter().any(|&number| chunks[number as usize].hash.is_none()) {
-            // Data where there should be none: never by us. From the beginning.
+            // Data where there should be a hole was not written by us. Start the file again.
             file.set_size(0)?;
             file.set_size(size)?;
             lacking = missing(&mut file, chunks)?;
@@ -306,7 +306,7 @@ fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -
     let needed = lacking_bytes(wanted);
     let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
     let mut free = store.free()?;
-    // Rather fetched again than not at all.
+    // Better to fetch again than to fail.
     if lacks(free) && store.drop_doubted()? {
         free = store.free()?;
     }
@@ -316,7 +316,7 @@ fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -
     Ok(())
 }
 
-/// Copies chunks that a version, or another unfinished tree, has; those are no longer wanted.
+/// Copies chunks that a version, or another unfinished tree, has, and removes them from the wanted ones.
 fn reuse<D: Directory>(
     store: &Store<D>,
     id: Id,
@@ -348,7 +348,7 @@ fn reuse<D: Directory>(
             .map(|(chunk, to)| {
                 let found = chunk.hash.and_then(|hash| places.get(&hash));
                 let Some(&(number, offset)) = found else { return Ok(false) };
-                // Somebody may have changed, or locked, an old version: then the chunk is fetched.
+                // If an old version was changed or locked, the chunk is fetched.
                 let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
                     return Ok(false);
                 };
@@ -370,7 +370,7 @@ fn read_at<D: Directory>(tree: &Tree<D>, path: &[u8], offset: u64, chunk: &Chunk
     (chunk.hash == Some(*blake3::hash(&data).as_bytes())).then_some(data)
 }
 
-/// Writes a chunk wherever it goes. `open` remembers the last file.
+/// Writes a chunk to all its places. `open` remembers the last file.
 fn write_places<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
@@ -395,7 +395,7 @@ fn write_places<D: Directory>(
     Ok(())
 }
 
-/// Fetches what is wanted, asking ahead. Returns how many bytes that were.
+/// Fetches the wanted chunks, requesting ahead. Returns how many bytes that were.
 fn fetch<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
@@ -421,7 +421,7 @@ fn fetch<D: Directory>(
         if chunk.hash != Some(*blake3::hash(&data).as_bytes()) {
             return Err(BuildError::Source(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("a chunk of `{}` has another checksum than it should", shown(&entry.path)),
+                format!("a chunk of `{}` has the wrong checksum", shown(&entry.path)),
             )));
         }
         write_places(manifest, tree, places, &data, &mut open)?;
@@ -432,7 +432,7 @@ fn fetch<D: Directory>(
     Ok(fetched)
 }
 
-/// Reads everything back, gives it modes and times, and flushes it: the content of files first, directories from the leaves up.
+/// Reads everything back, sets modes and times, and flushes it: the content of files first, directories from the leaves up.
 fn complete<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
@@ -441,9 +441,9 @@ fn complete<D: Directory>(
     in_batches(manifest, Step::Checking, tell, |_, entry| match &entry.kind {
         Kind::File { mode, chunks } => {
             let mut file = tree.open_write(&entry.path).map_err(entry_error("open", entry))?;
-            // The content before the mode: a crash in between leaves a file that can be opened again.
+            // The content before the mode, so that a crash in between leaves a file that can be opened again.
             file.sync().map_err(entry_error("flush", entry))?;
-            // What is read back comes from the disk.
+            // The next read comes from the disk.
             file.forget().map_err(entry_error("read", entry))?;
             let size = file.look().map_err(entry_error("read", entry))?.size;
             let wrong = missing(&mut file, chunks).map_err(entry_error("read", entry))?;
@@ -463,14 +463,14 @@ fn complete<D: Directory>(
         if let Some(text) = differ {
             return Err(BuildError::Names(format!("`{}` {text}", shown(&entry.path))));
         }
-        // The root must be movable yet.
+        // The root must still be movable.
         let mode = if entry.path.is_empty() { 0o700 } else { mode };
         tree.finish_directory(entry, mode).map_err(entry_error("flush", entry))?;
     }
     Ok(())
 }
 
-/// Gives a version's root its mode and time, which it could not have while it was moved.
+/// Sets the mode and time of a version's root, which it could not have while it was moved.
 fn finish_root<D: Directory>(store: &Store<D>, name: &str, manifest: &Manifest) -> Result<(), BuildError> {
     let path = store.version(name);
     let Some(Entry { kind: Kind::Directory { mode }, .. }) = manifest.entries.first() else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! What a receiver says when its disk fails: nothing is ever said to be done that is not, and `current` always leads to a whole tree.
+//! Tests of a receiver whose disk fails: it never reports as done what is not, and `current` always leads to a whole tree.
 //!
-//! The disk is a simulated one. Each push meets faults at chosen operations: errors of writes, flushes, renames; a full disk; writing in the
-//! background that fails; kills; losses of power. After each, what would survive a loss of power is looked at, and not by the code that is tested.
+//! The disk is a simulated one. Each push meets faults at chosen operations: errors of writes, flushes, renames; a full disk; background
+//! writing that fails; kills; losses of power. After each, code independent of the tested code checks what would survive a loss of power.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use super::build::{BuildError, Built, Options, Source, build};
 use super::manifest::{Chunk, Entry, Id, Kind, Manifest};
 use super::store::Store;
 
-/// What a tree is, as a reader finds it: mode and time of everything, with a file's bytes or a link's target.
+/// A tree as a reader finds it: mode and time of everything, with a file's bytes or a link's target.
 type Found = BTreeMap<PathBuf, (What, u32, i64, Vec<u8>)>;
 
-/// A tree and where its chunks are to be had.
+/// A tree and the source of its chunks.
 #[derive(Clone)]
 struct Sent {
     manifest: Manifest,
@@ -35,8 +35,8 @@ fn noise(seed: u64, count: usize) -> Vec<u8> {
 }
 
 impl Sent {
-    /// A tree with files of a page and of many, an empty one, a hole, a link, and directories that nobody may write; each number has
-    /// another, and they have chunks in common.
+    /// A tree with files of one page and of many, an empty one, a hole, a link, and read-only directories; each number gives a different
+    /// tree, and they have chunks in common.
     fn new(number: u64) -> Self {
         const CHUNK: usize = 5000;
         let directory = |path: &str, mode| (path.to_owned(), Kind::Directory { mode }, Vec::new());
@@ -130,15 +130,15 @@ fn current(disk: &SimDisk) -> Option<Found> {
     Some(found)
 }
 
-/// A receiver's life: what was pushed, and what was said of it.
+/// The history of a receiver: what was pushed, and what it reported.
 struct Life {
     disk: SimDisk,
     trees: Vec<Sent>,
-    /// The number of the tree that was last said to be in use.
+    /// The number of the tree that it last reported to be in use.
     promised: Option<usize>,
-    /// Trees that were pushed since and may be in use, or not.
+    /// Trees that were pushed since, and may or may not be in use.
     possible: Vec<usize>,
-    /// What happened, for whoever has to find out.
+    /// What happened, for debugging.
     log: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Life {
         Life { disk, trees, promised: None, possible: Vec::new(), log: vec![format!("seed {seed}")] }
     }
 
-    /// Pushes a tree, judges what is said, and starts the receiver again if it is no more. Whether it was done.
+    /// Pushes a tree, judges the report, and starts the receiver again if it was killed. Returns whether it was done.
     fn push(&mut self, number: usize, faults: &[(u64, Fault)]) -> bool {
         let begin = self.disk.count();
         for &(at, fault) in faults {
@@ -197,7 +197,7 @@ impl Life {
     }
 }
 
-/// One thread: the operations have the same numbers each time.
+/// Runs in one thread, so that the operations have the same numbers each time.
 fn alone<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(act)
 }
@@ -218,7 +218,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
             for fault in kinds {
                 for number in 0.. {
                     let mut life = Life::new(number, &trees);
-                    // The second push finds a version in use; or the same one.
+                    // The second push finds a version in use, or the same one.
                     if first != second {
                         assert!(life.push(first, &[]));
                     }
@@ -228,7 +228,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
                         assert!(number > 100, "{number} operations are too few");
                         break;
                     }
-                    // The same again, and on a healthy disk it is done.
+                    // Pushed again on a healthy disk, it is done.
                     assert!(life.push(second, &[]), "{}", life.log.join("\n"));
                 }
             }
@@ -236,7 +236,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
     });
 }
 
-/// Random faults in the tests; for more, set the variable.
+/// Number of random faults in the tests; set the variable for more.
 const FAULTS: u64 = 600;
 
 #[test]
@@ -274,7 +274,7 @@ fn random_faults_never_make_a_false_done() {
         (happened, done)
     });
     eprintln!("{happened} faults, {done} pushes done in spite of them, none of them falsely");
-    assert!(done > happened / 40, "{done}: too few pushes come to their end to tell anything");
+    assert!(done > happened / 40, "{done}: too few pushes finish for a meaningful test");
 }
 
 #[test]

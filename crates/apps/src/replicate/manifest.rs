@@ -1,13 +1,13 @@
-//! The description of a tree: what is in it, and what may be.
+//! The description of a tree: its content, and what is allowed in it.
 //!
-//! Encoded it is a magic line and postcard; its BLAKE3 hash is the version's name. It comes from another machine, so decoding checks
+//! It is encoded as a magic line and postcard; the BLAKE3 hash of that is the version's name. It comes from another machine, so decoding checks
 //! everything that the receiver relies on: no name leaves the tree, parents come before children, sizes add up.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an encoded manifest begins with.
+/// The first line of an encoded manifest.
 const MAGIC: &[u8] = b"warpline tree 1\n";
 
 /// Longest name of one file or directory in bytes, as in Linux and macOS.
@@ -19,13 +19,13 @@ const MAX_PATH: usize = 4096;
 /// Largest chunk of data in bytes.
 pub const MAX_CHUNK: u64 = 1 << 20;
 
-/// Largest encoded manifest in bytes that a receiver takes: some ten million files, or 4 TB of data.
+/// Largest encoded manifest in bytes that a receiver accepts: some ten million files, or 4 TB of data.
 pub const MAX_MANIFEST: u64 = 512 << 20;
 
 /// Most files, directories and links of a manifest.
 pub const MAX_ENTRIES: u64 = 20_000_000;
 
-/// Bytes of memory that a manifest may decode to for each byte of its encoded form, and what a small one may take besides. An entry of real
+/// Bytes of memory that a manifest may decode to for each byte of its encoded form, and a fixed allowance for small ones. An entry with realistic
 /// names and times takes four times its encoded form.
 const SWELL: usize = 6;
 const SWELL_FREE: usize = 1 << 20;
@@ -68,7 +68,7 @@ pub enum Kind {
     },
     /// A symbolic link.
     Link {
-        /// Where to.
+        /// Its target.
         #[serde(with = "serde_bytes")]
         target: Vec<u8>,
     },
@@ -79,7 +79,7 @@ pub enum Kind {
 pub struct Chunk {
     /// Bytes; at most [`MAX_CHUNK`] with a hash.
     pub length: u64,
-    /// BLAKE3 of its bytes; none for zeros, which are left out of the file.
+    /// BLAKE3 of its bytes; `None` for zeros, which are holes in the file.
     pub hash: Option<[u8; 32]>,
 }
 
@@ -95,7 +95,7 @@ impl Id {
 }
 
 impl fmt::Display for Id {
-    /// The first half in hexadecimal: enough to tell any two apart, and short enough for a directory's name.
+    /// The first half in hexadecimal: enough to distinguish any two, and short enough for a directory's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().take(16).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -107,11 +107,11 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Why something is no manifest, or none that may be.
+/// Why bytes are not a manifest, or not an acceptable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Not one of ours, or of another version.
-    #[error("this is no tree description of a version that this program knows")]
+    #[error("this is not a tree description of a version that this program knows")]
     Magic,
     /// Not decodable.
     #[error("the tree description is damaged")]
@@ -119,7 +119,7 @@ pub enum ManifestError {
     /// The first entry is not the root.
     #[error("the tree description does not begin with its root directory")]
     Root,
-    /// A path that leads out of the tree, or is none.
+    /// A path that leads out of the tree, or is invalid.
     #[error("`{path}` is not a path that may stand in a tree: {problem}")]
     Path {
         /// The path.
@@ -127,7 +127,7 @@ pub enum ManifestError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// An entry is not where the order wants it, twice there, or below something that is no directory.
+    /// An entry out of order, repeated, or below a path that is not a directory.
     #[error("`{path}` is not in its place in the tree description")]
     Order {
         /// The path.
@@ -138,14 +138,14 @@ pub enum ManifestError {
     Range {
         /// The path.
         path: String,
-        /// Which.
+        /// Which value.
         what: &'static str,
     },
-    /// More than any tree that is worth it: sent to use up memory.
-    #[error("the tree description would take more memory than is given to one of its length")]
+    /// It would take too much memory, as an attack would.
+    #[error("the tree description would take more memory than is allowed for its length")]
     Swells,
-    /// More entries than are taken.
-    #[error("the tree has {found} entries; at most {MAX_ENTRIES} are taken: split it")]
+    /// Too many entries.
+    #[error("the tree has {found} entries; at most {MAX_ENTRIES} are accepted: split it")]
     TooMany {
         /// How many.
         found: u64,
@@ -155,7 +155,7 @@ pub enum ManifestError {
     Link {
         /// The link.
         path: String,
-        /// Where it leads.
+        /// Its target.
         target: String,
     },
 }
@@ -167,22 +167,22 @@ pub fn shown(path: &[u8]) -> String {
 
 /// The order of paths: a directory's content directly after it.
 pub fn order(path: &[u8]) -> impl Ord + use<> {
-    // A separator sorts before every byte that can stand in a name.
+    // A separator sorts before every byte that is allowed in a name.
     path.iter().map(|&byte| if byte == b'/' { 0 } else { byte }).collect::<Vec<u8>>()
 }
 
 impl Entry {
-    /// Bytes of a file; 0 of anything else.
+    /// Bytes of a file; 0 for anything else.
     pub fn size(&self) -> u64 {
         self.chunks().iter().map(|chunk| chunk.length).sum()
     }
 
-    /// Bytes of data in a file, holes left out; 0 of anything else.
+    /// Bytes of data in a file, without holes; 0 for anything else.
     pub fn data(&self) -> u64 {
         self.chunks().iter().filter(|chunk| chunk.hash.is_some()).map(|chunk| chunk.length).sum()
     }
 
-    /// A file's chunks; none of anything else.
+    /// A file's chunks; empty for anything else.
     pub fn chunks(&self) -> &[Chunk] {
         match &self.kind {
             Kind::File { chunks, .. } => chunks,
@@ -205,7 +205,7 @@ impl Entry {
                 range(chunks.iter().all(fits), "a chunk")?;
                 let size = chunks.iter().try_fold(0u64, |size, chunk| size.checked_add(chunk.length));
                 range(size.is_some_and(|size| i64::try_from(size).is_ok()), "the size")?;
-                // Holes side by side are one: otherwise two bytes would make a chunk.
+                // Adjacent holes must be one: otherwise two bytes would make a chunk.
                 let split = chunks.windows(2).any(|two| two.iter().all(|chunk| chunk.hash.is_none()));
                 range(!split, "a hole")
             }
@@ -214,7 +214,7 @@ impl Entry {
     }
 }
 
-/// Every name is one, and none leads up.
+/// Checks that every name is valid and none leads up.
 fn check_path(path: &[u8]) -> Result<(), ManifestError> {
     let wrong = |problem| Err(ManifestError::Path { path: shown(path), problem });
     if path.len() > MAX_PATH {
@@ -232,10 +232,10 @@ fn check_path(path: &[u8]) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Where a link leads stays in the tree: it is relative, `..` stands at its front only, and climbs no higher than the root.
+/// Checks that a link's target stays in the tree: it is relative, has `..` only at its beginning, and climbs no higher than the root.
 ///
-/// At the front, `..` climbs from real directories (parents are never links). Behind another name it could climb from wherever that name's
-/// link leads to. And what a link leads to through another link is inside if that one's target is.
+/// At the beginning, `..` climbs from real directories (parents are never links). After another name it could climb from wherever that name's
+/// link leads. A target reached through another link is inside if that link's target is.
 pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
     let mut depth = path.iter().filter(|&&byte| byte == b'/').count();
     let mut climbing = true;
@@ -252,10 +252,10 @@ pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
     if inside { Ok(()) } else { Err(ManifestError::Link { path: shown(path), target: shown(target) }) }
 }
 
-/// Decodes piece by piece, and gives up before more memory is taken than the length allows.
+/// Decodes piece by piece, and fails before it uses more memory than the length allows.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// Bytes that may still be taken.
+    /// Bytes that may still be used.
     room: usize,
 }
 
@@ -311,7 +311,7 @@ impl Manifest {
     /// Decodes and checks.
     ///
     /// # Errors
-    /// If it is no manifest, or one that must not be built.
+    /// If it is not a manifest, or one that must not be built.
     pub fn decode(encoded: &[u8]) -> Result<Self, ManifestError> {
         let body = encoded.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
         let mut reader = Reader { rest: body, room: body.len().saturating_mul(SWELL) + SWELL_FREE };
@@ -332,10 +332,10 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether it may be built.
+    /// Checks whether it may be built.
     ///
     /// # Errors
-    /// At the first entry that is not as it has to be.
+    /// At the first invalid entry.
     pub fn check(&self) -> Result<(), ManifestError> {
         let mut entries = self.entries.iter();
         match entries.next() {
@@ -347,7 +347,7 @@ impl Manifest {
             }) if path.is_empty() => {}
             _ => return Err(ManifestError::Root),
         }
-        // The directories that the last entry is in.
+        // The directories that contain the last entry.
         let mut open: Vec<&[u8]> = Vec::new();
         let mut last: Option<&[u8]> = None;
         for entry in entries {
@@ -377,7 +377,7 @@ impl Manifest {
         self.entries.iter().map(Entry::data).sum()
     }
 
-    /// Files, and everything else but the root.
+    /// Number of files, and of everything else except the root.
     pub fn count(&self) -> (usize, usize) {
         let files = self.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
         (files, self.entries.len().saturating_sub(files + 1))
@@ -451,7 +451,7 @@ pub(crate) mod tests {
         for inside in ["x", "../x", "../../x", "./x/y", "..", "../.."] {
             assert_eq!(at(inside), Ok(()), "{inside}");
         }
-        // The fifth climbs from where `x`, perhaps a link, leads to.
+        // The fifth climbs from wherever `x`, perhaps a link, leads.
         for outside in ["/etc", "../../..", "../../../x", "", "x/../y", "x/../../../.."] {
             assert!(at(outside).unwrap_err().contains("not surely inside"), "{outside}");
         }
@@ -479,7 +479,7 @@ pub(crate) mod tests {
         let bytes = Manifest { entries: tree.to_vec() }.encode();
         assert!(bytes.len() < 7_000_000);
         assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));
-        // Few enough to be let in by their size are not let in as holes side by side.
+        // Few enough to pass the size limit, but adjacent holes are refused.
         let holes = vec![Chunk { length: 1, hash: None }; 2];
         assert!(
             checked(&[entry("a", Kind::File { mode: 0, chunks: holes })]).unwrap_err().contains("a hole")
@@ -495,7 +495,7 @@ pub(crate) mod tests {
             .collect();
         let bytes = Manifest { entries: [vec![directory("")], empty].concat() }.encode();
         assert_eq!(Manifest::decode(&bytes), Err(ManifestError::Swells));
-        // A count that nothing stands behind.
+        // A count without the entries.
         let many = postcard::to_extend(&u64::MAX, MAGIC.to_vec()).unwrap();
         assert_eq!(Manifest::decode(&many), Err(ManifestError::TooMany { found: u64::MAX }));
         let some = postcard::to_extend(&(MAX_ENTRIES - 1), MAGIC.to_vec()).unwrap();

@@ -1,15 +1,15 @@
-//! Background replication of a directory: one sender, many receivers, over QUIC with a congestion control that gets out of the way.
+//! Background replication of a directory: one sender, many receivers, over QUIC with a congestion control that yields to other traffic.
 //!
 //! The sender describes its tree in a [manifest]: names, permissions, times, and each file as a list of chunks with their BLAKE3
-//! hashes. A receiver builds the tree beside the one in use, from what it already has and, for the rest, from chunks that it asks the sender
-//! for; then it switches `current` over in one rename. It keeps no journal: after whatever interruption it looks at what is there, and what
+//! hashes. A receiver builds the tree beside the one in use, from what it already has and, for the rest, from chunks that it requests from the
+//! sender; then it switches `current` over in one rename. It keeps no journal: after any interruption it looks at what exists, and whatever
 //! has the right hash is done.
 //!
 //! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: from a directory to a manifest.
 //! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: from a manifest to a
 //!   version.
-//! * [`protocol`]: what the two ends say. [`push`], [`serve`]: the two ends; `throttle`: a push that is held to a rate; `patience`: whether a
-//!   receiver gets on.
+//! * [`protocol`]: the messages. [`push`], [`serve`]: the two ends; `throttle`: a push with a rate limit; `patience`: whether a
+//!   receiver makes progress.
 
 pub mod build;
 #[cfg(test)]
@@ -26,5 +26,5 @@ pub mod store;
 mod throttle;
 pub mod tree;
 
-/// The port that receivers listen on when none is given.
+/// The default port of receivers.
 pub const PORT: u16 = 4433;

@@ -1,8 +1,8 @@
-//! Whether a receiver gets on: a deadline that only real progress moves.
+//! Whether a receiver makes progress: a deadline that only real progress moves.
 //!
-//! A receiver that answers, keeps its connection alive and says things has not got on by that. It has when it takes a chunk that it had not taken often
-//! enough already, when it acknowledges bytes of such chunks, or when it has compared or checked a good piece more of the tree. All of that has
-//! an end, and so has a receiver that does none of it, or always the same.
+//! Answering, keeping the connection alive and sending messages is not progress. Progress is: taking a chunk that was not taken too often
+//! already, acknowledging bytes of such chunks, or comparing or checking a substantial piece more of the tree. All of these are
+//! finite, so a receiver that does none of them, or always the same, comes to an end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use super::build::{BATCH, Progress, Step};
 /// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
 const TIMES: u8 = 3;
 
-/// Bytes that a receiver has to have compared or checked since the last time for it to count.
+/// Bytes that a receiver has to compare or check since the last time for it to count as progress.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes per second that any disk reads and flushes. A receiver that compares or checks says something after each batch of files: so long
-/// as a batch takes at this rate, it may be silent.
+/// Bytes per second that any disk reads and flushes. A receiver that compares or checks reports after each batch of files, so it may be
+/// silent as long as a batch takes at this rate.
 const SLOWEST_DISK: u64 = 10_000_000;
 
-/// Bytes per second that have to be acknowledged; what keeps a connection alive is less.
+/// Bytes per second that must be acknowledged; keep-alives are less.
 const LEAST_RATE: u64 = 32;
 
 /// One receiver's progress.
@@ -29,14 +29,14 @@ pub(super) struct Patience {
     /// When there was progress last.
     moved: Instant,
     taken: BTreeMap<(u32, u32), u8>,
-    /// Bytes of what this connection may acknowledge, and what of them counted.
+    /// Bytes that this connection may acknowledge, and how many of them counted.
     credit: u64,
     acknowledged: u64,
-    /// The step of this connection and how far it came in it.
+    /// The step of this connection and the progress in it.
     step: (Step, u64),
-    /// How much longer the receiver may be silent, since it has work that it says nothing of.
+    /// How much longer the receiver may be silent, because of work that it does not report.
     silence: Duration,
-    /// That, for a batch with the largest file.
+    /// The same for a batch with the largest file.
     batch: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Patience {
         }
     }
 
-    /// A new connection, on which a description of so many bytes is sent.
+    /// A new connection, on which a description of this many bytes is sent.
     pub(super) fn connected(&mut self, description: u64) {
         self.credit = description;
         self.acknowledged = 0;
@@ -68,7 +68,7 @@ impl Patience {
         self.silence = Duration::ZERO;
     }
 
-    /// The receiver takes a chunk. False if it takes it for the so-manyth time.
+    /// The receiver takes a chunk. Returns false if it has taken it too often.
     pub(super) fn takes(&mut self, entry: u32, chunk: u32, length: u64, now: Instant) -> bool {
         let times = self.taken.entry((entry, chunk)).or_insert(0);
         if *times >= TIMES {
@@ -80,7 +80,7 @@ impl Patience {
         true
     }
 
-    /// So many bytes of this connection were acknowledged in all.
+    /// This connection has acknowledged this many bytes in all.
     pub(super) fn acknowledges(&mut self, bytes: u64, now: Instant) {
         let counts = bytes.min(self.credit);
         if counts >= self.acknowledged + (LEAST_RATE * self.limit.as_secs()).max(256) {
@@ -89,11 +89,11 @@ impl Patience {
         }
     }
 
-    /// The receiver says how far it is.
+    /// The receiver reports its progress.
     pub(super) fn says(&mut self, progress: Progress, now: Instant) {
         let Progress { step, done, total } = progress;
         let later = step > self.step.0;
-        // What is fetched shows in what is taken.
+        // Progress in fetching shows in the chunks taken.
         let further = step == self.step.0
             && step != Step::Fetching
             && (done >= self.step.1.saturating_add(PIECE) || (done == total && done > self.step.1));
@@ -104,12 +104,12 @@ impl Patience {
         self.silence = if self.step.0 == Step::Fetching { Duration::ZERO } else { self.batch };
     }
 
-    /// How long there was no progress.
+    /// Time since the last progress.
     pub(super) fn idle(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.moved)
     }
 
-    /// Whether the receiver is to be given up.
+    /// Whether to give up the receiver.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.idle(now) >= self.limit + self.silence
     }
@@ -157,7 +157,7 @@ mod tests {
             patience.acknowledges(minute * 3000, at(minute * 60 - 1));
             assert!(!patience.is_over(at(minute * 60)), "{minute}");
         }
-        // No more than was asked for counts.
+        // Acknowledgements of more than was requested do not count.
         patience.acknowledges(101_000, at(1000));
         patience.acknowledges(1_000_000, at(1050));
         assert!(patience.is_over(at(1060)));
@@ -181,10 +181,10 @@ mod tests {
         say(&mut patience, Step::Fetching, 0, 100);
         say(&mut patience, Step::Fetching, 1 << 29, 150);
         assert!(patience.is_over(at(160)));
-        // Flushing a batch with the largest file takes its time: 101 s.
+        // Flushing a batch with the largest file takes 101 s.
         say(&mut patience, Step::Checking, 0, 170);
         assert!(!patience.is_over(at(330)) && patience.is_over(at(331)));
-        // Back to an earlier step: no.
+        // Going back to an earlier step does not count.
         say(&mut patience, Step::Comparing, 1 << 30, 330);
         assert!(patience.is_over(at(331)));
     }

@@ -1,8 +1,8 @@
-//! What sender and receiver say to each other, on one QUIC stream per push.
+//! The messages of sender and receiver, on one QUIC stream per push.
 //!
-//! The sender opens the stream with [`Hello`] and the encoded manifest. Then the receiver leads: it reports, asks for chunks, and ends with
-//! [`Say::Done`] or [`Say::Failed`]; the sender answers every [`Say::Want`], in order. Every message is its length, four bytes little-endian, and
-//! postcard. The receiver trusts the sender no further than the manifest's checks and the chunks' hashes go.
+//! The sender opens the stream with [`Hello`] and the encoded manifest. Then the receiver leads: it reports, requests chunks, and ends with
+//! [`Say::Done`] or [`Say::Failed`]; the sender answers every [`Say::Want`], in order. A message consists of its length, four bytes little-endian, and
+//! postcard. The receiver trusts the sender only as far as the manifest's checks and the chunks' hashes go.
 
 use std::io::{self, Read, Write};
 
@@ -15,32 +15,32 @@ use super::manifest::{MAX_CHUNK, MAX_MANIFEST};
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
 
-/// Largest message in bytes: a chunk and what is around it.
+/// Largest message in bytes: a chunk and its overhead.
 const MAX_MESSAGE: u32 = MAX_CHUNK as u32 + 1024;
 
 /// Code with which a receiver closes a connection when another push takes over.
 pub const SUPERSEDED: u32 = 1;
 
-/// Code with which a receiver closes a connection that it has no room for. Trying again may help.
+/// Code with which a receiver without room closes a connection. Trying again may help.
 pub const BUSY: u32 = 2;
 
-/// What the sender begins with.
+/// The sender's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`].
     pub version: u32,
     /// Bytes of the encoded manifest, which follows.
     pub manifest: u64,
-    /// Have every byte of a version that is there read.
+    /// Whether every byte of an existing version must be read.
     pub verify: bool,
 }
 
-/// What the receiver says.
+/// The receiver's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Say {
-    /// How far it has come.
+    /// Its progress.
     Progress(Progress),
-    /// It wants a chunk of an entry, both by number.
+    /// It requests a chunk of an entry, both by number.
     Want {
         /// Number of the entry in the manifest.
         entry: u32,
@@ -49,21 +49,21 @@ pub enum Say {
     },
     /// The version is in use, and on the disk.
     Done(Built),
-    /// It cannot.
+    /// It failed.
     Failed {
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// Whether trying again may help.
+        /// Whether another attempt may help.
         passing: bool,
     },
 }
 
-/// What the sender answers to a wish.
+/// The sender's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The chunk.
     Chunk(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// The file is no longer what it was.
+    /// The file has changed.
     Gone,
 }
 
@@ -85,7 +85,7 @@ pub fn send(stream: &mut dyn Write, message: &impl Serialize) -> io::Result<()> 
 /// Receives a message.
 ///
 /// # Errors
-/// If the stream breaks or ends, or what comes is no such message.
+/// If the stream breaks or ends, or the bytes are not such a message.
 pub fn receive<T: DeserializeOwned>(stream: &mut dyn Read) -> io::Result<T> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
@@ -95,10 +95,10 @@ pub fn receive<T: DeserializeOwned>(stream: &mut dyn Read) -> io::Result<T> {
     }
     let mut bytes = vec![0; length as usize];
     stream.read_exact(&mut bytes)?;
-    decode(&bytes).ok_or_else(|| invalid("a message cannot be understood"))
+    decode(&bytes).ok_or_else(|| invalid("a message cannot be decoded"))
 }
 
-/// Decodes a message without its length; none if it is none.
+/// Decodes a message without its length; `None` if it is invalid.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Some(message),
@@ -109,7 +109,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 /// Receives the encoded manifest that a [`Hello`] announces.
 ///
 /// # Errors
-/// If the stream breaks, or the sender speaks another version, or announces too much.
+/// If the stream breaks, or the sender uses another version, or announces too much.
 pub fn receive_manifest(stream: &mut dyn Read, hello: &Hello) -> io::Result<Vec<u8>> {
     if hello.version != VERSION {
         let text =
@@ -119,7 +119,7 @@ pub fn receive_manifest(stream: &mut dyn Read, hello: &Hello) -> io::Result<Vec<
     if hello.manifest > MAX_MANIFEST {
         return Err(invalid(format!("the description of the tree is longer than {MAX_MANIFEST} bytes")));
     }
-    // Memory is taken as it comes, not as it is announced.
+    // Memory is allocated as bytes arrive, not as announced.
     let mut encoded = Vec::new();
     stream.take(hello.manifest).read_to_end(&mut encoded)?;
     if encoded.len() as u64 == hello.manifest {

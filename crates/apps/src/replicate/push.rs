@@ -1,7 +1,7 @@
 //! The sending end: one tree, many receivers.
 //!
-//! The tree is described once; receivers are served at the same time, each with its own connection and so its own congestion control. What fails in
-//! passing is tried again; when a file has changed, all begins anew with a new description, and what receivers have got is used again.
+//! The tree is described once. Receivers are served at the same time, each with its own connection and so its own congestion control. Temporary
+//! failures are tried again. If a file has changed, everything starts again with a new description, and chunks that receivers have are used again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,41 +22,41 @@ use super::protocol::{Answer, Hello, SUPERSEDED, Say, VERSION, receive, send};
 use super::scan::{Scan, ScanError, read_chunk, scan};
 use super::throttle::Throttle;
 
-/// How often the tree is described anew when files change while they are sent.
+/// How often the tree is described again if files change while they are sent.
 const ROUNDS: u32 = 5;
 
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How to push.
+/// Settings of a push.
 #[derive(Clone, Copy, Debug)]
 pub struct PushOptions {
-    /// Receivers served at the same time; those that hang are not counted.
+    /// Most receivers at the same time; those that hang do not count.
     pub at_once: usize,
-    /// A receiver is given up after so long without progress: it takes chunks, or has compared or checked more. That it answers is none.
+    /// A receiver is given up after this long without progress: taking chunks, or comparing or checking more. An answer is not progress.
     pub patience: Duration,
-    /// Leave out special files and links that lead out of the tree.
+    /// Whether to leave out special files and links that lead out of the tree.
     pub skip_special: bool,
-    /// Have receivers read every byte of what they have.
+    /// Whether receivers must read every byte that they have.
     pub verify: bool,
-    /// Most that is sent to each receiver, besides what the congestion control allows; none for no limit.
+    /// Rate limit for each receiver, besides the congestion control; `None` for no limit.
     pub limit: Option<Rate>,
     /// The connections, with their congestion control.
     pub settings: Settings,
 }
 
-/// Why nothing could be pushed at all.
+/// Why the push failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The tree cannot be described.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// There is no socket, or the like.
+    /// There is no socket, or a similar problem.
     #[error(transparent)]
     Quic(#[from] QuicError),
 }
 
-/// What happens to a receiver.
+/// An event of a push.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The tree was described; all receivers begin with it.
@@ -70,46 +70,46 @@ pub enum Event {
         /// Things left out.
         skipped: usize,
     },
-    /// Connecting, for the so-manyth time.
+    /// It connects.
     Connecting {
-        /// From 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
     },
-    /// It works.
+    /// It makes progress.
     Progress(Progress),
-    /// It could not be reached, or was lost; it will be tried again.
+    /// It could not be reached, or was lost; there will be another attempt.
     Waiting {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// How it ended with a receiver.
+/// The outcome for a receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The receiver as it was named.
+    /// The receiver as the user named it.
     pub host: String,
     /// What it did, or why it could not.
     pub result: Result<Built, String>,
-    /// Connections that were needed.
+    /// Number of connections.
     pub attempts: u32,
-    /// Bytes of UDP payload that were sent to it.
+    /// Bytes of UDP payload sent to it.
     pub sent: u64,
 }
 
-/// Whom to tell: the receiver's number, none for all, and what happened.
+/// Gets events: the receiver's number, `None` for all, and the event.
 pub type Observer<'a> = &'a (dyn Fn(Option<usize>, Event) + Sync);
 
-/// A receiver that does not get on for so long, or a quarter of the patience, leaves its place to another, and goes on beside it.
+/// A receiver without progress for this long, or a quarter of the patience, gives its place to another, and continues beside it.
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 
-/// How often it is looked who gets on.
+/// How often to check the receivers' progress.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Attempt {
     Built(Built),
-    /// May be tried again.
+    /// There may be another attempt.
     Passing(String),
     /// A file changed.
     Stale,
@@ -127,10 +127,10 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// Pushes the directory `root` to all `hosts` ("host" or "host:port") that show a key of `trust`. Returns how it ended with each.
+/// Pushes the directory `root` to all `hosts` ("host" or "host:port") that show a key of `trust`. Returns the outcome for each.
 ///
 /// # Errors
-/// If the directory cannot be described, or no socket be had. What fails with one receiver stands in its outcome.
+/// If the directory cannot be described, or there is no socket. The failure of one receiver is in its outcome.
 pub fn push(
     root: &Path,
     hosts: &[String],
@@ -160,7 +160,7 @@ pub fn push(
     unreachable!("the rounds end by returning")
 }
 
-/// One description on its way to the receivers.
+/// One description to send to the receivers.
 struct Job<'a> {
     root: &'a Path,
     manifest: &'a Manifest,
@@ -170,7 +170,7 @@ struct Job<'a> {
     observe: Observer<'a>,
 }
 
-/// A receiver that is being served: what both its own thread and the one that watches over all know.
+/// A receiver that is being served: the state shared by its own thread and the one that watches all.
 struct Watch {
     patience: Patience,
     connection: Option<Connection>,
@@ -184,7 +184,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Watch {
-    /// Looks whether there was progress. Whether the receiver holds a place: one that hangs does not.
+    /// Checks for progress. Returns whether the receiver holds a place: one that hangs does not.
     fn look(&mut self, now: Instant, hangs_after: Duration) -> bool {
         if let Some(connection) = &self.connection {
             let acknowledged = connection.congestion().map_or(0, |view| view.delivered);
@@ -192,7 +192,7 @@ impl Watch {
         }
         if !self.finished && !self.over && self.patience.is_over(now) {
             self.over = true;
-            // Whatever waits for this receiver ends with the connection.
+            // Anything that waits for this receiver ends with the connection.
             if let Some(connection) = &self.connection {
                 connection.close(0, "no progress");
             }
@@ -202,7 +202,7 @@ impl Watch {
 }
 
 impl Job<'_> {
-    /// Serves all receivers, each in a thread of its own, so many at once; those that do not get on are not counted among them. Returns
+    /// Serves all receivers, each in a thread of its own, a limited number at once; those without progress do not count. Returns
     /// whether a file turned out to have changed.
     fn serve_all(&self, outcomes: &mut [Outcome]) -> bool {
         let hangs_after = (self.options.patience / 4).min(HANGS_AFTER);
@@ -242,7 +242,7 @@ impl Job<'_> {
         stale.into_inner()
     }
 
-    /// Serves one receiver, as often as it takes. Returns whether a file turned out to have changed.
+    /// Serves one receiver, with as many attempts as necessary. Returns whether a file turned out to have changed.
     fn serve(&self, number: usize, outcome: &mut Outcome, watch: &Mutex<Watch>) -> bool {
         let address = with_port(&outcome.host);
         let first = Duration::from_millis(250);
@@ -304,7 +304,7 @@ impl Job<'_> {
         }
         let outcome = self.talk(number, &connection, watch);
         *sent += connection.stats().udp_tx.bytes;
-        // The reason that the receiver gave says more than that the stream is gone.
+        // The receiver's reason says more than a broken stream.
         outcome.unwrap_or_else(|error| judged(connection.close_reason().map_or(error, io::Error::from)))
     }
 
@@ -350,13 +350,13 @@ impl Job<'_> {
         let piece =
             found.chunks().get(chunk as usize).filter(|piece| piece.hash.is_some()).ok_or_else(wrong)?;
         let offset = offsets.of(entry, chunk, found.chunks());
-        // What cannot be read is to be found out by describing the tree anew.
+        // A new description of the tree will show why it cannot be read.
         let data = read_chunk(self.root, found, offset, piece).unwrap_or(None);
         Ok(data.map_or(Answer::Gone, Answer::Chunk))
     }
 }
 
-/// Where chunks begin in the file that was last asked for.
+/// The offsets of the chunks in the last requested file.
 #[derive(Default)]
 struct Offsets {
     entry: Option<u32>,

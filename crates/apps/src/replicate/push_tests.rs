@@ -1,4 +1,4 @@
-//! Receivers that hang in every way are given up, and nobody waits for them.
+//! Receivers that hang in any way are given up, and delay no other receiver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,7 +28,7 @@ fn settings() -> Settings {
     Settings { idle_timeout: Duration::from_secs(4), ..Settings::default() }
 }
 
-/// A receiver that takes the description and then does as it likes, on every connection, until `stop`.
+/// A receiver that takes the description and then does what `talk` says, on every connection, until `stop`.
 fn strange(
     server: &Server,
     stop: &AtomicBool,
@@ -55,7 +55,7 @@ fn strange(
     });
 }
 
-/// Pushes to a strange receiver first and to an honest one after it, one at a time; returns what is said of the strange one.
+/// Pushes to a strange receiver first and to an honest one after it, one at a time; returns the outcome of the strange one.
 fn pushed(
     act: impl Fn(&Connection, &mut SendStream, &mut RecvStream) -> std::io::Result<()> + Send + Sync,
 ) -> (String, Duration) {

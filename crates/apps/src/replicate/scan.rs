@@ -1,7 +1,7 @@
 //! From a directory to its manifest.
 //!
-//! Files are cut by their content (FastCDC), so that an insertion moves one boundary and not all: what did not change is not sent again. A file
-//! that changes while it is read is read anew; one that keeps changing is an error. Whether it changed shows in its times, and so a file that was
+//! Files are cut by their content (FastCDC), so that an insertion moves one boundary and not all: unchanged parts are not sent again. A file
+//! that changes while it is read is read again; one that keeps changing is an error. Its times show whether it changed, so a file that was
 //! changed within the last tick of its file system's clock is read when that tick is over.
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use super::manifest::{Chunk, Entry, Kind, MAX_CHUNK, Manifest, ManifestError, ch
 const MIN_CHUNK: usize = 64 << 10;
 const MEAN_CHUNK: usize = 256 << 10;
 
-/// How often a file that changes is read anew.
+/// How often to read a changing file again.
 const ATTEMPTS: u32 = 4;
 
 /// Why a directory cannot be described.
@@ -31,23 +31,23 @@ pub enum ScanError {
     /// Something cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// The root is no directory.
+    /// The root is not a directory.
     #[error("{} is not a directory", path.display())]
     NoDirectory {
         /// The root.
         path: PathBuf,
     },
-    /// Something that is neither file, directory nor link.
+    /// Something other than a file, directory or link.
     #[error("{} is {what}, which is not replicated; move it away, or leave such things out with --skip-special", path.display())]
     Special {
-        /// What.
+        /// Its path.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
     /// A link that leads out of the tree.
@@ -64,12 +64,12 @@ pub enum ScanError {
     Manifest(#[from] ManifestError),
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug)]
 pub struct Scan {
     /// The tree.
     pub manifest: Manifest,
-    /// Special files and outward links that were left out, as asked.
+    /// Special files and outward links that were left out, as requested.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -100,7 +100,7 @@ pub fn scan(root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
             let path = if directory.is_empty() { name } else { [&directory[..], b"/", &name].concat() };
             let real = at(root, &path);
             let metadata = match fs::symlink_metadata(&real) {
-                // It went away meanwhile.
+                // It was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(read_error(&real))?,
             };
@@ -139,7 +139,7 @@ pub fn scan(root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
     Ok(Scan { manifest, skipped })
 }
 
-/// Where a path of a manifest is.
+/// The file system path of a manifest's path.
 pub fn at(root: &Path, path: &[u8]) -> PathBuf {
     if path.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(path)) }
 }
@@ -165,7 +165,7 @@ fn entry(path: Vec<u8>, metadata: &Metadata, kind: Kind) -> Entry {
     Entry { path, mtime: metadata.mtime(), mtime_ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0), kind }
 }
 
-/// Fills in a file's chunks; none if it is gone.
+/// Fills in a file's chunks; `None` if it is gone.
 fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
     if !matches!(entry.kind, Kind::File { .. }) {
         return Ok(Some(entry));
@@ -194,7 +194,7 @@ fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
     }
 }
 
-/// By what a file shows that it was changed: its length, and when its content and its state changed last.
+/// What shows that a file was changed: its length, and the last change of its content and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     length: u64,
@@ -212,21 +212,21 @@ impl Stamp {
         }
     }
 
-    /// How long after `now` a change might still leave the same stamp: what was changed a moment ago can be changed again within the same
+    /// How long after `now` a change might still leave the same stamp: a file that was changed a moment ago can be changed again within the same
     /// tick of the file system's clock.
     fn racy(&self, now: Time) -> Duration {
-        // A program can set the one to any time, and some file systems lack the other.
+        // Programs can set one of them to any time, and some file systems lack the other.
         let last = if self.modified <= now { self.modified.max(self.changed) } else { self.changed };
-        // Whole seconds are a file system that counts in seconds, or in pairs of them (FAT). Others go by the kernel's tick, 10 ms at most.
+        // Whole seconds mean a file system that counts in seconds, or in pairs of them (FAT). Others use the kernel's tick, 10 ms at most.
         let tick = if last.nanos == 0 { 2_000_000_000 } else { 20_000_000 };
         let nanos = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-        // One that lies in the future, by a server's clock or by intent, is waited for once as long as any.
+        // A time in the future, from a server's clock or set on purpose, causes one wait of the longest kind.
         let left = (nanos(last) + tick - nanos(now)).clamp(0, tick);
         Duration::from_nanos(left as u64)
     }
 }
 
-/// Reads a file until it did not change meanwhile; none if it always does. A file that was changed a moment ago is read when the stamp can
+/// Reads a file until it did not change meanwhile; `None` if it always does. A file that was changed a moment ago is read when the stamp can
 /// show the next change (as git does with files that are "racily clean").
 fn unchanging<T, M>(
     read: &mut dyn FnMut() -> io::Result<(Stamp, T, Stamp, M)>,
@@ -241,7 +241,7 @@ where
         let (before, content, after, more) = read()?;
         let racy = before.racy(began);
         if !racy.is_zero() {
-            // What was read may be half of a change that the stamp does not show.
+            // The content read may be half of a change that the stamp does not show.
             pause(racy);
             let (before, content, after, more) = read()?;
             if before == after && content.length() == after.length {
@@ -276,7 +276,7 @@ fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// Opens a regular file; a link that took its place meanwhile is not followed.
+/// Opens a regular file; does not follow a link that replaced it meanwhile.
 pub fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -317,7 +317,7 @@ fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
     }
 }
 
-/// Reads a chunk that a manifest names; none if the file is not what it was.
+/// Reads a chunk that a manifest names; `None` if the file has changed.
 ///
 /// # Errors
 /// If it cannot be read for another reason than that it is gone or shorter.
@@ -393,14 +393,14 @@ mod tests {
             .map(|(at, _)| at)
             .collect();
         assert_eq!(lacking(&begun), with_data);
-        // The end only: the first chunks are still holes, before data that lies beyond them.
+        // Only the end: the first chunks are still holes, before data that lies beyond them.
         use std::os::unix::fs::FileExt as _;
         let file = fs::OpenOptions::new().write(true).open(&begun).unwrap();
         file.write_all_at(&data[data.len() - 14..], entry.size() - 14).unwrap();
         assert!(lacking(&begun).contains(&0));
         file.write_all_at(&data, 0).unwrap();
         assert_eq!(lacking(&begun), [0u32; 0]);
-        // Something in the hole.
+        // Data in the hole.
         file.write_all_at(b"x", 1 << 20).unwrap();
         assert_eq!(lacking(&begun).len(), 1);
     }
@@ -411,8 +411,8 @@ mod tests {
         }
     }
 
-    /// A file system that counts in ticks of so many nanoseconds: a file is written at some times, with the number of the write as content; what
-    /// is read takes 0.1 s.
+    /// Simulates a file system with ticks of this many nanoseconds: a file is written at some times, with the number of the write as content; a
+    /// read takes 0.1 s.
     fn read_on(tick: i64, writes: &[i64]) -> Option<(Stamp, u64)> {
         const READ: i64 = 100_000_000;
         let clock = std::cell::Cell::new(10_200_000_000i64);
@@ -442,10 +442,10 @@ mod tests {
         // And within a tick of the kernel.
         let (_, content) = read_on(4_000_000, &[10_200_000_000, 10_203_000_000]).unwrap();
         assert_eq!(content, 2);
-        // What was written long ago is not waited for, and a change that shows is noticed.
+        // A file written long ago is read at once, and a change that shows is noticed.
         assert_eq!(read_on(1_000_000_000, &[3_000_000_000]).unwrap().1, 1);
         assert_eq!(read_on(1_000_000_000, &[3_000_000_000, 10_250_000_000]).unwrap().1, 2);
-        // One that always changes.
+        // A file that always changes.
         let always: Vec<i64> = (0..1000).map(|number| number * 50_000_000 + 1).collect();
         assert_eq!(read_on(1_000_000, &always), None);
     }

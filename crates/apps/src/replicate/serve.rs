@@ -28,19 +28,19 @@ pub enum ServeError {
     Quic(#[from] QuicError),
 }
 
-/// What happens at a receiver.
+/// An event of a receiver.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It listens.
     Listening {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The version in use.
         current: Option<String>,
     },
-    /// Somebody was not let in, or lost the connection in the handshake.
+    /// A sender was refused, or lost the connection in the handshake.
     Refused {
-        /// Why.
+        /// The reason.
         reason: &'a QuicError,
     },
     /// A push begins.
@@ -54,30 +54,30 @@ pub enum Event<'a> {
         /// Files in it.
         files: usize,
     },
-    /// A push came to its end.
+    /// A push is complete.
     Done {
         /// The sender.
         remote: SocketAddr,
         /// The version.
         id: Id,
-        /// What was done.
+        /// The result.
         built: Built,
     },
-    /// A push failed. What was fetched is kept.
+    /// A push failed. Fetched chunks are kept.
     Failed {
         /// The sender.
         remote: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// How to receive.
+/// Settings of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
     /// Versions to keep besides the one in use.
     pub keep: usize,
-    /// End after the first push that came to its end.
+    /// Whether to end after the first completed push.
     pub once: bool,
     /// The connections; a receiver sends little.
     pub settings: Settings,
@@ -87,27 +87,27 @@ pub struct ServeOptions {
 struct Receiver<'a> {
     store: Mutex<Store>,
     options: ServeOptions,
-    /// The push that is under way.
+    /// The current push.
     active: Mutex<Option<Connection>>,
-    /// Calls of it do not overlap.
+    /// Its calls do not overlap.
     observe: Mutex<&'a mut (dyn FnMut(Event<'_>) + Send)>,
     done: Mutex<bool>,
-    /// Connections that are being served.
+    /// Number of connections being served.
     senders: AtomicUsize,
 }
 
-/// Senders connected at the same time, at most: the newest takes over from the one that pushes, and the others wait for nothing.
+/// Most senders connected at the same time: the newest takes over from the current push, and the others do not wait.
 const SENDERS: usize = 64;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first push that came to
-/// its end if `once` is set, else never: what goes wrong with one sender ends its connection.
+/// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first completed push
+/// if `once` is set, else never: an error of one sender ends its connection.
 ///
 /// # Errors
-/// If the store cannot be used, or the address not listened on, or the socket itself fails.
+/// If the store cannot be used, or the address is not available, or the socket itself fails.
 pub fn serve(
     root: &Path,
     address: &str,
@@ -170,7 +170,7 @@ impl Receiver<'_> {
         (lock(&self.observe))(event);
     }
 
-    /// Takes in one push.
+    /// Receives one push.
     fn push(&self, connection: &Connection) {
         let remote = connection.remote_address();
         let outcome = self.take(connection);
@@ -201,7 +201,7 @@ impl Receiver<'_> {
                 return Err(reason.into());
             }
         };
-        // The newest push wins: one whose sender was killed would hold the store until its connection is given up.
+        // The newest push wins: one whose sender was killed would hold the store until its connection times out.
         let before = lock(&self.active).replace(connection.clone());
         if let Some(before) = before {
             before.close(SUPERSEDED, "another push takes over");
@@ -232,7 +232,7 @@ impl Receiver<'_> {
     }
 }
 
-/// Says the last word and waits until the sender has it, or has gone.
+/// Sends the last message and waits until the sender has it, or has gone.
 fn end(to: &mut SendStream, from: &mut RecvStream, word: &Say) {
     if send(to, word).and_then(|()| to.finish()).is_ok() {
         let _ = io::copy(from, &mut io::sink());
@@ -243,7 +243,7 @@ fn end(to: &mut SendStream, from: &mut RecvStream, word: &Say) {
 struct Wire<'a> {
     to: &'a mut SendStream,
     from: &'a mut RecvStream,
-    /// The last progress that was reported.
+    /// The last reported progress.
     said: Option<Progress>,
 }
 

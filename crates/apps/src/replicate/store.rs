@@ -1,21 +1,21 @@
 //! A receiver's directory: the versions of a tree, and which one is in use.
 //!
 //! ```text
-//! DEST/current            a symbolic link to versions/ID: what people read
-//! DEST/versions/ID/       whole trees, and nothing but whole ones
-//! DEST/manifests/ID       what each of them has to be
+//! DEST/current            a symbolic link to versions/ID: what users read
+//! DEST/versions/ID/       complete trees, and nothing else
+//! DEST/manifests/ID       what each of them must contain
 //! DEST/incoming/ID/       being built: tree, manifest, and `flushing` from the first flush to the last
-//! DEST/incoming/ID-doubted/ one whose flush failed: chunks are copied from it, and so written anew
+//! DEST/incoming/ID-doubted/ one whose flush failed: chunks are copied from it, and so written again
 //! DEST/trash/             being removed
 //! DEST/lock               held by the receiver that works here
 //! ```
 //!
-//! After a flush that failed nothing is known of what is on the disk: Linux takes it for written, so that a second flush succeeds and reading finds it in
-//! memory. So `flushing` is noted, on the disk, before the first flush, and taken away after the last: a tree or version that has it, also after
-//! the receiver was killed, counts for nothing but as a source of chunks.
+//! After a failed flush the content of the disk is unknown: Linux treats the data as written, so that a second flush succeeds and a read finds it in
+//! memory. So `flushing` is recorded, on the disk, before the first flush, and removed after the last. A tree or version that has it, even after
+//! the receiver was killed, is used only as a source of chunks.
 //!
-//! A version appears under its name in one rename, when everything in it is on the disk; `current` changes in one rename, when the version is. At
-//! whatever moment the receiver is killed, or the machine: `current` leads to a whole tree.
+//! A version gets its name in one rename, when everything in it is on the disk; `current` changes in one rename, when the version is. Whenever
+//! the receiver is killed, or the machine fails, `current` leads to a complete tree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
@@ -31,14 +31,14 @@ use super::manifest::{Id, Manifest};
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system says no.
+    /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// Another receiver works there.
@@ -47,7 +47,7 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
-    /// Something else is there.
+    /// The directory is used for something else.
     #[error("{} is not empty and no store of replicated versions; name another directory", path.display())]
     Foreign {
         /// The directory.
@@ -55,7 +55,7 @@ pub enum StoreError {
     },
 }
 
-/// An error with what was tried on what.
+/// Adds the operation and the path to an error.
 pub(super) fn failed<'a>(
     action: &'static str,
     path: &'a Path,
@@ -66,29 +66,29 @@ pub(super) fn failed<'a>(
 /// A receiver's directory, locked.
 #[derive(Debug)]
 pub struct Store<D: Directory = OsDirectory> {
-    /// For messages.
+    /// Its path, for messages.
     root: PathBuf,
     at: D,
-    /// Held for the lock. It says [`MADE`] when the names of [`PARTS`] are on the disk.
+    /// Keeps the lock. It contains [`MADE`] when the names of [`PARTS`] are on the disk.
     lock: D::File,
 }
 
 const PARTS: [&str; 4] = ["versions", "manifests", "incoming", "trash"];
 
-/// The file that the receiver that works here holds locked.
+/// The file that a working receiver holds locked.
 const LOCK: &str = "lock";
 
-/// What stands in it when the parts are on the disk.
+/// Its content when the parts are on the disk.
 const MADE: &[u8] = b"made\n";
 
-/// What the name of a tree that a flush left in doubt ends with.
+/// The suffix of a tree that a flush left in doubt.
 const DOUBTED: &str = "-doubted";
 
 /// Mode of the store's files; the umask narrows it.
 const FILE_MODE: u32 = 0o666;
 
 impl Store {
-    /// Opens the store at `root`, or makes one there if nothing is, and clears away what an interruption left.
+    /// Opens the store at `root`, or creates one in an empty place, and removes leftovers of an interruption.
     ///
     /// # Errors
     /// If the directory cannot be used, or another receiver uses it.
@@ -110,7 +110,7 @@ impl<D: Directory> Store<D> {
     pub fn open_at(at: D, root: PathBuf) -> Result<Self, StoreError> {
         let names = at.names(Path::new("")).map_err(failed("read", &root))?;
         let is_part = |name: &OsString| PARTS.iter().any(|part| name == part);
-        // Without the lock there may be what a loss of power left of a store that was being made.
+        // Without the lock file there may be leftovers of a store whose creation a loss of power interrupted.
         if !names.iter().all(is_part) && !names.iter().any(|name| name == LOCK) {
             return Err(StoreError::Foreign { path: root });
         }
@@ -142,7 +142,7 @@ impl<D: Directory> Store<D> {
         Ok(store)
     }
 
-    /// Does something with a path below, and says what if it fails.
+    /// Runs an operation on a path below, and adds the operation to an error.
     fn act<T>(
         &self,
         action: &'static str,
@@ -153,7 +153,7 @@ impl<D: Directory> Store<D> {
         act(path).map_err(|source| failed(action, &self.root.join(path))(source))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -161,7 +161,7 @@ impl<D: Directory> Store<D> {
     /// Bytes that can still be written.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     pub fn free(&self) -> Result<u64, StoreError> {
         self.act("examine", "", |_| self.at.free())
     }
@@ -179,12 +179,12 @@ impl<D: Directory> Store<D> {
     /// A directory below, such as a version's tree.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn directory(&self, path: &Path) -> io::Result<D> {
         self.at.open_directory(path.strip_prefix(&self.root).unwrap_or(path))
     }
 
-    /// Names of the whole versions, in no order that means anything.
+    /// Names of the complete versions, in no particular order.
     pub fn versions(&self) -> Result<Vec<String>, StoreError> {
         self.names("versions")
     }
@@ -194,42 +194,42 @@ impl<D: Directory> Store<D> {
         Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
-    /// What a version has to be; none if that is not known.
+    /// What a version must contain; `None` if that is not known.
     pub fn manifest(&self, name: &str) -> Option<Manifest> {
         manifest_of(&self.at, name)
     }
 
-    /// Whether a flush of this tree, or of its name, was begun and not brought to its end: it failed, or the receiver was killed. What
-    /// memory has of it then may be on the disk, or not, and no later flush tells.
+    /// Whether a flush of this tree, or of its name, was begun and not completed: it failed, or the receiver was killed. Then it is unknown
+    /// what of it is on the disk, and no later flush can tell.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     pub fn is_doubtful(&self, id: Id) -> Result<bool, StoreError> {
         self.act("examine", begun(id).join("flushing"), |path| self.at.has(path))
     }
 
-    /// Notes on the disk that flushing begins: until [`settle`](Self::settle), whatever is there of this tree is in doubt.
+    /// Records on the disk that flushing begins: until [`settle`](Self::settle), this tree is in doubt.
     ///
     /// # Errors
-    /// If that cannot be noted; then nothing may be flushed.
+    /// If that fails; then nothing may be flushed.
     pub fn doubt(&self, id: Id) -> Result<(), StoreError> {
         let path = begun(id);
         self.act("create", &path, |path| create_directories(&self.at, path, 0o700))?;
         self.act("write", path.join("flushing"), |path| write_whole(&self.at, path, FILE_MODE, b""))
     }
 
-    /// Notes that everything of this tree, and the switch to it, is on the disk.
+    /// Records that everything of this tree, and the switch to it, is on the disk.
     ///
     /// # Errors
-    /// If that cannot be noted.
+    /// If that fails.
     pub fn settle(&self, id: Id) -> Result<(), StoreError> {
         let path = begun(id);
         self.act("remove", path.join("flushing"), |path| remove_all(&self.at, path))?;
         self.act("flush", &path, |path| self.at.sync_of(path))
     }
 
-    /// The directory in which a tree is being built, with its manifest in it from now on. One that is in doubt is moved aside: its
-    /// chunks are copied from there, and so written anew.
+    /// The directory in which a tree is being built, and which now contains its manifest. A tree in doubt is moved aside: its
+    /// chunks are copied from there, and so written again.
     pub fn begin(&self, id: Id, encoded: &[u8]) -> Result<Incoming, StoreError> {
         let path = begun(id);
         if self.is_doubtful(id)? {
@@ -244,7 +244,7 @@ impl<D: Directory> Store<D> {
         Ok(Incoming { tree: self.root.join(tree) })
     }
 
-    /// Trees that were begun, or are in doubt, and are not what `id` is being built in, with what they are to become.
+    /// Other trees that were begun, or are in doubt, with their manifests; `id` is the tree being built.
     pub fn others_begun(&self, id: Id) -> Result<Vec<(PathBuf, Manifest)>, StoreError> {
         let own = id.to_string();
         let names = self.names("incoming")?.into_iter().filter(|name| *name != own);
@@ -256,7 +256,7 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Removes trees in doubt, for the room that they take. Whether there were any.
+    /// Removes trees in doubt, to free their space. Returns whether there were any.
     ///
     /// # Errors
     /// If one cannot be removed.
@@ -273,7 +273,7 @@ impl<D: Directory> Store<D> {
     pub fn add_version(&self, id: Id, incoming: &Incoming, encoded: &[u8]) -> Result<String, StoreError> {
         let base = id.to_string();
         let versions = Path::new("versions");
-        // One of this name that is there was looked at and is not as it should be.
+        // An existing version of this name was examined and is wrong.
         let (mut name, mut number) = (base.clone(), 1);
         while self.act("examine", versions.join(&name), |path| self.at.has(path))? {
             number += 1;
@@ -294,7 +294,7 @@ impl<D: Directory> Store<D> {
             remove_all(&self.at, new)?;
             self.at.link(target.as_os_str(), new)
         })?;
-        // Whoever looks sees the old version or the new one.
+        // A reader sees the old version or the new one.
         self.act("rename", "current.new", |new| self.at.rename(new, Path::new("current")))?;
         self.act("flush", "", |_| self.at.sync())?;
         // Its age counts from now on.
@@ -305,7 +305,7 @@ impl<D: Directory> Store<D> {
         })
     }
 
-    /// Removes what is not needed any more: unfinished trees, and versions but the one in use and the `keep` last ones before it.
+    /// Removes what is no longer needed: unfinished trees, and versions except the one in use and the `keep` last ones before it.
     pub fn prune(&self, keep: usize) -> Result<(), StoreError> {
         for name in self.names("incoming")? {
             self.discard("incoming", &name)?;
@@ -327,12 +327,12 @@ impl<D: Directory> Store<D> {
         self.clear("trash")
     }
 
-    /// Takes something away in one move, so that what has a name here is whole.
+    /// Removes something in one move, so that everything with a name here is complete.
     fn discard(&self, part: &str, name: &str) -> Result<(), StoreError> {
         let from = Path::new(part).join(name);
         let to = Path::new("trash").join(format!("{part}-{name}"));
         self.act("remove", &to, |to| remove_all(&self.at, to))?;
-        // A directory that its owner may not write cannot change its parent.
+        // A directory without write permission for its owner cannot change its parent.
         if self.at.look(&from).is_ok_and(|there| there.kind == Kind::Directory) {
             let _ = self.at.set_mode_of(&from, 0o700);
         }
@@ -369,7 +369,7 @@ fn current_of(at: &impl Directory) -> Option<String> {
     Path::new(&target).file_name().and_then(OsStr::to_str).map(ToOwned::to_owned)
 }
 
-/// What a version of the store at `root` has to be; none if that is not known.
+/// What a version of the store at `root` must contain; `None` if that is not known.
 pub fn manifest(root: &Path, name: &str) -> Option<Manifest> {
     manifest_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?, name)
 }

@@ -1,4 +1,4 @@
-//! A stream that is written to no faster than a rate allows.
+//! A writer with a rate limit.
 
 use std::io::{self, Write};
 use std::thread;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use warpline_core::Rate;
 
-/// What is written at once, in time at the rate.
+/// Time of one write at the rate.
 const PIECE: Duration = Duration::from_millis(10);
 
-/// The least that is written at once in bytes: about a datagram.
+/// Smallest write in bytes: about a datagram.
 const LEAST: u64 = 1200;
 
 /// Bytes of a piece at `rate`.
@@ -18,13 +18,13 @@ fn piece(rate: Rate) -> usize {
     usize::try_from(bytes.max(LEAST)).unwrap_or(usize::MAX)
 }
 
-/// When the next piece may leave after `bytes` that left at `now`. Time that was not used is not saved up.
+/// When the next piece may leave after `bytes` left at `now`. Unused time is not saved up.
 fn next(free_at: Option<Instant>, now: Instant, bytes: usize, rate: Rate) -> Instant {
     let span = Duration::from_secs_f64(bytes as f64 * 8.0 / (rate.as_bps().max(1)) as f64);
     free_at.map_or(now, |free_at| free_at.max(now)) + span
 }
 
-/// A writer with a limit; without one it passes everything on.
+/// A writer with a limit; without a limit it passes everything on.
 #[derive(Debug)]
 pub(super) struct Throttle<W> {
     to: W,
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(piece(Rate::from_bps(960_000_000)), 1_200_000);
         let first = next(None, start, 1200, rate);
         assert_eq!(first - start, Duration::from_millis(10));
-        // Written a little late: the next one is not later for it, unless a whole piece was missed.
+        // A slightly late write does not delay the next one, unless a whole piece was missed.
         assert_eq!(next(Some(first), start, 1200, rate) - start, Duration::from_millis(20));
         let late = start + Duration::from_secs(1);
         assert_eq!(next(Some(first), late, 1200, rate) - late, Duration::from_millis(10));

@@ -1,6 +1,6 @@
 //! Writing and checking below a directory without ever leaving it.
 //!
-//! Every path is walked name by name from the directory's descriptor, and no symbolic link is followed: whatever stands there, nothing outside is
+//! Every path is walked name by name from the directory's descriptor, without following symbolic links: whatever exists there, nothing outside is
 //! touched. Paths are those of a checked [manifest](super::manifest).
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub struct Tree<D = OsDirectory> {
     root: D,
 }
 
-/// What the owner needs while a tree is being built.
+/// The permissions that the owner needs while a tree is being built.
 const OPEN_MODE: u32 = 0o700;
 
 /// One name, as a path of one part.
@@ -32,7 +32,7 @@ impl Tree {
     /// The directory at `path`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Tree { root: OsDirectory::here().open_directory(path)? })
     }
@@ -53,14 +53,14 @@ impl<D: Directory> Tree<D> {
         Ok(at)
     }
 
-    /// The directory that something is in, and its name there.
+    /// The directory that contains a path, and the last name.
     fn parent<'a>(&self, path: &'a [u8]) -> io::Result<(D, &'a Path)> {
         let cut = path.iter().rposition(|&byte| byte == b'/');
         let (directory, last) = cut.map_or((&path[..0], path), |at| (&path[..at], &path[at + 1..]));
         Ok((self.directory(directory)?, name(last)))
     }
 
-    /// What is there, not following a link; none if nothing is.
+    /// The metadata of a path, without following a link; `None` if it does not exist.
     fn stat(&self, path: &[u8]) -> io::Result<Option<Metadata>> {
         let there = if path.is_empty() {
             self.root.look(Path::new(""))
@@ -74,7 +74,7 @@ impl<D: Directory> Tree<D> {
         }
     }
 
-    /// Makes a directory, or makes the one that is there accessible; what is there and is none goes.
+    /// Creates a directory, or makes an existing one accessible; removes anything else of that name.
     pub fn make_directory(&self, path: &[u8]) -> io::Result<()> {
         if path.is_empty() {
             return self.root.set_mode(OPEN_MODE);
@@ -92,7 +92,7 @@ impl<D: Directory> Tree<D> {
         }
     }
 
-    /// Opens a regular file for reading and writing, making it if need be.
+    /// Opens a regular file for reading and writing, and creates it if necessary.
     pub fn open_write(&self, path: &[u8]) -> io::Result<D::File> {
         let (parent, name) = self.parent(path)?;
         if let Ok(there) = parent.look(name) {
@@ -122,7 +122,7 @@ impl<D: Directory> Tree<D> {
         parent.set_time_of(name, time(entry))
     }
 
-    /// Gives a directory its mode and time and flushes it.
+    /// Sets a directory's mode and time and flushes it.
     pub fn finish_directory(&self, entry: &Entry, bits: u16) -> io::Result<()> {
         let directory = self.directory(&entry.path)?;
         directory.set_mode(bits.into())?;
@@ -174,7 +174,7 @@ impl<D: Directory> Tree<D> {
                 }
                 if content {
                     let mut file = self.open_read(&entry.path)?;
-                    // What counts is what the disk has, not what memory has of it.
+                    // The disk's content counts, not the cache's.
                     file.forget()?;
                     if !missing(&mut file, chunks)?.is_empty() {
                         return other("of other content");
@@ -199,7 +199,7 @@ impl<D: Directory> Tree<D> {
         if same_time(there.modified, time(entry)) { Ok(None) } else { other("of another time") }
     }
 
-    /// How the names in a directory differ from those that should be there: strays, or two names that the file system takes for one.
+    /// How the names in a directory differ from the expected ones: extra names, or two names that the file system takes for one.
     pub fn names_differ(&self, path: &[u8], expected: &[&[u8]]) -> io::Result<Option<String>> {
         let there = self.names(path)?;
         let mut expected = expected.to_vec();
@@ -217,7 +217,7 @@ impl<D: Directory> Tree<D> {
     }
 }
 
-/// What every directory of a manifest holds.
+/// The children of every directory of a manifest.
 pub fn children(manifest: &Manifest) -> BTreeMap<&[u8], Vec<&[u8]>> {
     let mut all: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
     for entry in manifest.entries.iter().skip(1) {
@@ -234,21 +234,21 @@ pub(super) fn time(entry: &Entry) -> Time {
     Time { seconds: entry.mtime, nanos: entry.mtime_ns }
 }
 
-/// Whether a time is the one that was set, as a file system keeps it: to the nanosecond, 100 ns (NTFS), microsecond, second, or two (FAT).
+/// Whether a time equals the one that was set, at the file system's precision: a nanosecond, 100 ns (NTFS), a microsecond, a second, or two (FAT).
 fn same_time(there: Time, set: Time) -> bool {
     const NANOS: [u32; 4] = [1, 100, 1000, 1_000_000_000];
     NANOS.iter().any(|unit| there == Time { nanos: set.nanos / unit * unit, ..set })
         || there == Time { seconds: set.seconds & !1, nanos: 0 }
 }
 
-/// Gives an open file its mode and time and flushes it.
+/// Sets the mode and time of an open file and flushes it.
 pub fn finish(file: &impl DiskFile, entry: &Entry, bits: u16) -> io::Result<()> {
     file.set_mode(bits.into())?;
     file.set_time(Some(time(entry)))?;
     file.sync()
 }
 
-/// Which chunks of a file are not as they should be, by number. The file has its full size.
+/// The numbers of a file's chunks that are wrong. The file has its full size.
 pub fn missing(file: &mut impl DiskFile, chunks: &[Chunk]) -> io::Result<Vec<u32>> {
     let size: u64 = chunks.iter().map(|chunk| chunk.length).sum();
     let mut wrong = Vec::new();
@@ -257,7 +257,7 @@ pub fn missing(file: &mut impl DiskFile, chunks: &[Chunk]) -> io::Result<Vec<u32
     for (number, chunk) in chunks.iter().enumerate() {
         let right = match chunk.hash {
             Some(hash) => {
-                // A hole has not been written yet: it need not be read to be known for wrong.
+                // A hole has not been written yet: it is known to be wrong without reading it.
                 let (data, _) = file.next_data(offset, size)?;
                 data < offset + chunk.length && {
                     file.seek(SeekFrom::Start(offset))?;

@@ -19,29 +19,29 @@ const EXAMPLES: &str = "\
 A packet-hop is one packet, data or acknowledgement, that crosses one link. The
 workloads are ordinary scenarios with the default TCP: N long-lived flows over a
 dumbbell (round trip 50 ms, drop-tail queue of one bandwidth-delay product), and
-one flow at constant rate over ten links. Time is taken around the run, without
-the start of the program. Each workload runs in a process of its own, so that
-its peak memory is its own (Linux only).
+one flow at constant rate over ten links. The time does not include the start of
+the program. Each workload runs in a process of its own, so that its peak memory
+is its own (Linux only).
 
 Examples:
   warpline bench
   warpline bench --only dumbbell-100 --repeat 5
   warpline bench --json > bench.json
 
-`make bench` puts ns-2 and ns-3 beside it.";
+`make bench` also measures ns-2 and ns-3.";
 
 /// Measure speed and memory on the standard workloads
 ///
-/// Prints packet-hops and events per second, wall-clock time and peak memory of each workload; with --repeat, of the run
+/// Prints packet-hops and events per second, wall-clock time and peak memory of each workload. With --repeat, these are from the run
 /// with the median speed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only workloads with this in their name
+    /// Run only workloads with this in their name
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 
-    /// Run each workload so many times
+    /// Run each workload this many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
 
@@ -60,7 +60,7 @@ struct Measurement {
     wall_s: f64,
     packet_hops: u64,
     events: u64,
-    /// Peak resident memory of the process, where the system tells it.
+    /// Peak resident memory of the process, if the system reports it.
     peak_memory_bytes: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             json!({ "warpline": env!("CARGO_PKG_VERSION"), "workloads": rows })
         ))?;
     } else if cfg!(debug_assertions) {
-        output::note("this is a build with debug assertions; speed is that of a release build only");
+        output::note("this is a debug build; speed figures are only meaningful for a release build");
     }
     Ok(Code::Success)
 }
@@ -140,7 +140,7 @@ fn measure(workload: &Workload) -> Result<Measurement, Failure> {
     })
 }
 
-/// Peak resident memory of this process in bytes (`VmHWM` in proc(5)); none where there is no such file.
+/// Peak resident memory of this process in bytes (`VmHWM` in proc(5)); `None` if that file does not exist.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

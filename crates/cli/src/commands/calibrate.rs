@@ -1,4 +1,4 @@
-//! `warpline calibrate`: how fast and how exact emulation is on this machine.
+//! `warpline calibrate`: how fast and how accurate emulation is on this machine.
 
 use std::env;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use crate::interrupt;
 use crate::output::{self, headed};
 
 const EXAMPLES: &str = "\
-Real packets between two network namespaces, one the source and one the sink,
-over an emulated link: round trips over delays of 0 to 300 ms, what comes through
-rates of 1 to 1000 Mbit/s with a full queue, how much is lost at 0.1 to 10 %, how
-many packets a second and how much TCP go through, and how many simulated links a
-live stream bears beside it. Instants are the kernel's. Beside the tables stand
-the figures of the simulator that first did this.
+Sends real packets between two network namespaces, a source and a sink, over an
+emulated link: round trips over delays of 0 to 300 ms, throughput at rates of 1 to
+1000 Mbit/s with a full queue, losses at 0.1 to 10 %, the capacity in packets a
+second and in TCP, and how many simulated links run beside a live stream before it
+suffers. Times are the kernel's. Beside the tables are the figures of the
+simulator that first did this.
 
-Root, or an ordinary user who may make user namespaces (warpline doctor tells).
-Leave the machine alone meanwhile; what other work may have changed is said first.
+Needs root, or an ordinary user who may create user namespaces (see warpline doctor).
+Do not use the machine meanwhile; the output begins with signs of other work.
 
 Examples:
   warpline calibrate
@@ -30,23 +30,23 @@ Examples:
   warpline calibrate --only accuracy
   warpline calibrate --json > calibration.json
 
-`make bench-live` puts other emulators beside it.";
+`make bench-live` also measures other emulators.";
 
-/// Measure how fast and how exact emulation is on this machine
+/// Measure how fast and how accurate emulation is on this machine
 ///
-/// Takes some five minutes, with --quick one. Prints tables, and writes a report with the curve of keeping pace.
+/// Takes some five minutes, with --quick one. Prints tables, and writes a report that plots how well the emulation keeps pace.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Less of everything: an impression
+    /// Measure less of everything, for a first impression
     #[arg(long)]
     quick: bool,
 
-    /// Measure these parts only
+    /// Measure only these parts
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_enum, conflicts_with = "floors")]
     only: Vec<Only>,
 
-    /// Also measure what is carried without an emulated network: by packet sockets, TUN and veth alone
+    /// Also measure the capacity without an emulated network: packet sockets, TUN and veth alone
     #[arg(long)]
     floors: bool,
 
@@ -70,7 +70,7 @@ enum Only {
     Accuracy,
     /// Packets a second, TCP
     Capacity,
-    /// What is carried without an emulated network
+    /// Capacity without an emulated network
     Floors,
     /// Simulated links beside a live one
     KeepPace,
@@ -98,13 +98,13 @@ impl Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    // Before anything else: threads cannot be taken into a user namespace.
+    // Before anything else: a process with threads cannot enter a user namespace.
     prepare().map_err(Failure::run)?;
     let program =
         env::current_exe().map_err(|error| Failure::run(format!("cannot find this program: {error}")))?;
     interrupt::listen_to_discard()?;
     if cfg!(debug_assertions) {
-        output::note("this is a build with debug assertions; its figures are not those of a release build");
+        output::note("this is a debug build; its figures are not those of a release build");
     }
     let steps = Steps::new(args.json);
     let options = Options { program: &program, quick: args.quick, parts: &args.parts() };

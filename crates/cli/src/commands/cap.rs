@@ -21,16 +21,17 @@ use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
 const EXAMPLES: &str = "\
-What is measured is the bulk transfer capacity of RFC 3148: what one TCP connection would get, measured with the TCP of this
-program on both ends, not with those of the hosts. Start `warpline capd` on the other machine first.
+Measures the bulk transfer capacity of RFC 3148: what one TCP connection would get. Both ends
+use the TCP of this program, not those of the hosts. First start `warpline capd` on the other
+machine.
 
 Examples:
-  On the one machine:      warpline capd
+  On one machine:          warpline capd
   On the other:            warpline cap host.example
-  The way back; both ways at once:
+  The opposite direction; both directions at once:
     warpline cap host.example --reverse
     warpline cap host.example --both
-  Another congestion control, for thirty seconds, with everything kept:
+  Another congestion control, for thirty seconds, with all records:
     warpline cap host.example --cc reno --duration 30s --out runs/reno --trace
   With other parameters (after a wrong name the error lists those that exist):
     warpline cap host.example --cc cubic:beta=0.5,hystart=no
@@ -46,13 +47,13 @@ Exit codes: 0 measured; 1 not measured, or in part only; 2 wrong input; 3 result
 /// Presets of the emulated TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Preset {
-    /// A present-day Linux: CUBIC, RACK, PRR, fine timers
+    /// Today's Linux: CUBIC, RACK, PRR, fine timers
     Linux,
     /// The tool of the IPPM drafts: Reno, RFC 6675, a heartbeat of 500 ms, a first time-out of 3 s
     Classic,
 }
 
-/// How losses are repaired.
+/// How lost segments are recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Recovery {
     Tahoe,
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(value_hint = ValueHint::Hostname)]
     host: String,
 
-    /// Its port
+    /// Port of `warpline capd`
     #[arg(short, long, default_value_t = PORT)]
     port: u16,
 
@@ -81,7 +82,7 @@ pub(crate) struct Args {
     #[arg(short = '6', long)]
     ipv6: bool,
 
-    /// How long data is sent
+    /// How long to send data
     #[arg(short = 't', long, value_name = "TIME", default_value = "10s")]
     duration: Time,
 
@@ -93,11 +94,11 @@ pub(crate) struct Args {
     #[arg(long)]
     both: bool,
 
-    /// The TCP that is emulated, where no other option says more
+    /// The TCP to emulate; other options override parts of it
     #[arg(long, value_enum, default_value = "linux", help_heading = "Emulated TCP")]
     preset: Preset,
 
-    /// Congestion control, and parameters of it
+    /// Congestion control, with parameters
     #[arg(short = 'C', long, value_name = "NAME[:PARAMETER=VALUE,...]", help = cc_help(), help_heading = "Emulated TCP")]
     cc: Option<Algorithm>,
 
@@ -133,15 +134,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
     granularity: Option<Time>,
 
-    /// Let time-outs wait for a heartbeat of that granularity, or not [default: no; yes with --preset classic]
+    /// Whether time-outs wait for a heartbeat of that granularity [default: no; yes with --preset classic]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no, help_heading = "Emulated TCP")]
     heartbeat: Option<bool>,
 
-    /// Leave out timestamps: 12 bytes more of data in each segment, fewer RTT samples after losses
+    /// Send no timestamps: 12 bytes more of data in each segment, fewer RTT samples after losses
     #[arg(long, help_heading = "Emulated TCP")]
     no_timestamps: bool,
 
-    /// How long the receiver may hold an acknowledgement back; 0s acknowledges every segment [default: 40ms; 200ms with --preset classic]
+    /// How long the receiver may delay an acknowledgement; 0s acknowledges every segment [default: 40ms; 200ms with --preset classic]
     #[arg(long, value_name = "TIME", help_heading = "Emulated TCP")]
     delayed_ack: Option<Time>,
 
@@ -153,14 +154,14 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Emulated TCP")]
     pacing: bool,
 
-    /// Bound the sending rate; what comes out is no capacity then
+    /// Limit the sending rate; the result is then not a capacity
     #[arg(long, value_name = "RATE", help_heading = "Emulated TCP")]
     max_rate: Option<BitRate>,
 
     #[command(flatten)]
     key: Key,
 
-    /// Give up when nothing is heard of the server for so long
+    /// Give up if the server sends nothing for this long
     #[arg(long, value_name = "TIME", default_value = "30s")]
     patience: Time,
 
@@ -168,11 +169,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_offload: bool,
 
-    /// Tell what came out even where a host was the bottleneck
+    /// Report the result even if a host was the bottleneck
     #[arg(long)]
     anyway: bool,
 
-    /// How often progress is shown and sampled
+    /// How often to show and sample progress
     #[arg(short, long, value_name = "TIME", default_value = "1s")]
     interval: Time,
 
@@ -184,15 +185,15 @@ pub(crate) struct Args {
     #[arg(short, long, requires = "out")]
     force: bool,
 
-    /// Keep every segment: tcp.parquet, packets.parquet, qlog and captures, as TCP would show them (in --out)
+    /// Record every segment: tcp.parquet, packets.parquet, qlog and captures, as TCP would show them (in --out)
     #[arg(long, requires = "out")]
     trace: bool,
 
-    /// Print all that RFC 3148 asks for: every metric, and the statements on the algorithms
+    /// Print everything that RFC 3148 asks for: every metric, and the statements on the algorithms
     #[arg(short, long, conflicts_with_all = ["quiet", "csv", "json"])]
     verbose: bool,
 
-    /// Print JSON, for programs: everything
+    /// Print everything as JSON, for programs
     #[arg(long, conflicts_with_all = ["quiet", "csv"])]
     json: bool,
 
@@ -200,7 +201,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["quiet", "both"])]
     csv: bool,
 
-    /// Print nothing but the capacity, in bit/s, a line for each test
+    /// Print only the capacity, in bit/s, a line for each test
     #[arg(short, long)]
     quiet: bool,
 }
@@ -269,70 +270,67 @@ impl Args {
     }
 }
 
-/// How a test ended, for people.
-/// `under_way` if data had flowed.
+/// How a test ended, as a message for the user. `under_way`: whether data had been sent.
 fn told(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
         Outcome::NoReport => {
-            "complete, but the server's report did not come: what the other end saw is not known".into()
+            "complete, but the server's report is missing: there are no figures from the other end".into()
         }
         Outcome::NoAnswer => format!(
-            "no answer from {host}: `warpline capd` does not run there, or something on the way (a firewall) drops its packets"
+            "no answer from {host}: `warpline capd` does not run there, or a firewall on the path drops its packets"
         ),
         Outcome::Unreachable(Unreachable::Port) if under_way => {
-            format!("nobody listens at {host} any more: `warpline capd` was stopped or killed in mid-test")
+            format!("nothing listens at {host} any more: `warpline capd` was stopped or killed in mid-test")
         }
         Outcome::Unreachable(Unreachable::Port) => {
-            format!("nobody listens at {host}, UDP port {port}: start `warpline capd` there")
+            format!("nothing listens at {host}, UDP port {port}: start `warpline capd` there")
         }
         Outcome::Unreachable(Unreachable::Host) if under_way => format!(
-            "{host} cannot be reached any more: the way to it, or this host's own address, went away in mid-test"
+            "{host} cannot be reached any more: the route to it, or this host's own address, disappeared in mid-test"
         ),
         Outcome::Unreachable(Unreachable::Host) => {
-            format!("{host} cannot be reached: the network, or this host, has no way to it")
+            format!("{host} cannot be reached: the network, or this host, has no route to it")
         }
         Outcome::Silent => {
-            "the server was not heard of any more: the path went silent, or the server was killed".into()
+            "the server no longer answers: the path went silent, or the server was killed".into()
         }
         Outcome::Unsigned => format!(
-            "{host} answers without the key's signature: `warpline capd` has no key there (--key-file), or somebody else answers"
+            "{host} answers without the key's signature: `warpline capd` has no key there (--key-file), or another host answers"
         ),
         Outcome::Stopped => "stopped here".into(),
         Outcome::Refused(reason, value) => match reason {
-            Refusal::Busy => format!("the server has the {value} clients that it takes; try again later"),
+            Refusal::Busy => format!("the server is at its limit of {value} clients; try again later"),
             Refusal::Key => {
-                "the server has a key, and this is not it: give it with --key-file or $WARPLINE_CAP_KEY"
-                    .into()
+                "the server has a different key: give its key with --key-file or $WARPLINE_CAP_KEY".into()
             }
-            Refusal::Unknown => "the server does not know this test any more: it was restarted".into(),
+            Refusal::Unknown => "the server no longer knows this test: it was restarted".into(),
             Refusal::Moved => {
-                "the server sees this host at another address than before: the path changed in mid-test"
-                    .into()
+                "this host's address, as the server sees it, has changed: the path changed in mid-test".into()
             }
-            Refusal::TooFast => "the server ended the test: data came faster than it granted".into(),
+            Refusal::TooFast => "the server ended the test: data arrived faster than it granted".into(),
             Refusal::TooLong => "the server ended the test: it took longer than granted".into(),
             Refusal::Stopping => "the server was stopped".into(),
             Refusal::Version => {
-                format!("the server speaks version {value} of the protocol, this is version 1")
+                format!("the server speaks version {value} of the protocol, this program version 1")
             }
             Refusal::Options => match Bound::from_code(value) {
                 Some(bound) => format!(
-                    "the server does not take this {} of a client without a key: {} is allowed; change it, or give both sides a key (--key-file)",
+                    "the server does not accept this {} from a client without a key: {} is allowed; change it, or give both sides a key (--key-file)",
                     bound.option(),
                     bound.allowed(&StrangerLimits::default())
                 ),
-                None => "the server cannot do what the options ask: its version may be another".into(),
+                None => "the server does not support these options: its version may be different".into(),
             },
             Refusal::Crowded => format!(
-                "this address has {value} tests under way, as many as the server takes of one without a key; wait for them to end, or give \
-                 both sides a key (--key-file)"
+                "this address has {value} tests under way, the most that the server allows one address without a key; wait for them to end, or \
+                 give both sides a key (--key-file)"
             ),
         },
     }
 }
 
-/// A test that is over, with its report.
+/// A finished test, with its report.
 struct Test {
     run: CapRun,
     report: CapReport,
@@ -450,7 +448,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                                 _ => "",
                             };
                             let line = progress_line(direction, sample, before.as_ref());
-                            // Progress that cannot be shown is no failure.
+                            // A failure to show progress is ignored.
                             let _ = output::print(&format!("{word}{line}\n"));
                         }
                         before = Some(*sample);
@@ -536,7 +534,7 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
     for test in tests {
         let granted = test.run.granted.filter(|(time, _)| *time < args.duration.0);
         if let Some((time, _)) = granted {
-            output::note(&format!("the server grants {time:#} at most"));
+            output::note(&format!("the server grants at most {time:#}"));
         }
         if test.run.outcome == Outcome::Stopped && test.run.too_big.is_none() {
             code = Code::Interrupted;

@@ -16,12 +16,12 @@ use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
-/// What strangers may have, a line for each bound.
+/// The limits for strangers, a line for each.
 fn stranger_bounds() -> String {
     let limits = StrangerLimits::default();
     let rate = limits.rate.map_or_else(|| "any".to_owned(), |rate| format!("at most {rate:#}"));
     let own = [
-        ("--max-rate".to_owned(), format!("{rate}, unless the server's --max-rate says otherwise")),
+        ("--max-rate".to_owned(), format!("{rate}, unless the server sets --max-rate")),
         (
             "--clients-per-address".to_owned(),
             format!(
@@ -38,21 +38,22 @@ fn stranger_bounds() -> String {
 fn help() -> String {
     let bounds = stranger_bounds();
     format!(
-        "{EXAMPLES}\n\nWithout --key-file every client is a stranger, and where the server sends to it may have:\n{}",
+        "{EXAMPLES}\n\nWithout --key-file every client is a stranger. If the server sends to it, these limits apply:\n{}",
         bounds.trim_end()
     )
 }
 
 const EXAMPLES: &str = "\
-Needs no privilege. Many clients may measure at the same time; of none is anything kept, and none is answered with more bytes than it sent,
-before it has proven its address. Ctrl-C or SIGTERM ends it and notifies the clients that are measuring.
+Needs no privilege. Many clients may measure at the same time. Before a client has proven its
+address, the server keeps no state for it and answers with no more bytes than it received. Ctrl-C
+or SIGTERM ends the server and notifies the clients under way.
 
 Examples:
   warpline capd
-  Only for those who have the key, a minute and 100 Mbit/s at most:
+  Only for those who have the key, for at most a minute and 100 Mbit/s:
     head -c 32 /dev/urandom | base64 > cap.key
     warpline capd --key-file cap.key --max-duration 1min --max-rate 100Mbit/s
-  At one address; a line of JSON for every test:
+  On one address; a line of JSON for every test:
     warpline capd --listen 192.0.2.1 --json >> cap.log";
 
 /// The key shared by client and server.
@@ -63,7 +64,7 @@ pub(crate) struct Key {
     key_file: Option<PathBuf>,
 }
 
-/// The key, if there is one. White space around it does not count.
+/// The key, if there is one. Surrounding white space is ignored.
 ///
 /// # Errors
 /// If the file cannot be read, or is empty.
@@ -85,7 +86,7 @@ pub(crate) fn read_key(key: &Key) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(key.to_vec()))
 }
 
-/// A bound of the rate, or none.
+/// A limit of the rate, or none.
 #[derive(Clone, Copy, Debug)]
 struct MaxRate(Option<Rate>);
 
@@ -103,19 +104,19 @@ fn rate_or_any(text: &str) -> Result<MaxRate, String> {
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = help())]
 pub(crate) struct Args {
-    /// Address to listen at [default: all of this host's, IPv4 and IPv6]
+    /// Address to listen on [default: all of this host's, IPv4 and IPv6]
     #[arg(short, long, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
 
-    /// Port to listen at
+    /// Port to listen on
     #[arg(short, long, default_value_t = PORT)]
     port: u16,
 
-    /// Clients at the same time
+    /// Most clients at the same time
     #[arg(long, value_name = "N", default_value_t = ServerLimits::default().clients as u16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
 
-    /// Clients at the same time from one address, without a key
+    /// Most clients at the same time from one address, without a key
     #[arg(long, value_name = "N", default_value_t = StrangerLimits::default().clients_per_address as u16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients_per_address: u16,
 
@@ -130,11 +131,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     key: Key,
 
-    /// Forget a client of which nothing is heard for so long
+    /// Forget a client that sends nothing for this long
     #[arg(long, value_name = "TIME", default_value = "30s")]
     patience: Time,
 
-    /// End after so many tests [default: go on]
+    /// End after this many tests [default: never]
     #[arg(long, value_name = "N")]
     tests: Option<u64>,
 
@@ -151,7 +152,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// An IPv4 client of the socket that takes both, as it calls itself.
+/// A client's address; IPv4 clients of a dual-stack socket get their plain IPv4 form.
 fn plain(client: SocketAddr) -> SocketAddr {
     SocketAddr::new(client.ip().to_canonical(), client.port())
 }
@@ -208,7 +209,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         let text = match event {
             _ if args.quiet => return,
             CapdEvent::Listening(address) if args.json => format!("{}\n", json!({ "listening": address })),
-            CapdEvent::Listening(address) => format!("listening at {address} (UDP)\n"),
+            CapdEvent::Listening(address) => format!("listening on {address} (UDP)\n"),
             CapdEvent::Finished(finished) if args.json => {
                 let direction = match finished.direction {
                     Direction::Forward => "forward",
@@ -225,7 +226,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             }
             CapdEvent::Finished(finished) => line(&finished) + "\n",
         };
-        // A log that nobody reads any more is no reason to stop serving.
+        // If the log's reader has gone, keep serving.
         let _ = output::print(&text);
     };
     let mut result = Ok(());
@@ -239,7 +240,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             }
         });
         let mut served = serve(&config, &stop, tell);
-        // Machines without IPv6 have IPv4 all the same.
+        // Machines without IPv6 still have IPv4.
         if served.is_err() && args.listen.is_none() {
             let listen = SocketAddr::from(([0, 0, 0, 0], args.port));
             served = serve(&CapdConfig { listen, ..config.clone() }, &stop, tell);

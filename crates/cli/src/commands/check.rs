@@ -1,4 +1,4 @@
-//! `warpline check`: is a scenario right, without running it?
+//! `warpline check`: checks scenarios without running them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ Examples:
   warpline check scenarios/dumbbell.toml
   warpline check scenarios/*.toml
   warpline check scenarios/dumbbell.toml --set flow.bulk.cc=vegas
-  What each direction of each link is like:
+  List each direction of each link:
     warpline check --verbose scenarios/cellular.toml
   A scenario that another program makes:
     ./make-scenario | warpline check -";
 
 /// Check scenarios without running them
 ///
-/// Reads each file and builds the network as `run` would, and says what is wrong, all mistakes at once: file, line and column, what is
-/// allowed there, and the nearest right spelling. What passes here, `run` does not refuse, unless this machine lacks something that live
-/// hosts or guests need. Exit code 2 when any file is wrong.
+/// Reads each file and builds the network as `run` would, and reports all mistakes at once: file, line and column, the
+/// allowed values, and the nearest correct spelling. `run` accepts what passes here, unless this machine lacks something that live
+/// hosts or guests need. The exit code is 2 if any file is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,7 +50,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             Ok(scenario) => {
                 scenario.notes.iter().for_each(|note| output::note(note));
                 let mut text = format!(
-                    "{}: right ({}, {})\n",
+                    "{}: valid ({}, {})\n",
                     path.display(),
                     output::counted(scenario.seeds().len(), "run"),
                     scenario.duration
@@ -75,7 +75,7 @@ fn checked(path: &Path, sets: &[String]) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// A line for each direction of each link, and how to let only one lose packets or follow a trace where `between` means both.
+/// A line for each direction of each link, and how to limit loss or a trace to one direction if `between` gives it to both.
 fn links(scenario: &Scenario) -> String {
     let expanded = scenario.expand();
     let width = expanded.links.iter().map(|link| link.name.chars().count()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `warpline clean`: what killed runs left.
+//! `warpline clean`: removes what killed runs left behind.
 
 use warpline_live::registry;
 
@@ -7,19 +7,19 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 A shell that ends, however it fails, removes what it made. One that is killed
-(kill -9) cannot: its interfaces and namespaces go with it, but programs in it,
-rules of the packet filter, kernel settings and the directories of guests may stay.
-The next shell or run removes them, and so does this. What was noted of them is in
+(kill -9) cannot: its interfaces and namespaces end with it, but programs in it,
+packet filter rules, kernel settings and the directories of guests may stay.
+The next shell or run removes them, and so does this command. Sessions are recorded in
 /run/warpline for root, else in $XDG_RUNTIME_DIR/warpline, else in /tmp/warpline-UID; a
-directory there that others may have made or written to is not used.
+directory that other users may have created or written to is not used.
 
 Examples:
   warpline clean
   warpline clean --json";
 
-/// Remove what killed shells and runs have left behind
+/// Remove what killed shells and runs left behind
 ///
-/// Programs, interfaces, packet filter rules, settings and guests' files of sessions whose process is gone. Sessions under way are left alone.
+/// Removes programs, interfaces, packet filter rules, settings and guests' files of sessions whose process has ended. Running sessions are left alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,19 +37,19 @@ struct Removed {
     guests: Vec<std::path::PathBuf>,
 }
 
-/// Removes what killed ones have left, before a command that makes such things itself, and says what is ended. Where that cannot be, it is said
-/// why; the command goes on.
+/// Removes what killed sessions left, before a command that makes such things itself, and prints what it ends. If that fails it prints
+/// why, and the command goes on.
 pub(crate) fn before() {
     if let Err(error) = registry::clean(&mut output::note) {
         output::note(&format!(
-            "what this makes is not noted, so that \"warpline clean\" could not remove it if this is killed: {error}"
+            "this session cannot be recorded, so \"warpline clean\" could not clean up after it if it is killed: {error}"
         ));
     }
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let cleaned = registry::clean(&mut output::note)
-        .map_err(|error| Failure::run(format!("leftovers cannot be looked for: {error}")))?;
+        .map_err(|error| Failure::run(format!("cannot look for leftovers: {error}")))?;
     #[cfg(target_arch = "x86_64")]
     let guests = warpline_guest::clean();
     #[cfg(not(target_arch = "x86_64"))]
@@ -64,10 +64,10 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         text += &format!("{session}: {what}\n");
     }
     for directory in &guests {
-        text += &format!("a guest of a process that is gone: {}\n", directory.display());
+        text += &format!("a guest of a process that has ended: {}\n", directory.display());
     }
     for session in &cleaned.running {
-        text += &format!("{session}: under way, left alone\n");
+        text += &format!("{session}: running, left alone\n");
     }
     if text.is_empty() {
         text += "Nothing was left behind.\n";

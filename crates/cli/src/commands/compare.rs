@@ -28,25 +28,24 @@ Examples:
 /// Show what changed from one run, or set of seeds, to another
 ///
 /// Each of the two is a run directory, or a directory that `warpline run --seeds` wrote. Sets with the same seeds are compared seed by
-/// seed: mean difference with its 95 % confidence interval. It names the keys of the scenario that differ, then what changed beyond the
-/// noise, the farthest first and no more than fits the screen, and says how many measures did not change. `warpline report RUN RUN` shows
-/// the same two as plots.
+/// seed: mean difference with its 95 % confidence interval. What changed beyond the noise comes first. The output also lists the scenario
+/// keys that differ. `warpline report RUN RUN` shows the same two as plots.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to compare with: a run directory, or one of several seeds
+    /// The baseline: a run directory, or one of several seeds
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     before: PathBuf,
 
-    /// What is compared
+    /// What to compare with it
     #[arg(value_name = "OTHER", value_hint = ValueHint::DirPath)]
     after: PathBuf,
 
-    /// Show every measure, also what did not change, and single flows of very many
+    /// Show every measure, even if unchanged, and single flows even if there are many
     #[arg(long, conflicts_with = "json")]
     all: bool,
 
-    /// Print JSON, for programs: every measure
+    /// Print every measure as JSON, for programs
     #[arg(long)]
     json: bool,
 
@@ -54,11 +53,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "QUANTITY", value_parser = PossibleValuesParser::new(Quantity::all().into_iter().map(Quantity::name)))]
     plot: Option<String>,
 
-    /// Draw a group, a flow or a link [default: all flows, or the link where packets waited longest]
+    /// What to draw: a group, a flow or a link [default: all flows, or the link where packets waited longest]
     #[arg(long, value_name = "NAME", requires = "plot")]
     of: Option<String>,
 
-    /// Where the figure goes: a name that ends in .svg or .pdf [default: QUANTITY.svg]
+    /// File for the figure; its name ends in .svg or .pdf [default: QUANTITY.svg]
     #[arg(short, long, value_name = "FILE", requires = "plot", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
@@ -78,7 +77,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let sets = open(&args.before, 0.0, 0.4).and_then(|a| Ok((a, open(&args.after, 0.4, 0.8)?)));
     let made = sets.and_then(|(a, b)| {
         bar.update(0.8, "comparing");
-        // Of very many flows the groups tell more, and sooner.
+        // If there are very many flows, their groups say more, and are quicker.
         let few =
             [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
         let comparison = compare(&a, &b, few || args.all || args.json);
@@ -104,17 +103,14 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Flows of one run up to which they are compared one by one.
+/// Most flows of one run that are compared one by one.
 const MANY: usize = 1000;
 
 /// The figure's file and format.
 fn target(args: &Args, quantity: Quantity) -> Result<(Quantity, PathBuf, Format), Failure> {
     let file = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.svg", quantity.name())));
     let format = Format::of(&file).ok_or_else(|| {
-        Failure::usage(format!(
-            "{} does not end in .svg or .pdf: these are the formats of figures",
-            file.display()
-        ))
+        Failure::usage(format!("{} does not end in .svg or .pdf, the formats of figures", file.display()))
     })?;
     Ok((quantity, file, format))
 }
@@ -140,7 +136,7 @@ fn draw(
     write_whole(&figure.write(format), file).map_err(report::failure)
 }
 
-/// What the lines are called: the directories' last names, or their paths where those are the same.
+/// The names of the two lines: the directories' last names, or their paths if those are equal.
 fn names(a: &Path, b: &Path) -> (String, String) {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     match (last(a), last(b)) {
@@ -149,7 +145,7 @@ fn names(a: &Path, b: &Path) -> (String, String) {
     }
 }
 
-/// Why there is nothing to draw, and what could be drawn.
+/// An error for a figure without data, with what could be drawn instead.
 fn nothing(figure: &Figure, set: &RunSet) -> String {
     const SOME: usize = 12;
     let summary = set.runs().first().map(|run| run.summary());

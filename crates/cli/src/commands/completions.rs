@@ -19,7 +19,7 @@ Examples:
 
 /// Print the script that completes Warpline's commands in a shell
 ///
-/// The script goes to standard output; where it belongs depends on the shell.
+/// The script goes to standard output; its place depends on the shell.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

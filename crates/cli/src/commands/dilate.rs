@@ -21,48 +21,48 @@ use crate::failure::{Code, Failure};
 use crate::output;
 
 const BEGINNING: &str = "\
-The command sees a second where this machine takes FACTOR of them: so the link, and
-all of the world, is FACTOR times as fast to it. All rates and times on the command
+A second of the command takes FACTOR seconds of this machine, so the link and the
+rest of the world are FACTOR times as fast to it. All rates and times on the command
 line are as the command sees them. Up is from the command to its peer.
 ";
 
 const EXAMPLES: &str = "\
 In the environment of the command:
   WARPLINE_PEER   address of the other guest (WARPLINE_PEER6: its IPv6 address). It echoes
-                  on TCP port 7, throws away what comes on port 9, and sends as much as
-                  goes on port 19; and runs what --peer-command says.
+                  on TCP port 7, discards what it receives on port 9, sends as fast as it
+                  can on port 19, and runs the command of --peer-command.
 
 Both are unmodified Linux kernels (Debian's package user-mode-linux) that see the files
-of this machine. What is written there is gone at the end: print what is to stay. No
-privilege is needed. Buffers of TCP are as large as the link's bandwidth-delay product
-asks, unless --sysctl says otherwise.
+of this machine. What they write is gone at the end, so print what you want to keep. No
+privilege is needed. TCP buffers are as large as the link's bandwidth-delay product
+requires, unless --sysctl sets them.
 
 Examples:
   warpline dilate --tdf 10 --rate 1gbit --delay 20ms --peer-command 'iperf3 -s' \\
       -- sh -c 'iperf3 -c $WARPLINE_PEER -t 5'
-  A shell before a 10 Gbit/s link that this machine could not carry:
+  A shell in front of a 10 Gbit/s link that this machine could not carry:
     warpline dilate --tdf 100 --rate 10gbit --delay 40ms
-  As slow as it must be, with BBR:
+  As slow as necessary, with BBR:
     warpline dilate --tdf auto --rate 2gbit --delay 5ms --cc bbr --peer-command 'iperf3 -s' \\
       -- sh -c 'iperf3 -c $WARPLINE_PEER'
 
-Exit code: the command's; 128 and the signal's number if a signal ended it; with
---hard-limit 1 when the emulator could not keep pace.";
+Exit code: the command's; 128 plus the signal's number if a signal ended it; with
+--hard-limit 1 if the emulator could not keep pace.";
 
-/// What the help says at its end.
+/// The end of the help text.
 fn examples() -> String {
     format!("{BEGINNING}\n{VALUES}\n{EXAMPLES}")
 }
 
 /// Run a command, or a shell, in dilated time: on Linux around a link that is faster than this machine
 ///
-/// Two unmodified Linux kernels whose clocks go slower than this machine's, with a link between them that has the rate, delay, loss and
-/// queue given. Without a command, $SHELL is started.
+/// Starts two unmodified Linux kernels whose clocks run slower than this machine's, with a link between them of the given rate, delay,
+/// loss and queue. Without a command, it starts $SHELL.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct Args {
-    /// Time dilation factor: seconds of this machine in a second of the command, whole or not; auto begins at 1 and goes up until
-    /// this machine can carry it
+    /// Time dilation factor, such as 2.5: seconds of this machine for each second of the command; auto begins at 1 and rises until
+    /// this machine can keep up
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     tdf: Tdf,
     #[command(flatten)]
@@ -70,13 +70,13 @@ pub(crate) struct Args {
     /// Also run this command line (with sh -c) on the peer: a server
     #[arg(long, value_name = "COMMAND")]
     peer_command: Option<String>,
-    /// Congestion control of both kernels: cubic, reno, bbr, bic, vegas, westwood and what else the package has
+    /// Congestion control of both kernels: cubic, reno, bbr, bic, vegas, westwood and others in the package
     #[arg(long, value_name = "NAME")]
     cc: Option<String>,
-    /// A setting of both kernels, by sysctl(8)'s names; may be given several times
+    /// A setting of both kernels, with its name in sysctl(8); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     sysctl: Vec<(String, String)>,
-    /// Share of a core that each guest may take, whatever the factor, such as 0.5 or 50% [default: all of one]
+    /// Share of a core for each guest, whatever the factor, such as 0.5 or 50% [default: one whole core]
     #[arg(long, value_name = "SHARE", value_parser = part)]
     cpu_share: Option<f64>,
     /// Memory of each guest [default: what the link's bandwidth-delay product needs]
@@ -85,7 +85,7 @@ pub(crate) struct Args {
     /// Stop, with exit code 1, as soon as a packet is later than this to the guests [default: go on and count]
     #[arg(long, value_name = "TIME")]
     hard_limit: Option<Time>,
-    /// Say at the end how both clocks went, how the emulator kept pace and what the links did; pass on what the peer's command prints
+    /// Report at the end how both clocks ran, how the emulator kept pace and what the links did; also show the output of the peer's command
     #[arg(short, long)]
     verbose: bool,
     /// The command and its arguments
@@ -97,7 +97,7 @@ pub(crate) struct Args {
 fn factor(text: &str) -> Result<Tdf, String> {
     match text.parse::<f64>() {
         Ok(number) if warpline_core::Tdf::new(number).is_some() => Ok(Tdf::Factor(number)),
-        Ok(_) => Err("it lies between a billionth and a million, or is \"auto\"".to_owned()),
+        Ok(_) => Err("the factor must be between a billionth and a million, or \"auto\"".to_owned()),
         Err(_) => text.parse(),
     }
 }
@@ -112,7 +112,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Bytes that the link holds in both directions, as far as that is known: bandwidth times the round trip, and the larger queue.
+/// Bytes that the link holds in both directions, as far as known: bandwidth times the round trip, and the larger queue.
 fn in_flight([up, down]: [&LinkConfig; 2]) -> u64 {
     let rate = |link: &LinkConfig| match &link.rate {
         RateConfig::Constant(rate) => rate.as_bps(),
@@ -122,25 +122,25 @@ fn in_flight([up, down]: [&LinkConfig; 2]) -> u64 {
     (rate(up).max(rate(down)) as f64 / 8.0 * rtt) as u64
 }
 
-/// Linux's own limits of a connection's buffers, by which the others of `tcp_rmem` and `tcp_wmem` are given.
+/// Linux's own limits of a connection's buffers, with the other two numbers of `tcp_rmem` and `tcp_wmem`.
 const BUFFERS: [(&str, u64, &str); 2] =
     [("net.ipv4.tcp_rmem", 6 << 20, "4096 131072"), ("net.ipv4.tcp_wmem", 4 << 20, "4096 16384")];
-/// Memory of a guest in bytes: the least, how often what is in flight must fit, and the most.
+/// Memory of a guest in bytes: the least, how many times the bytes in flight must fit, and the most.
 const MEMORY: (u64, u64, u64) = (256 << 20, 48, 24 << 30);
 
-/// Settings that let one connection fill the link, where nothing else was said.
+/// Settings that let one connection fill the link, for those that the user did not give.
 fn settings(given: &[(String, String)], in_flight: u64) -> Vec<(String, String)> {
-    // Half of a receive buffer is for overhead; and a queue of the same size may be full.
+    // Half of a receive buffer is for overhead, and a queue of the same size may be full.
     let wanted = in_flight.saturating_mul(4);
     let own = BUFFERS.into_iter().filter(|(name, least, _)| {
         wanted > *least && given.iter().all(|(other, _)| other.replace('/', ".") != *name)
     });
-    // The kernel's numbers are of 31 bits.
+    // The kernel's numbers have 31 bits.
     let value = |first: &str| format!("{first} {}", wanted.min(i32::MAX as u64));
     own.map(|(name, _, first)| (name.to_owned(), value(first))).chain(given.iter().cloned()).collect()
 }
 
-/// Where a command is found as execvp(3) looks for it; if not, the exit code that a shell would give.
+/// Searches for a command as execvp(3) does; if there is none, returns the exit code that a shell would give.
 fn find(command: &str) -> Result<(), Failure> {
     let runs = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -156,14 +156,12 @@ fn find(command: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match places.iter().any(|path| path.exists()) {
-        true => {
-            Failure::command(126, format!("cannot start \"{command}\": it is no program that may be run"))
-        }
+        true => Failure::command(126, format!("cannot start \"{command}\": it is not an executable program")),
         false => Failure::command(127, format!("cannot start \"{command}\": there is no such program")),
     })
 }
 
-/// What has been asked by signals since the last look.
+/// Returns a function that reports which signals have arrived since its last call.
 fn signals() -> std::io::Result<impl FnMut() -> Option<Asked>> {
     let kinds =
         [(SIGINT, Asked::Interrupt), (SIGQUIT, Asked::Quit), (SIGTERM, Asked::End), (SIGHUP, Asked::End)];
@@ -176,16 +174,16 @@ fn signals() -> std::io::Result<impl FnMut() -> Option<Asked>> {
     let resized = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGWINCH, Arc::clone(&resized))?;
     Ok(move || {
-        // All of them count: the last is the strongest.
+        // All of them are cleared; the last is the strongest.
         let come = flags.iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
         let asked = come.fold(None, |_, (_, asked)| Some(*asked));
-        // A new size can wait for the next look.
+        // A new size can wait for the next call.
         let resized = asked.is_none() && resized.swap(false, Ordering::Relaxed);
         if resized { terminal().map(|(rows, columns)| Asked::Resize(rows, columns)) } else { asked }
     })
 }
 
-/// The terminal's rows and columns, where the command is to have it: both ends of it must be there.
+/// The terminal's rows and columns if the command gets it: both its input and its output must be the terminal.
 fn terminal() -> Option<(u16, u16)> {
     let both = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let size = terminal_size::terminal_size_of(std::io::stdout());
@@ -203,10 +201,10 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     };
     find(&command[0])?;
     let directory = env::current_dir()
-        .map_err(|error| Failure::run(format!("cannot tell the current directory: {error}")))?;
+        .map_err(|error| Failure::run(format!("cannot find the current directory: {error}")))?;
     let in_flight = in_flight([&up, &down]);
     let (least, times, most) = MEMORY;
-    // Before the terminal's size is taken: what changes after that is a signal.
+    // Before the terminal's size is read: later changes arrive as signals.
     let mut asked = signals().map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))?;
     let config = DilateConfig {
         seed: args.link.seed,
@@ -241,7 +239,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     }
 }
 
-/// What went on, on stderr: when it was asked for, or when it was not as it should be.
+/// Prints what happened on stderr, if requested or if something went wrong.
 fn report(outcome: &DilateOutcome, verbose: bool) {
     if verbose {
         let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));

@@ -7,14 +7,14 @@ use crate::failure::{Code, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
-Each ability is tried, not guessed. Simulation needs none of them.
+Each feature is tested, not guessed. Simulation needs none of them.
 
 Examples:
   warpline doctor
   sudo warpline doctor
   warpline doctor --json | jq '.[] | select(.ok | not)'";
 
-/// Say what this machine can do for live runs, what is missing, and how to get it
+/// Say what this machine can do for live runs, what is missing, and how to install it
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,26 +46,26 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Where it is noted what sessions make.
+/// Where sessions are recorded.
 fn sessions() -> Finding {
     let found = warpline_live::registry::directory();
     Finding {
         name: "sessions",
         ok: found.is_ok(),
         found: match &found {
-            Ok(directory) => format!("noted in {}", directory.path().display()),
+            Ok(directory) => format!("recorded in {}", directory.path().display()),
             Err(error) => error.to_string(),
         },
-        used_for: "removing what killed shells, runs and commands have left (warpline clean)",
+        used_for: "removing what killed shells, runs and commands left behind (warpline clean)",
         remedy: if found.is_ok() {
             ""
         } else {
-            "remove that directory (as root, if it is another's), or set XDG_RUNTIME_DIR to a directory of your own"
+            "remove that directory (as root, if it belongs to another user), or set XDG_RUNTIME_DIR to a directory of your own"
         },
     }
 }
 
-/// The kernel of guests: looked into, as before a run.
+/// The kernel of guests, inspected as before a run.
 fn guest_kernel() -> Finding {
     let (ok, found) = look_for_kernel();
     Finding {

@@ -22,7 +22,7 @@ Examples:
 
 /// Write tables of a run, or of several seeds, as CSV, JSON, Parquet or InfluxDB's line protocol
 ///
-/// A set of seeds gets a column with the seed. Times count from the start of the run. What each column means is in the book, chapter Results.
+/// A set of seeds gets a column with the seed. Times count from the start of the run. The chapter Results of the book describes the columns.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(short, long = "table", value_name = "TABLE", default_value = "flows", value_parser = table_names())]
     tables: Vec<String>,
 
-    /// Comma-separated values, which is the default
+    /// Comma-separated values, the default
     #[arg(long, group = "format")]
     csv: bool,
 
@@ -46,20 +46,20 @@ pub(crate) struct Args {
     #[arg(long, group = "format")]
     parquet: bool,
 
-    /// InfluxDB's line protocol: texts and numbers of flows and links are tags, the rest are fields
+    /// InfluxDB's line protocol: strings and the numbers of flows and links are tags, the rest are fields
     #[arg(long, group = "format")]
     influx: bool,
 
-    /// A row for each value (metric, unit, value), in place of a column for each metric
+    /// Write a row for each value (metric, unit, value) instead of a column for each metric
     #[arg(long, conflicts_with = "influx")]
     long: bool,
 
-    /// File to write; for several tables a directory, which gets a file for each [default: standard output]
+    /// File to write; for several tables a directory, with a file for each [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     output: Option<PathBuf>,
 }
 
-/// The word for all tables.
+/// The name that stands for all tables.
 const ALL: &str = "all";
 
 fn table_names() -> clap::builder::PossibleValuesParser {
@@ -81,7 +81,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let export = |table: &TableKind| Export { set: &set, table: table.clone(), long: args.long, format };
     match (&args.output, tables.as_slice()) {
         (None, [table]) => to_stdout(&export(table)),
-        // Lines say which table they are of.
+        // Each line says which table it is from.
         (None, tables) if format == Format::Influx => {
             tables.iter().try_for_each(|table| to_stdout(&export(table)).map(|_| ()))?;
             Ok(Code::Success)
@@ -108,7 +108,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 
 fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
     if export.format == Format::Parquet && io::stdout().is_terminal() {
-        return Err(Failure::usage("Parquet is not for terminals: name a file with --output"));
+        return Err(Failure::usage("Parquet cannot go to a terminal: name a file with --output"));
     }
     let mut out = BufWriter::new(io::stdout());
     let name = Path::new("standard output");
@@ -122,7 +122,7 @@ fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
         })
     });
     match flushed {
-        // A reader that has gone away has all it wanted.
+        // A reader that has closed the pipe is not an error.
         Err(ResultError::Io { ref source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
             Ok(Code::Success)
         }

@@ -1,14 +1,14 @@
-//! The two directions of an emulated link on the command line, for every command that has one.
+//! The two directions of an emulated link as command line options, for every command that has such a link.
 
 use clap::ValueHint;
 use warpline_lab::run::links::{LinkWords, Word};
 use warpline_lab::scenario::{BitRate, Time};
 use warpline_net::LinkStats;
 
-/// What the values are, for the help of such a command.
+/// Explains the values in the help of such a command.
 pub(crate) const VALUES: &str = "\
 Values:
-  rate    12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; a trace (mahimahi's format) in its place
+  rate    12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; or a trace (mahimahi's format) instead
   delay   20ms, one way
   queue   100p, 150kB, 50ms or 1BDP (drop-tail); codel, fq_codel, red, priority
           with parameters: codel,limit=100p,target=5ms; or a table as in a scenario
@@ -28,10 +28,10 @@ pub(crate) struct LinkArgs {
     /// Rate from the world to the command
     #[arg(long, value_name = "RATE", conflicts_with = "down_trace")]
     pub(crate) down_rate: Option<BitRate>,
-    /// Mahimahi trace from the command to the world, in place of a rate
+    /// Mahimahi trace from the command to the world, instead of a rate
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) up_trace: Option<String>,
-    /// Mahimahi trace from the world to the command, in place of a rate
+    /// Mahimahi trace from the world to the command, instead of a rate
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) down_trace: Option<String>,
     /// Propagation delay of each direction [default: 0s]
@@ -52,7 +52,7 @@ pub(crate) struct LinkArgs {
     /// Loss from the world to the command
     #[arg(long, value_name = "LOSS")]
     pub(crate) down_loss: Option<String>,
-    /// Queue in front of both directions [default: 1000p]
+    /// Queue of both directions [default: 1000p]
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
     /// Queue from the command to the world
@@ -73,7 +73,7 @@ pub(crate) struct LinkArgs {
 }
 
 impl LinkArgs {
-    /// The two directions' words, up and down.
+    /// The options of the two directions, up and down.
     pub(crate) fn links(&self) -> [LinkWords; 2] {
         let word =
             |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
@@ -99,7 +99,7 @@ impl LinkArgs {
     }
 }
 
-/// Two lines about what the links did, for people.
+/// Two lines that describe what the links did.
 pub(crate) fn counters(links: &[LinkStats; 2]) -> String {
     let line = |(name, stats): (&str, &LinkStats)| {
         format!(

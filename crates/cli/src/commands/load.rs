@@ -1,14 +1,14 @@
-//! `warpline load`: what `warpline calibrate` measures with, in processes of its own. Not for people.
+//! `warpline load`: the load generators of `warpline calibrate`, in separate processes. Not for users.
 
 use warpline_live::load;
 
 use crate::failure::{Code, Failure};
 
-/// Make load for a measurement
+/// Generate load for a measurement
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct Args {
-    /// What load: see the module `warpline_live::load`
+    /// Which load: see the module `warpline_live::load`
     #[arg(trailing_var_arg = true, required = true, value_name = "WORDS")]
     words: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The subcommands, one file each, and what their help texts share.
+//! The subcommands, one file each, and the text that their help shares.
 
 mod bench;
 #[cfg(target_os = "linux")]
@@ -45,8 +45,8 @@ use crate::failure::{Code, Failure};
 /// The exit codes, for the help of `warpline` itself.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-    0  everything asked for was done
-    1  a run failed, or was given up; or a program on a live host did not end as
+    0  everything was done as requested
+    1  a run failed or gave up; or a program on a live host did not end as
        expected; or a receiver did not get its replica
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
@@ -54,12 +54,12 @@ Exit codes:
   130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
 
 Environment:
-  NO_COLOR  when set, nothing is coloured
+  NO_COLOR  if set, there are no colours
 
 Start with:
   warpline run scenarios/dumbbell.toml";
 
-/// What `warpline` can be told to do.
+/// The subcommands of `warpline`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
@@ -100,10 +100,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// If it cannot be done; the failure carries the exit code.
+    /// If it fails; the failure carries the exit code.
     pub(crate) fn execute(self) -> Result<Code, Failure> {
         match self {
             Command::Run(args) => run::execute(args),

@@ -1,4 +1,4 @@
-//! `warpline nice`: a command whose TCP connections yield to everybody's.
+//! `warpline nice`: runs a command whose TCP connections yield to all other traffic.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,20 +18,20 @@ use crate::failure::{Code, Failure};
 use crate::output::{self, counted, short, with_unit};
 
 const EXAMPLES: &str = "\
-TCP Nice takes the bandwidth that others leave and gets out of their way within
-a round trip: for backups, mirrors, uploads, prefetching. Each connection
-watches its own delay, and halves when the queue in front of it grows, down to
-two packets every 96 round trips.
+TCP Nice takes the bandwidth that others leave and yields within a round trip: for
+backups, mirrors, uploads, prefetching. Each connection watches its own delay, and
+reduces its window when the queue on its path grows, down to two packets every
+96 round trips.
 
-Every TCP socket that the command and its children open yields, whatever they are;
-nothing about them changes. What they send does, and with --receive also what they
-download, from servers that know nothing of it. UDP (QUIC, HTTP/3) does not.
+Every TCP socket that the command and its children open yields, in any program,
+unchanged. What they send yields; with --receive, so does what they download, from
+servers that know nothing of it. UDP (QUIC, HTTP/3) does not yield.
 
-It takes root's privileges and Linux 6.4 or later with BTF, as distributions have it
-(warpline doctor tells). The command then runs as root too; give it to a user again
-with sudo -u or runuser. Any user can run commands so once root has loaded TCP Nice
-(without --receive and the meter in the terminal's title). Where TCP Nice cannot be had but tcp-lp can,
-that is used, and told; with --strict it is refused.
+Needs root's privileges and Linux 6.4 or later with BTF, as in distributions (see
+warpline doctor). The command then runs as root too; use sudo -u or runuser to run it
+as another user. Once root has loaded TCP Nice, any user can use it (without
+--receive and the meter in the terminal's title). If TCP Nice is not available but
+tcp-lp is, tcp-lp is used, with a note; with --strict the command does not run.
 
 Examples:
   sudo warpline nice -- rsync -a photos/ backup:/photos
@@ -41,27 +41,27 @@ Examples:
     sudo warpline nice load
     warpline nice -- rsync -a photos/ backup:/photos
     iperf3 -c server -C nice
-  What yields now:
+  List the connections that yield:
     sudo warpline nice status
 
-Exit code: the command's; 128 and the signal's number if a signal ended it.";
+Exit code: the command's; 128 plus the signal's number if a signal ended it.";
 
-/// Run a command whose TCP connections get out of everybody's way, or put TCP Nice into the kernel
+/// Run a command whose TCP connections yield to all other traffic, or put TCP Nice into the kernel
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Also hold back what the command receives, by the window that it advertises
+    /// Also limit what the command receives, by the window that it advertises
     #[arg(long)]
     receive: bool,
-    /// Refuse lesser means where TCP Nice cannot be had
+    /// Refuse a substitute if TCP Nice is not available
     #[arg(long)]
     strict: bool,
     /// Show nothing in the terminal's title while the command runs
     #[arg(short, long)]
     quiet: bool,
-    /// Say at the end what the connections did
+    /// Report at the end what the connections did
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// What is to be done without a command.
+/// What to do without a command.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Put TCP Nice into the kernel until it is unloaded, for any user and program; or change its parameters
@@ -79,9 +79,9 @@ enum Action {
         #[command(flatten)]
         parameters: ParameterArgs,
     },
-    /// Take it out again; connections that have it keep it
+    /// Remove it again; connections that use it keep it
     Unload,
-    /// Say whether it is in the kernel, and which connections it governs
+    /// Say whether it is in the kernel, and list the connections that it controls
     Status {
         /// Print JSON, for programs
         #[arg(long)]
@@ -92,25 +92,25 @@ enum Action {
 /// The algorithm's parameters.
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
-    /// A packet is late beyond this part of the way from the smallest RTT to the largest [default: 0.2]
+    /// A packet is late beyond this share of the way from the smallest RTT to the largest [default: 0.2]
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
     threshold: Option<f64>,
-    /// Part of a round's packets that must be late for the window to be reduced [default: 0.4]
+    /// Share of a round's packets that must be late for the window to be reduced [default: 0.4]
     #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
     #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
     floor: Option<f64>,
-    /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold says; a number is milliseconds
+    /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold; a plain number is milliseconds
     /// [default: 10ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = millis)]
     most_delay: Option<f64>,
-    /// The paper's own form, without what was added since (docs: nice)
+    /// The paper's own form, without later additions (docs: nice)
     #[arg(long)]
     paper: bool,
 }
 
-/// A time in milliseconds; a plain number is one, as it always was.
+/// A time in milliseconds; a plain number is milliseconds too.
 fn millis(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) => Ok(number),
@@ -119,7 +119,7 @@ fn millis(text: &str) -> Result<f64, String> {
 }
 
 impl ParameterArgs {
-    /// The parameters, if any was given.
+    /// The parameters, if the user gave any.
     fn given(&self) -> Option<Parameters> {
         let default = if self.paper { Parameters::paper() } else { Parameters::default() };
         let given = Parameters {
@@ -140,7 +140,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         Some(Action::Unload) => unload(),
         Some(Action::Status { json }) => status(json),
         None if args.command.is_empty() => Err(Failure::usage(
-            "say what to run, as in warpline nice -- rsync ..., or one of load, unload, status",
+            "name what to run, as in warpline nice -- rsync ..., or one of load, unload, status",
         )),
         None => command(args),
     }
@@ -153,9 +153,9 @@ fn load(parameters: &ParameterArgs) -> Result<Code, Failure> {
         (false, _) => {
             "TCP Nice is in the kernel. Any program may choose it: setsockopt(TCP_CONGESTION, \"nice\").\n"
         }
-        (true, None) => "TCP Nice was in the kernel already, and stays.\n",
+        (true, None) => "TCP Nice was already in the kernel, and stays.\n",
         (true, Some(_)) => {
-            "TCP Nice was in the kernel already; its parameters are changed, for all connections.\n"
+            "TCP Nice was already in the kernel; its parameters are changed, for all connections.\n"
         }
     };
     output::print(text)?;
@@ -167,7 +167,7 @@ fn unload() -> Result<Code, Failure> {
     output::print(match (there, control::status()) {
         (_, Some(_)) => "TCP Nice stays in the kernel as long as commands use it (warpline nice status).\n",
         (true, None) => {
-            "TCP Nice is no longer in the kernel. Connections that have it keep it until they end.\n"
+            "TCP Nice is no longer in the kernel. Connections that use it keep it until they end.\n"
         }
         (false, None) => "TCP Nice was not in the kernel.\n",
     })?;
@@ -182,7 +182,7 @@ fn status(as_json: bool) -> Result<Code, Failure> {
     let list = match sockets::all() {
         Err(error @ bpf::BpfError::Privilege) if !as_json => {
             output::print(known_to_users(choice(bpf::NAME)))?;
-            return Err(Failure::run(format!("its connections cannot be listed: {error}")));
+            return Err(Failure::run(format!("cannot list its connections: {error}")));
         }
         other => other.map_err(failure)?,
     };
@@ -206,7 +206,7 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         }
     };
     if list.is_empty() {
-        text += "No connection in this network namespace is governed by it.\n";
+        text += "It controls no connection in this network namespace.\n";
     } else {
         text += &format!(
             "\n{:<22} {:<22} {:<9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}\n",
@@ -220,7 +220,7 @@ fn status(as_json: bool) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// What can be said without a privilege.
+/// What can be reported without a privilege.
 fn known_to_users(choice: Choice) -> &'static str {
     match choice {
         Choice::Free => "TCP Nice is in the kernel, and you may use it.\n",
@@ -279,7 +279,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     let lingers = || {
         output::note(
-            "the command has ended; what it left running is waited for, since it needs this to connect (Ctrl-C ends that)",
+            "the command has ended; processes that it left running still need this program to connect, so it waits for them (Ctrl-C ends that)",
         );
     };
     let outcome = run(&config, began, watch, lingers).map_err(nice_failure);
@@ -294,7 +294,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     Ok(Code::Command(code))
 }
 
-/// What the connections do now, for the title of the terminal: among the lines of the command there is no place that is ours.
+/// What the connections do now, for the title of the terminal, so that it does not mix with the command's output.
 fn describe(reading: &Reading) -> String {
     let mut text = "nice:".to_owned();
     if reading.sent_rate >= reading.received_rate {
@@ -304,7 +304,7 @@ fn describe(reading: &Reading) -> String {
     }
     let _ = write!(
         text,
-        ", {}, window {:.1} segments, stood back {:.0} % of the time",
+        ", {}, window {:.1} segments, backed off {:.0} % of the time",
         counted(reading.connections, "connection"),
         reading.window,
         percent(reading.yielded),
@@ -312,12 +312,12 @@ fn describe(reading: &Reading) -> String {
     text
 }
 
-/// What is to be told at the end: what went wrong, or, when asked, everything.
+/// Prints at the end what went wrong, or, if requested, everything.
 fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     if let Some(counts) = outcome.counts {
         if counts.refused > 0 {
             output::note(&format!(
-                "{} could not be put in the background",
+                "{} could not be made to yield",
                 counted(counts.refused as usize, "socket")
             ));
         }
@@ -338,7 +338,7 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     if let Some(reading) = outcome.reading {
         let _ = write!(
             text,
-            "; {} sent and {} received as far as seen, stood back {:.0} % of the time",
+            "; {} sent and {} received as far as seen, backed off {:.0} % of the time",
             with_unit(reading.sent_bytes as f64, "B"),
             with_unit(reading.received_bytes as f64, "B"),
             percent(reading.yielded)
@@ -347,16 +347,16 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
     output::note(&text);
 }
 
-/// Bytes received that are worth a word when they did not yield.
+/// Received bytes from which a note says that they did not yield.
 const MUCH: u64 = 1_000_000;
 
-/// A download without `--receive`: the likely mistake.
+/// A hint if the command downloaded without `--receive`, which is probably a mistake.
 fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
     let reading = reading.filter(|_| *way == Way::Nice { receive: false })?;
     let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
     much.then(|| {
         format!(
-            "the command received {}, which did not yield: what others send takes --receive",
+            "the command received {}, which did not yield: use --receive for downloads",
             with_unit(reading.received_bytes as f64, "B")
         )
     })
@@ -369,7 +369,7 @@ fn failure(error: bpf::BpfError) -> Failure {
     }
 }
 
-/// An error with the exit code that fits it: those of a shell for a command that cannot be started.
+/// The failure for an error; for a command that cannot be started, with the exit code of a shell.
 fn nice_failure(error: NiceError) -> Failure {
     match &error {
         NiceError::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -389,7 +389,7 @@ mod tests {
     fn the_meter_has_a_space_before_each_unit() {
         let reading =
             Reading { sent_rate: 512.0, connections: 1, window: 2.0, yielded: 0.25, ..Reading::default() };
-        let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, stood back 25 % of the time";
+        let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, backed off 25 % of the time";
         assert_eq!(describe(&reading), text);
     }
 
@@ -418,7 +418,7 @@ mod tests {
         };
         assert_eq!(
             describe(&reading),
-            "nice: sending 12.3 Mbit/s, 3 connections, window 14.2 segments, stood back 23 % of the time"
+            "nice: sending 12.3 Mbit/s, 3 connections, window 14.2 segments, backed off 23 % of the time"
         );
         let other = Reading { connections: 1, received_rate: 2e9, ..reading };
         assert!(describe(&other).starts_with("nice: receiving 2.00 Gbit/s, 1 connection, "));

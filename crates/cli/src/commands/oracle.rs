@@ -1,4 +1,4 @@
-//! `warpline oracle`: Warpline's answers beside ns-2's.
+//! `warpline oracle`: compares Warpline's results with ns-2's.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
 const EXAMPLES: &str = "\
-The directory holds ns-2's answers: fig1_reorder.csv, fig6_multihop.csv and
-fig7_sip.csv. Every case in them is run in Warpline, with several seeds, on all
-cores; the table has both answers, their difference, and for each difference
+The directory holds ns-2's results: fig1_reorder.csv, fig6_multihop.csv and
+fig7_sip.csv. Warpline runs every case in them with several seeds, on all
+cores. The table has both results, their difference, and for each difference
 above 10 % its reason, or the confidence interval that shows it to be chance.
 
 Examples:
@@ -23,7 +23,7 @@ Examples:
   warpline oracle oracle/ --markdown > agreement.md
   warpline oracle oracle/ --only fig6 --scenarios | less";
 
-/// Compare with ns-2's answers, case by case
+/// Compare with ns-2's results, case by case
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 
-    /// A directory with further seeds of ns-2, in tables of the same names
+    /// A directory with more seeds of ns-2, in tables of the same names
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     more: Option<PathBuf>,
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIGURE")]
     only: Option<Figure>,
 
-    /// Run each case with so many seeds
+    /// Run each case with this many seeds
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=1000))]
     seeds: u16,
 
@@ -51,12 +51,12 @@ pub(crate) struct Args {
     #[arg(long)]
     markdown: bool,
 
-    /// Print the scenarios of the cases, and run nothing
+    /// Print the scenarios of the cases without running them
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     scenarios: bool,
 }
 
-/// The figures that there are cases of.
+/// The figures with cases.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Figure {
     /// Reordering
@@ -87,7 +87,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     }
     interrupt::listen(Vec::new())?;
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
-    // The template is a constant: should it not parse, the plain bar does.
+    // The template is a constant; if it does not parse, use the plain bar.
     bar.set_style(
         ProgressStyle::with_template("[{bar:30.cyan}] {pos} of {len} runs  {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -105,7 +105,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let table = match compared {
         Ok(table) => table,
         Err(OracleError::Stopped) => {
-            output::note("there is no table before all cases have been run");
+            output::note("the table is only printed when all cases have run");
             return Ok(Code::Interrupted);
         }
         Err(error) => return Err(Failure::run(error)),

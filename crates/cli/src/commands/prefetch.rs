@@ -1,4 +1,4 @@
-//! `warpline prefetch`: a trace of web requests replayed against nginx, with and without fetching ahead.
+//! `warpline prefetch`: replays a trace of web requests against nginx, with and without prefetching.
 
 use std::fs;
 use std::net::IpAddr;
@@ -20,24 +20,23 @@ use crate::interrupt;
 use crate::output::{self, with_unit};
 
 const EXAMPLES: &str = "\
-Virtual clients replay a trace, each with a cache, and predict (PPM-2/w) what they
-will be asked for next. What is asked for and what is fetched ahead go over
-different connections, to different ports, on which nginx sends with different
-congestion controls.
+Virtual clients replay a trace, each with a cache, and predict (PPM-2/w) their next
+requests. Requested and prefetched objects use different connections, to different
+ports, on which nginx sends with different congestion controls.
 
 Policies (TCP Nice, OSDI 2002, section 6.1):
-  none          nothing is fetched ahead
-  conservative  what is asked for within 5 pages with probability 0.25, after 1 s
-  aggressive    what is asked for within 10 pages with probability 0.00001, at once
+  none          nothing is prefetched
+  conservative  objects requested within 5 pages with probability 0.25, after 1 s
+  aggressive    objects requested within 10 pages with probability 0.00001, at once
 
 Examples:
-  On this machine, with a made-up trace:
+  On this machine, with a generated trace:
     warpline prefetch run --policy aggressive --duration 60
   Behind a cable modem, with nginx outside:
     warpline shell --down-rate 3mbit --up-rate 500kbit --delay 15ms --queue 50p \\
       --base 'warpline prefetch serve --listen 0.0.0.0 --port 8080 --cc nice' \\
       -- sh -c 'sleep 2; warpline prefetch run --server $WARPLINE_BASE:8080 --policy aggressive'
-Both ends must be given the same trace: the same log, or the same numbers.";
+Give both ends the same trace: the same log, or the same numbers.";
 
 /// Replay a trace of web requests with and without prefetching
 ///
@@ -58,25 +57,25 @@ enum Command {
 /// Where requests come from.
 #[derive(Debug, clap::Args)]
 struct TraceArgs {
-    /// Squid's access.log in the native format [default: a made-up trace]
+    /// Squid's access.log in the native format [default: a generated trace]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     log: Option<PathBuf>,
     /// Virtual clients
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
     clients: u16,
-    /// Seconds of the made-up trace
+    /// Seconds of the generated trace
     #[arg(long, value_name = "SECONDS", default_value_t = 300, conflicts_with = "log")]
     duration: u64,
-    /// Mean seconds between two pages of a client of the made-up trace
+    /// Mean seconds between two pages of a client of the generated trace
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with = "log")]
     think: f64,
-    /// Pages of the made-up site
+    /// Pages of the generated site
     #[arg(long, value_name = "N", default_value_t = 300, conflicts_with = "log")]
     pages: u32,
-    /// Mean bytes of an object of the made-up site
+    /// Mean bytes of an object of the generated site
     #[arg(long, value_name = "BYTES", default_value_t = 8000.0, conflicts_with = "log")]
     object_bytes: f64,
-    /// Seed of the made-up trace
+    /// Seed of the generated trace
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "log")]
     seed: u64,
 }
@@ -117,10 +116,10 @@ impl TraceArgs {
 /// Congestion controls of nginx's two ports.
 #[derive(Debug, clap::Args)]
 struct Congestion {
-    /// Congestion control of what is fetched ahead; nice is LP or Reno where the kernel has no Nice, which is said
+    /// Congestion control of prefetched objects; without Nice in the kernel, nice means LP or Reno, and a note says so
     #[arg(long, value_name = "NAME", default_value = "nice")]
     cc: String,
-    /// Congestion control of what was asked for
+    /// Congestion control of requested objects
     #[arg(long, value_name = "NAME", default_value = "reno")]
     demand_cc: String,
     /// Refuse to use another congestion control than the one named
@@ -159,16 +158,16 @@ struct Run {
     trace: TraceArgs,
     #[command(flatten)]
     congestion: Congestion,
-    /// A server that serves the same trace (warpline prefetch serve), its first port [default: one of our own]
+    /// First port of a server with the same trace (warpline prefetch serve) [default: a server of our own]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["cc", "demand_cc", "strict"])]
     server: Option<String>,
-    /// What to fetch ahead
+    /// What to prefetch
     #[arg(long, value_name = "POLICY", value_enum, default_value = "aggressive")]
     policy: PolicyName,
-    /// Replay the trace so many times faster than it was taken
+    /// Replay the trace faster by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
-    /// Only learn from the first so many seconds of the trace, as a server has from those before, and replay the rest
+    /// Use this many seconds at the start of the trace only to train the predictor, and replay the rest
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     learn: u64,
     /// Print JSON, for programs
@@ -186,7 +185,7 @@ struct Serve {
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     listen: IpAddr,
-    /// Port for what was asked for; the next one is for what is fetched ahead
+    /// Port for requested objects; the next port is for prefetched ones
     #[arg(long, value_name = "PORT", default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..65535))]
     port: u16,
 }
@@ -218,11 +217,11 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The port after the one that an address ends with.
+/// The address with the next port.
 fn next_port(address: &str) -> Result<String, Failure> {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
     let next = port.parse::<u16>().ok().and_then(|port| port.checked_add(1));
-    let next = next.ok_or_else(|| Failure::usage(format!("`{address}` is no HOST:PORT")))?;
+    let next = next.ok_or_else(|| Failure::usage(format!("`{address}` is not HOST:PORT")))?;
     Ok(format!("{host}:{next}"))
 }
 
@@ -265,7 +264,7 @@ fn run(args: &Run) -> Result<Code, Failure> {
         });
         let report = client::run(&trace, &options, &STOP);
         STOP.store(true, Ordering::Relaxed);
-        // It panics never, and has nothing to say.
+        // The thread never panics and returns nothing.
         let _ = watch.join();
         report
     });
@@ -294,13 +293,13 @@ fn run(args: &Run) -> Result<Code, Failure> {
 }
 
 fn text(policy: &str, cc: Option<&str>, report: &Report) -> String {
-    let with = cc.map_or_else(String::new, |cc| format!(", fetched ahead with {cc}"));
+    let with = cc.map_or_else(String::new, |cc| format!(", prefetching with {cc}"));
     let [median, high, highest] = report.response_quantiles_s.map(|seconds| seconds * 1e3);
     format!(
         "policy {policy}{with}: {} requests in {:.0} s\n  \
-         response  {:.1} ms mean ({:.1} ms where the server was asked); median {median:.1}, 90 % {high:.1}, 99 % {highest:.1} ms\n  \
-         hits      {:.1} % of the requests, {} of them because of fetching ahead\n  \
-         bytes     {} asked for, {} fetched ahead, {:.1} % of those objects of use\n{}",
+         response  {:.1} ms mean ({:.1} ms for requests to the server); median {median:.1}, 90 % {high:.1}, 99 % {highest:.1} ms\n  \
+         hits      {:.1} % of the requests, {} of them due to prefetching\n  \
+         bytes     {} requested, {} prefetched, {:.1} % of those objects used\n{}",
         report.requests,
         report.seconds,
         report.mean_response_s * 1e3,

@@ -1,4 +1,4 @@
-//! `warpline replicate`: a directory pushed to many receivers in the background.
+//! `warpline replicate`: pushes a directory to many receivers in the background.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,25 +25,25 @@ use crate::stopwatch::Stopwatch;
 
 const EXAMPLES: &str = "\
 One key for all machines: make it once, copy it to each (scp), keep it secret.
-Whoever has it can send and receive.
+Anyone who has it can send and receive.
     warpline replicate keygen team.key
     receivers:  warpline replicate serve /srv/site --key team.key
     sender:     warpline replicate push ./site host1 host2 host3 --key team.key
 
 A key for each machine: every machine makes its own; the line that keygen prints
-is public. Receivers list the sender's, the sender lists the receivers'.
+is public. Receivers list the sender's key, the sender lists the receivers' keys.
     sender:     warpline replicate keygen sender.key
     receiver:   warpline replicate keygen receiver.key
                 warpline replicate serve /srv/site --key receiver.key --trust senders.txt
     sender:     warpline replicate push ./site host1 --key sender.key --trust receivers.txt
 
-What receivers read is /srv/site/current: a link that leads to a whole version,
-always. It changes in one step when the new version is on the disk.";
+Receivers read /srv/site/current: a link that always leads to a complete version.
+It changes in one step when the new version is on the disk.";
 
 /// Push a directory to many receivers in the background
 ///
-/// Data moves over QUIC with TCP Nice, which takes what others leave: no rate is to be set. Either end may be killed at any time;
-/// the next push goes on from what has arrived.
+/// Data moves over QUIC with TCP Nice, which takes the bandwidth that others leave: there is no rate to set. Either end may be killed at
+/// any time; the next push continues from what has arrived.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -64,19 +64,19 @@ enum Command {
 /// Writes the secret key to a new file that only its owner can read, and prints the public one.
 #[derive(Debug, clap::Args)]
 struct Keygen {
-    /// The file
+    /// File for the secret key
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
 
-/// Who we are and whom we trust.
+/// Our own key, and the keys that we trust.
 #[derive(Debug, clap::Args)]
 struct Keys {
     /// File with this machine's secret key (made by `warpline replicate keygen`)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key: PathBuf,
-    /// File with the public keys of those that are trusted, one in a line, for `push` after the hosts it belongs to, as in `host1,host2:4433
-    /// ed25519:...` [default: whoever has the same key]
+    /// File with the trusted public keys, one per line; for `push`, hosts that a key belongs to can precede it, as in `host1,host2:4433
+    /// ed25519:...` [default: peers with the same key]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trust: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ impl Keys {
 /// The directory holds versions; DIRECTORY/current leads to the one in use. One push at a time: a newer one takes over.
 #[derive(Debug, clap::Args)]
 struct Serve {
-    /// The directory; made if it is not there
+    /// The directory; created if it does not exist
     #[arg(value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
     #[command(flatten)]
@@ -108,17 +108,17 @@ struct Serve {
     /// Versions to keep besides the one in use
     #[arg(long, value_name = "N", default_value_t = 1)]
     keep: usize,
-    /// End after the first push that came to its end
+    /// End after the first completed push
     #[arg(long)]
     once: bool,
-    /// Print what happens as JSON, an object in each line
+    /// Print events as JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
 /// Push a directory to receivers
 ///
-/// All receivers are served at the same time, up to --at-once. Lost connections are taken up again.
+/// All receivers are served at the same time, up to --at-once. Lost connections are opened again.
 #[derive(Debug, clap::Args)]
 struct Push {
     /// The directory
@@ -132,10 +132,10 @@ struct Push {
     /// Congestion control: nice, ledbat, ledbat++, lp, vegas, reno, cubic, bic, westwood
     #[arg(long, value_name = "NAME", default_value = "nice")]
     cc: String,
-    /// Send no more than this to each receiver, as in 500kbit/s or 2MB/s [default: no limit]
+    /// Limit the rate to each receiver, as in 500kbit/s or 2MB/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit: Option<Rate>,
-    /// Receivers served at the same time; those that hang are not counted
+    /// Most receivers at the same time; those that hang do not count
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
     /// Give a receiver up when it has taken, compared and checked nothing for so long, even if it answers
@@ -144,23 +144,23 @@ struct Push {
     /// Leave out devices, sockets, pipes, and links that lead out of the directory
     #[arg(long)]
     skip_special: bool,
-    /// Have receivers read every byte of what they have, not only look at sizes and times
+    /// Make receivers read every byte that they have, not only compare sizes and times
     #[arg(long)]
     verify: bool,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Check that the version in use is whole
+/// Check that the version in use is complete and unchanged
 ///
-/// Reads every byte of it and compares with the checksums that it was sent with.
+/// Reads every byte of it and compares it with the checksums from the sender.
 #[derive(Debug, clap::Args)]
 struct Verify {
-    /// The directory that `serve` was given
+    /// The directory of `serve`
     #[arg(value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
     /// Print JSON, for programs
@@ -205,13 +205,13 @@ fn receive(args: &Serve) -> Result<Code, Failure> {
     let (identity, trust) = args.keys.load()?;
     if trust.names_hosts() {
         return Err(Failure::usage(
-            "the list of trusted keys binds a key to hosts, which a receiver cannot heed: it knows senders by their keys alone; take the hosts out",
+            "the list of trusted keys assigns keys to hosts, but a receiver knows senders only by their keys; remove the hosts from the list",
         ));
     }
     let options = ServeOptions { keep: args.keep, once: args.once, settings: Settings::default() };
     let mut observe = |event: serve::Event<'_>| {
         if args.json {
-            // Whoever reads may have gone: the receiver goes on.
+            // If the reader has gone, the receiver goes on.
             let _ = output::print(&format!("{}\n", event_json(&event)));
         } else {
             output::note(&event_text(&event));
@@ -234,11 +234,11 @@ fn event_text(event: &serve::Event<'_>) -> String {
         serve::Event::Listening { address, current: None } => {
             format!("listening on {address}; there is no version yet")
         }
-        serve::Event::Refused { reason } => format!("turned away: {reason}"),
+        serve::Event::Refused { reason } => format!("refused: {reason}"),
         serve::Event::Begun { remote, id, files, .. } => {
             format!("{remote} pushes version {id}: {}", counted(*files, "file"))
         }
-        serve::Event::Done { id, built, .. } if built.unchanged => format!("version {id} was in use already"),
+        serve::Event::Done { id, built, .. } if built.unchanged => format!("version {id} was already in use"),
         serve::Event::Done { id, built, .. } => format!(
             "version {id} is in use: {}, {} of them fetched",
             with_unit(built.total as f64, "B"),
@@ -367,7 +367,7 @@ fn outcome_json(outcome: &Outcome) -> Value {
     value
 }
 
-/// A line for every receiver that is being served.
+/// A line for every active receiver.
 struct Bars {
     all: MultiProgress,
     hosts: Vec<String>,
@@ -429,7 +429,7 @@ impl Bars {
     }
 
     fn clear(&self) {
-        // Nothing is drawn where there is no terminal.
+        // Without a terminal nothing was drawn.
         let _ = self.all.clear();
     }
 }
@@ -437,7 +437,7 @@ impl Bars {
 fn verify(args: &Verify) -> Result<Code, Failure> {
     let directory = args.directory.display();
     let name = current(&args.directory).ok_or_else(|| {
-        Failure::usage(format!("{directory} has no version in use: nothing was received yet"))
+        Failure::usage(format!("{directory} has no version in use: nothing has been received yet"))
     })?;
     let manifest = manifest(&args.directory, &name).ok_or_else(|| {
         Failure::usage(format!(

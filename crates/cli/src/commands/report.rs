@@ -1,4 +1,4 @@
-//! `warpline report`: the page of one run, of several side by side, or of sets of seeds.
+//! `warpline report`: makes the report page of one run, of several side by side, or of sets of seeds.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ Examples:
 ///
 /// A directory that `warpline run --seeds` wrote is shown by mean and 95 % confidence interval over its seeds, with each of its runs below.
 ///
-/// The report is one HTML file with everything inside: it opens from disk in any browser, without a network. It has the summary,
+/// The report is one self-contained HTML file: it opens from disk in any browser, without a network. It has the summary,
 /// throughput, windows, RTTs, queues, and time-sequence graphs of the flows that recorded them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::DirPath)]
     runs: Vec<PathBuf>,
 
-    /// Where to write it [default: report.html in the run directory, or here for several runs]
+    /// File for the report [default: report.html in the run directory, or here for several runs]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// A report's error with the exit code that fits it.
+/// The failure for a report's error, with its exit code.
 pub(crate) fn failure(error: ReportError) -> Failure {
     match error {
         ReportError::Write { .. } => Failure::output(error),

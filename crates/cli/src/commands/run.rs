@@ -1,4 +1,4 @@
-//! `warpline run`: a scenario from file to report.
+//! `warpline run`: runs a scenario and writes its results and report.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,22 +33,22 @@ Examples:
   For programs:
     warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
 
-Results (a run directory is written whole or not at all):
+Results (a run directory is written completely or not at all):
   summary.json  metrics in total, per group, flow and link
-  scenario.toml the scenario as it was run: run it again from here, wherever the directory is
+  scenario.toml the scenario as it was run; it can be run again from here, wherever the directory is
   inputs/       copies of the traces and logs that the scenario reads
-  *.parquet     tables: flows, links, transfers, time series, what `record` asked for
+  *.parquet     tables: flows, links, transfers, time series, and what `record` requests
   *.pcapng      captures for Wireshark, of links with record = [\"pcap\"]
   *.sqlog       qlog, of flows with record = [\"qlog\"]
   report.html   plots and tables in one file
-  programs/     what programs on live hosts and guests printed: HOST.NAME.stdout, HOST.NAME.stderr;
-                and what was collected from guests
+  programs/     output of programs on live hosts and guests: HOST.NAME.stdout, HOST.NAME.stderr;
+                and files collected from guests
 
 With [clock] mode = \"real\" (or --clock real) hosts can be live: real programs in network namespaces,
-whose packets cross the same links. By any clock hosts can be guests: Linux kernels with real
-programs, in the time of the run; by the dilated clock (--tdf 10) that goes slower than this
-machine's, and the world seems so much faster to them. A program that does not end as the scenario expects makes the
-exit code 1, a run that lags more than clock.max_lag 4.
+whose packets cross the same links. Under any clock hosts can be guests: Linux kernels with real
+programs, in the time of the run. The dilated clock (--tdf 10) runs slower than this machine's, so
+the world is faster to them by that factor. If a program does not end as the scenario expects, the
+exit code is 1; if a run lags more than clock.max_lag, it is 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
 exit code 130, and \"stopped\" in summary.json. A second one changes nothing; a
@@ -60,15 +60,15 @@ third ends at once and leaves nothing behind.";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The scenario's file, or - for standard input (paths in it are relative to the current directory then)
+    /// Scenario file, or - for standard input (its paths are then relative to the current directory)
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
-    /// Seed of all randomness, in place of the scenario's; the first seed with --replications
+    /// Seed of all randomness, instead of the scenario's; the first seed with --replications
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
 
-    /// Directory for the results [default: runs/NAME-SEED, with a number when that is taken]
+    /// Directory for the results [default: runs/NAME-SEED, with a number if that exists]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 
@@ -80,15 +80,15 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
 
-    /// Clock to run by, in place of the scenario's: virtual (a simulation), real or dilated (live hosts; Linux)
+    /// Clock, instead of the scenario's: virtual (a simulation), real or dilated (live hosts; Linux)
     #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real", "dilated"])]
     clock: Option<String>,
 
-    /// Run by the dilated clock, with this time dilation factor: seconds of this machine in a second of the run; or auto
+    /// Use the dilated clock with this time dilation factor: seconds of this machine for a second of the run; or auto
     #[arg(long, value_name = "FACTOR")]
     tdf: Option<String>,
 
-    /// Run this many times, with seeds that count up
+    /// Run this many times, with increasing seeds
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     replications: Option<u32>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_report: bool,
 
-    /// Write what passed and what failed as JUnit XML, for CI: a test case for each program, and one for the run, for each seed
+    /// Write what passed and what failed as JUnit XML, for CI: for each seed, a test case for each program and one for the run
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
@@ -112,12 +112,12 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
 
-    /// Print nothing but the path of the report, or of the run directory with --no-report
+    /// Print only the path of the report, or of the run directory with --no-report
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Seeds as the command line lists them.
+/// A list of seeds on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seeds(Vec<u64>);
 
@@ -125,7 +125,7 @@ impl FromStr for Seeds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        /// More would be a mistake of typing.
+        /// More is probably a typing mistake.
         const MOST: u64 = 100_000;
         let number = |text: &str| {
             text.trim().parse::<u64>().map_err(|_| format!("\"{text}\" is not a seed; write 1..20 or 1,2,5"))
@@ -198,7 +198,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let source = suggestion::scenario(&args.file)?;
     let mut sets = args.sets.clone();
     if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
-        // What the scenario says of another clock does not hold for this one.
+        // What the scenario sets for another clock does not apply to this one.
         let own = source.load(&sets).is_ok_and(|own| own.clock.mode.name() == mode);
         if !own {
             sets.push(format!("clock={{ mode = {mode:?} }}"));
@@ -211,7 +211,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
         #[cfg(target_os = "linux")]
         super::clean::before();
-        // Before there is another thread.
+        // Before any other thread exists.
         prepare().map_err(failure)?;
     }
     if let Some(seed) = args.seed {
@@ -241,7 +241,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     Ok(Plan { scenario, seeds, options, _claimed: claimed })
 }
 
-/// Goes on, unless somebody asked to stop.
+/// Continues unless the user asked to stop.
 fn control() -> Control {
     if interrupt::requested() { Control::Stop } else { Control::Continue }
 }
@@ -294,7 +294,7 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
     finish(&text, outcome.complete, &stopped)
 }
 
-/// Prints the results of a run that failed, what failed, and gives the exit code; none if it did not.
+/// If a run failed, prints its results and the failure and returns the exit code; otherwise `None`.
 fn judged(outcome: &RunOutcome, text: &str) -> Result<Option<Code>, Failure> {
     if outcome.broken.is_none() && outcome.failures.is_empty() {
         return Ok(None);
@@ -309,7 +309,7 @@ fn judged(outcome: &RunOutcome, text: &str) -> Result<Option<Code>, Failure> {
     Ok(Some(broken_code(std::slice::from_ref(outcome))))
 }
 
-/// What went wrong with which seed.
+/// What went wrong, with the seeds.
 fn mishaps(replication: &Replicated) -> Mishaps {
     let mut mishaps = Mishaps::default();
     for outcome in &replication.runs {
@@ -327,7 +327,7 @@ fn mishaps(replication: &Replicated) -> Mishaps {
     mishaps
 }
 
-/// The exit code of runs of which some went wrong.
+/// The exit code of runs of which some failed.
 fn broken_code(outcomes: &[RunOutcome]) -> Code {
     match outcomes.iter().find_map(|outcome| outcome.broken.as_ref()) {
         Some(Broken::Lag(_)) => Code::Lag,
@@ -353,7 +353,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     junit::write(args.junit.as_deref(), &scenario.name, &replication.runs, &replication.errors)?;
     let mishaps = mishaps(&replication);
     let seconds = stopwatch.seconds();
-    // Nothing is there if no run was begun.
+    // If no run began, there is no directory.
     let directory = options.out.as_deref().filter(|_| !replication.runs.is_empty());
     let report = report_path(directory, options);
     let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
@@ -394,7 +394,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     finish(&text, replication.complete, &stopped)
 }
 
-/// Prints what was found and, if the runs did not come to their end, how far they came.
+/// Prints the results and, if the runs did not finish, how far they got.
 fn finish(text: &str, complete: bool, how_far: &str) -> Result<Code, Failure> {
     output::print(text)?;
     if complete {
@@ -404,12 +404,12 @@ fn finish(text: &str, complete: bool, how_far: &str) -> Result<Code, Failure> {
     Ok(Code::Interrupted)
 }
 
-/// Where the report is, if one was written.
+/// The path of the report, if one was written.
 fn report_path(directory: Option<&Path>, options: &RunOptions) -> Option<PathBuf> {
     directory.filter(|_| options.report).map(|directory| directory.join(REPORT_FILE))
 }
 
-/// A JSON document on lines of its own.
+/// A JSON document, followed by a newline.
 fn document(value: serde_json::Value) -> String {
     format!("{value:#}\n")
 }
@@ -418,7 +418,7 @@ fn path_line(path: Option<&Path>) -> String {
     path.map(|path| format!("{}\n", path.display())).unwrap_or_default()
 }
 
-/// The last lines: where everything is.
+/// The last lines: the paths of everything written.
 fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
     let mut text = String::new();
     for (name, path) in [("Results", directory), ("Report", report)] {
@@ -429,7 +429,7 @@ fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
     text
 }
 
-/// A run's error with the exit code that fits it.
+/// The failure for a run's error, with its exit code.
 pub(super) fn failure(error: RunError) -> Failure {
     match error {
         RunError::Build(_) => Failure::usage(error),

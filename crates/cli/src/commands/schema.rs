@@ -17,8 +17,8 @@ Examples:
 
 /// Print the JSON Schema of scenario files
 ///
-/// Every key that a scenario may have, with its meaning, unit, default and examples. The schema is made from the same types that
-/// read a scenario, so it cannot be out of date.
+/// Lists every key of a scenario, with its meaning, unit, default and examples. The schema is generated from the types that
+/// read a scenario, so it is never out of date.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,4 +1,4 @@
-//! `warpline service`: the units of systemd by which the servers run, sandboxed. They are in `packaging/systemd`, and in the program.
+//! `warpline service`: systemd units that run the servers sandboxed. They are in `packaging/systemd`, and in the program.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,21 +13,21 @@ use crate::failure::{Code, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
-The servers run with a user of their own, without any privilege, and see nothing
-of the machine but what they need. systemd finds the program in /usr/local/bin and
-/usr/bin: put it there first.
+The servers run as users of their own, without privileges, and see only the parts
+of the machine that they need. systemd looks for the program in /usr/local/bin and
+/usr/bin: install it there first.
 
 Examples:
   sudo install target/release/warpline /usr/local/bin/
   sudo warpline service install capd
   sudo systemctl daemon-reload
   sudo systemctl enable --now warpline-capd
-  What it would write:
+  Print what it would write:
     warpline service show capd
   For a package, below another root:
     warpline service install replicate --root debian/warpline";
 
-/// Run a server as a service of systemd: show or install its unit
+/// Run a server as a systemd service: show or install its unit
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -39,14 +39,14 @@ pub(crate) struct Args {
 enum Action {
     /// Print the files of a service
     Show {
-        /// Which
+        /// The service
         service: Service,
     },
     /// Write the files of a service where systemd looks for them
     Install {
-        /// Which
+        /// The service
         service: Service,
-        /// The root directory below which they are written
+        /// Root directory for the files
         #[arg(long, value_name = "DIRECTORY", default_value = "/", value_hint = ValueHint::DirPath)]
         root: PathBuf,
     },
@@ -64,7 +64,7 @@ enum Service {
 /// A file of a service.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    /// Directories where it is looked for: that where we write first, then those of packages.
+    /// Where to look for it: first the directory that we write to, then those of packages.
     directories: &'static [&'static str],
     name: &'static str,
     text: &'static str,
@@ -90,13 +90,13 @@ const REPLICATE_USER: Unit = Unit {
 };
 
 impl Unit {
-    /// Where it is installed below `root`; none if it is not.
+    /// Where it is installed below `root`; `None` if it is not.
     fn installed(&self, root: &Path) -> Option<PathBuf> {
         let places = self.directories.iter().map(|directory| below(root, directory).join(self.name));
         places.into_iter().find(|path| path.exists())
     }
 
-    /// Writes it: whoever reads it finds all of it, or what was there before.
+    /// Writes it in one step: a reader sees the complete new file or the old one.
     fn install(&self, root: &Path) -> io::Result<PathBuf> {
         let directory = below(root, self.directories[0]);
         fs::create_dir_all(&directory)?;
@@ -121,7 +121,7 @@ fn below(root: &Path, directory: &str) -> PathBuf {
 }
 
 impl Service {
-    /// Its unit, and what that needs.
+    /// Its unit, and the files that the unit needs.
     fn units(self) -> &'static [Unit] {
         match self {
             Service::Capd => &[CAPD],
@@ -129,7 +129,7 @@ impl Service {
         }
     }
 
-    /// What is to be done after its files have changed.
+    /// What to do after its files have changed.
     const fn next(self) -> &'static str {
         match self {
             Service::Capd => "systemctl daemon-reload && systemctl enable --now warpline-capd",
@@ -140,7 +140,7 @@ impl Service {
         }
     }
 
-    /// Name, use and remedy of what the doctor finds.
+    /// Name, use and remedy for the doctor's finding.
     const fn words(self) -> [&'static str; 3] {
         match self {
             Service::Capd => [
@@ -158,7 +158,7 @@ impl Service {
         }
     }
 
-    /// Whether it is installed below `root` as this version ships it, and how it is getting on, which `state` tells of a unit.
+    /// Whether it is installed below `root` as this version ships it, and its state, which `state` returns for a unit.
     fn examine(self, root: &Path, state: impl FnOnce(&str) -> Option<String>) -> Finding {
         let [name, used_for, remedy] = self.words();
         let finding = |ok: bool, found: String| Finding {
@@ -195,7 +195,7 @@ impl Service {
     }
 }
 
-/// What systemd says of a unit; none where there is no systemd.
+/// The state of a unit according to systemd; `None` if there is no systemd.
 fn state(unit: &str) -> Option<String> {
     let answer = Command::new("systemctl").args(["is-active", unit]).stderr(Stdio::null()).output().ok()?;
     let word = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
@@ -279,7 +279,7 @@ mod tests {
             assert!(values(unit, "DynamicUser") == ["yes"] || !values(unit, "User").is_empty());
             assert!(!values(unit, "User").contains(&"root"));
         }
-        // The user of the one is the user of the other file.
+        // The unit's user must be the user that the other file creates.
         let user = values(&REPLICATE, "User")[0];
         assert!(REPLICATE_USER.text.contains(&format!("\nu {user} ")), "{}", REPLICATE_USER.text);
     }
@@ -315,7 +315,7 @@ mod tests {
                 let found = examine(Some("active"));
                 assert!(!found.ok && found.found.contains("not as this version ships it"), "{found:?}");
                 assert!(found.remedy.contains("warpline service install"), "{found:?}");
-                // Written anew it is as it was.
+                // Installing again restores it.
                 service.units().iter().for_each(|unit| drop(unit.install(root).unwrap()));
                 assert!(examine(Some("active")).ok);
             }

@@ -25,44 +25,44 @@ use crate::output;
 use crate::stopwatch::since_epoch;
 
 const DIRECTIONS: &str = "\
-Up is from the command to the world, down the other way. What is said for both
-(--rate, --delay, ...) holds for the direction that has no value of its own.
+Up is from the command to the world, down is the other way. A value for both
+(--rate, --delay, ...) applies to a direction without a value of its own.
 ";
 
 const EXAMPLES: &str = "\
 In the environment of the command:
-  WARPLINE_BASE   address of the world outside: servers that listen there on all
-                  addresses are reached at it (WARPLINE_BASE6: its IPv6 address)
+  WARPLINE_BASE   address of the world outside: it reaches servers there that listen
+                  on all addresses (WARPLINE_BASE6: its IPv6 address)
 
-On a terminal its title shows the rates, what waits and what was lost, in place of
-a line among the command's own; --quiet leaves that out.
+On a terminal the title shows the rates, the packets waiting and those lost, so that
+the command's own output stays clean; --quiet omits it.
 
-The world outside is this machine, and with nft (package nftables) what it
-reaches. For ordinary users that takes pasta, too (package passt); without it,
-and with --base, theirs is a network namespace of its own: start servers there
-with --base. Shells can be in shells: the links add up.
+The world outside is this machine, and with nft (package nftables) everything that it
+reaches. Ordinary users also need pasta for that (package passt). Without it,
+or with --base, the world outside is a network namespace of its own: start servers
+there with --base. Shells can be nested: their links add up.
 
 Examples:
   warpline shell --rate 12mbit --delay 20ms --loss 1% --queue 100p -- curl http://example.org
   A shell behind a slow uplink, with a queue of one bandwidth-delay product:
     warpline shell --rate 50Mbit/s --up-rate 5Mbit/s --delay 15ms --queue 1BDP
-  What crossed the link, for Wireshark, and a report with plots:
+  Capture what crosses the link, for Wireshark, and write a report with plots:
     warpline shell --rate 12mbit --pcap link.pcapng --report -- curl -O http://example.org/file
   As an ordinary user, a server and a client:
     warpline shell --delay 20ms --base 'iperf3 -s' -- sh -c 'sleep 1; iperf3 -c $WARPLINE_BASE'
 
-Exit code: the command's; 128 and the signal's number if a signal ended it; with
---hard-limit 1 when the emulator could not keep pace.";
+Exit code: the command's; 128 plus the signal's number if a signal ended it; with
+--hard-limit 1 if the emulator could not keep pace.";
 
-/// What the help says at its end.
+/// The end of the help text.
 fn examples() -> String {
     format!("{DIRECTIONS}\n{VALUES}\n{EXAMPLES}")
 }
 
 /// Run a command, or a shell, behind an emulated link
 ///
-/// Packets of the command and of everything it starts cross a link with the rate, delay, loss and queue given, the same as in a
-/// simulation. Without a command, $SHELL is started.
+/// Packets of the command and of everything it starts cross a link with the given rate, delay, loss and queue, as in a
+/// simulation. Without a command, it starts $SHELL.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct Args {
@@ -77,22 +77,22 @@ pub(crate) struct Args {
     /// Stop, with exit code 1, as soon as a packet is later than this [default: go on and count]
     #[arg(long, value_name = "TIME")]
     hard_limit: Option<Time>,
-    /// Stop sleeping this long before a packet is due at the most: longer takes more CPU, shorter is less punctual
+    /// How long before a packet is due to stop sleeping, at most: longer takes more CPU, shorter is less punctual
     #[arg(long, value_name = "TIME", default_value = "200us")]
     spin: Time,
-    /// After a packet came in, look out for another so long without sleeping
+    /// How long to poll for another packet after one has arrived, before sleeping
     #[arg(long, value_name = "TIME", default_value = "0s")]
     linger: Time,
-    /// Capture the packets that cross the link, both ways, for Wireshark (pcapng); what is there is replaced
+    /// Capture the packets that cross the link, both ways, for Wireshark (pcapng); replaces an existing file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pcap: Option<PathBuf>,
-    /// Write a report with plots of rates, queues and losses to runs/shell, and say where it is at the end
+    /// Write a report with plots of rates, queues and losses to runs/shell, and print its path at the end
     #[arg(long)]
     report: bool,
-    /// Do not say at the start of a shell what its link is, and show nothing in the terminal's title
+    /// Print no greeting, and show nothing in the terminal's title
     #[arg(short, long)]
     quiet: bool,
-    /// Say at the end how the emulator kept pace and what the links did
+    /// Report at the end how the emulator kept pace and what the links did
     #[arg(short, long)]
     verbose: bool,
     /// The command and its arguments
@@ -102,7 +102,7 @@ pub(crate) struct Args {
 
 /// How often the terminal's title changes.
 const METER: TimeDelta = TimeDelta::from_millis(500);
-/// How often a shell that is watched has a turn at the least.
+/// The longest time between two turns of a watched shell.
 const PULSE: TimeDelta = TimeDelta::from_millis(100);
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
@@ -116,7 +116,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         args.command
     };
     super::clean::before();
-    // Before the namespaces are entered: files are the caller's.
+    // Before entering the namespaces: the files belong to the caller.
     let destination = args.report.then(|| Destination::claim("shell")).transpose()?;
     let capture = args.pcap.as_deref().map(create_capture).transpose().map_err(Failure::output)?;
     (up.record, down.record) = (capture.is_some(), capture.is_some());
@@ -176,7 +176,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     Ok(Code::Command(code))
 }
 
-/// What is done while a shell goes on: its greeting, its recording, its meter.
+/// What to do while a shell runs: its greeting, its recording, its meter.
 #[derive(Debug)]
 struct Watch {
     recording: Option<Recording>,
@@ -213,7 +213,7 @@ impl Observer for Watch {
     }
 }
 
-/// What a shell is, in a line or two before its first prompt.
+/// The greeting: a line or two that describe the shell before its first prompt.
 fn greeting([up, down]: &[String; 2], begun: &Begun) -> String {
     let link = match up == down {
         true => format!("up and down {up}"),
@@ -221,10 +221,10 @@ fn greeting([up, down]: &[String; 2], begun: &Begun) -> String {
     };
     let world = match begun.reach {
         Reach::World => format!("this machine is {}", begun.base),
-        Reach::Base => format!("the world outside is {} and no further", begun.base),
+        Reach::Base => format!("only the world outside, {}, can be reached", begun.base),
     };
     let congestion = match &begun.congestion_control {
-        Some(name) => format!("; congestion control {name}, the kernel's"),
+        Some(name) => format!("; congestion control: the kernel's {name}"),
         None => String::new(),
     };
     format!("a shell behind a link: {link}\n      {world}{congestion}; leave with exit or Ctrl-D")
@@ -239,7 +239,7 @@ fn meter([up, down]: &[Pulse; 2]) -> String {
     format!("warpline: {}; {}", one("up", up), one("down", down))
 }
 
-/// What went on, on stderr: when it was asked for, or when it was not as it should be.
+/// Prints what happened on stderr, if requested or if something went wrong.
 fn report(outcome: &ShellOutcome, verbose: bool) {
     if verbose {
         let mut text = outcome.audit.render();
@@ -253,7 +253,7 @@ fn report(outcome: &ShellOutcome, verbose: bool) {
     }
 }
 
-/// A shell's error with the exit code that fits it: those of a shell for a command that cannot be started.
+/// The failure for a shell's error; for a command that cannot be started, with the exit code of a shell.
 fn failure(error: ShellError) -> Failure {
     match &error {
         ShellError::Command { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! `warpline treno`: the capacity of a path from one side.
+//! `warpline treno`: measures the capacity of a path from one side.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,38 +19,38 @@ use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
 const EXAMPLES: &str = "\
-Nothing is needed at the far end: probes are sent as a TCP would send segments, and what answers them stands for the acknowledgements.
-Losses of answers count as losses of probes; answers that somebody rations look like congestion. Where both ends are yours, `warpline cap`
-tells more.
+The far end needs no software: probes are sent as a TCP would send segments, and the answers to
+them stand for acknowledgements. Lost answers count as lost probes; rate-limited answers look like
+congestion. If both ends are yours, `warpline cap` reports more.
 
 Examples:
   warpline treno host.example
   Hop by hop, for three seconds each:
     warpline treno host.example --hops --duration 3s
-  With UDP, and what this host and the first hop can carry tried beforehand:
+  With UDP, and a test beforehand of what this host and the first hop can carry:
     warpline treno host.example --mode udp --calibrate
   For programs:
     warpline treno host.example --json | jq .bulk_transfer_capacity_bps
 
-ICMP is used through ping sockets where sysctl net.ipv4.ping_group_range has your group, else as root through a raw socket. --mode udp needs
-no privilege.
+ICMP uses ping sockets if sysctl net.ipv4.ping_group_range includes your group, else a raw socket
+as root. --mode udp needs no privilege.
 
-Exit codes: 0 measured; 1 not measured, in part only, or not to be trusted (alarms); 2 wrong input; 130 interrupted.";
+Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 130 interrupted.";
 
-/// What probes are.
+/// The kind of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
     /// ICMP echo requests
     Icmp,
-    /// UDP datagrams to ports where nobody listens
+    /// UDP datagrams to ports where nothing listens
     Udp,
 }
 
-/// Measure the bulk transfer capacity to a host, or along the way to it, from this side alone (TReno)
+/// Measure the bulk transfer capacity to a host, or along the path to it, from this side alone (TReno)
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where probes go
+    /// The target of the probes
     #[arg(value_hint = ValueHint::Hostname)]
     host: String,
 
@@ -62,27 +62,27 @@ pub(crate) struct Args {
     #[arg(short = '6', long)]
     ipv6: bool,
 
-    /// What probes are
+    /// The kind of probes
     #[arg(short, long, value_enum, default_value = "icmp")]
     mode: Mode,
 
-    /// How long probes are sent (to each hop, with --hops)
+    /// How long to send probes (to each hop, with --hops)
     #[arg(short = 't', long, value_name = "TIME", default_value = "10s")]
     duration: Time,
 
-    /// Let probes go so many hops only: the router there answers
+    /// Let probes travel only this many hops: the router there answers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "hops")]
     ttl: Option<u8>,
 
-    /// Find the routers on the way and measure up to each of them, and then to the target
+    /// Find the routers on the path and measure up to each of them, and then to the target
     #[arg(long)]
     hops: bool,
 
-    /// Most hops that are looked for
+    /// Most hops to look for
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]
     max_hops: u8,
 
-    /// Try beforehand what this host, the first hop, and small probes can do: floods of half a second each
+    /// First test what this host, the first hop, and small probes can do: floods of half a second each
     #[arg(long)]
     calibrate: bool,
 
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     mtu: Option<Size>,
 
-    /// Bound of the window
+    /// Largest window
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     max_window: Size,
 
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 2)]
     initial_window: u32,
 
-    /// Emulate delayed acknowledgements: answers are taken in pairs, or after this time [default: each by itself]
+    /// Emulate delayed acknowledgements: take answers in pairs, or after this time [default: each by itself]
     #[arg(long, value_name = "TIME")]
     delayed_ack: Option<Time>,
 
@@ -110,15 +110,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "1s")]
     min_rto: Time,
 
-    /// Give up when nothing answers for so long
+    /// Give up if nothing answers for this long
     #[arg(long, value_name = "TIME", default_value = "30s")]
     patience: Time,
 
-    /// Tell what came out even where there are alarms
+    /// Report the result even if there are alarms
     #[arg(long)]
     anyway: bool,
 
-    /// How often progress is shown and sampled
+    /// How often to show and sample progress
     #[arg(short, long, value_name = "TIME", default_value = "1s")]
     interval: Time,
 
@@ -130,11 +130,11 @@ pub(crate) struct Args {
     #[arg(short, long, requires = "out")]
     force: bool,
 
-    /// Print all that is known, and the statements on the algorithms (RFC 3148 section 2)
+    /// Print everything that is known, and the statements on the algorithms (RFC 3148 section 2)
     #[arg(short, long, conflicts_with_all = ["quiet", "csv", "json"])]
     verbose: bool,
 
-    /// Print JSON, for programs: everything
+    /// Print everything as JSON, for programs
     #[arg(long, conflicts_with_all = ["quiet", "csv"])]
     json: bool,
 
@@ -142,12 +142,12 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["quiet", "hops"])]
     csv: bool,
 
-    /// Print nothing but the capacity, in bit/s
+    /// Print only the capacity, in bit/s
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// What was tried before the test.
+/// Results of the tests before the measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Calibration {
     host_bps: Option<f64>,
@@ -192,14 +192,14 @@ fn quiet_run(config: &TrenoConfig, stop: &AtomicBool) -> Result<TrenoRun, Failur
     run(config, stop, &mut |_| {}).map_err(failed)
 }
 
-/// Floods this host, the first hop and the target for a moment each.
+/// Floods this host, the first hop and the target for half a second each.
 fn calibrate(
     args: &Args,
     target: IpAddr,
     options: &TrenoOptions,
     stop: &AtomicBool,
 ) -> Result<Calibration, Failure> {
-    /// Long enough for a few round trips, short enough to be borne.
+    /// Long enough for a few round trips, short enough to be acceptable.
     const LONG: TimeDelta = TimeDelta::from_millis(500);
     /// Probes under way at the same time.
     const WINDOW: u32 = 64;
@@ -227,7 +227,7 @@ fn calibrate(
     let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
     let small = quiet_run(&flood(target, args.ttl, 48), stop)?;
     let answered = |run: &TrenoRun| run.results.replies > 0;
-    // Less than one window came back: who answers so is not short of bandwidth.
+    // Less than one window came back: the host limits its answers, not its bandwidth.
     let rations = |run: &TrenoRun| run.results.replies < u64::from(WINDOW);
     Ok(Calibration {
         host_bps: answered(&host).then(|| rate(&host).0),
@@ -352,7 +352,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             hops.push((hop.ttl, run));
         }
     }
-    // After the hops: floods use up what routers ration.
+    // After the hops: floods use up the answers that routers ration.
     let tried = match args.calibrate && !stop.load(Ordering::Relaxed) {
         true => calibrate(args, address, options, stop)?,
         false => Calibration::default(),
@@ -360,7 +360,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     let mut before: Option<TrenoSample> = None;
     let run = run(&config(args.ttl), stop, &mut |sample| {
         if shown {
-            // Progress that cannot be shown is no failure.
+            // A failure to show progress is ignored.
             let _ = output::print(&progress_line(sample, before.as_ref()));
         }
         before = Some(*sample);
@@ -397,11 +397,11 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     Ok(match run.outcome {
         TrenoOutcome::Stopped => Code::Interrupted,
         TrenoOutcome::NoAnswer => {
-            output::error(&format!("nothing answered on the way to {target}"));
+            output::error(&format!("nothing answered on the path to {target}"));
             Code::Failed
         }
         TrenoOutcome::Silent => {
-            output::error(&format!("{target} ceased to answer in mid-test"));
+            output::error(&format!("{target} stopped answering in mid-test"));
             Code::Failed
         }
         TrenoOutcome::Complete => {

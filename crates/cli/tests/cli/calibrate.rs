@@ -29,7 +29,7 @@ fn a_quick_calibration_has_every_part() {
         let error = number(&row["error"]);
         assert!((-0.01..0.001).contains(&error) || row["kept_pace"] == Value::Bool(false), "{row}");
     }
-    // Losses beyond the emulated ones are reported separately.
+    // What is lost beyond the emulated loss is distinguished.
     for row in rows("/accuracy/loss") {
         let (sent, lost) = (number(&row["sent"]), number(&row["lost"]) - number(&row["lost_outside"]));
         let probability = number(&row["probability"]);

@@ -50,7 +50,7 @@ fn check_says_which_files_are_right() {
     desk.write("bad.toml", "name = 3");
     let answer = desk.warpline(&["check", "bad.toml", "small.toml"]);
     assert_eq!(answer.code, Some(2));
-    assert!(answer.stdout.starts_with("small.toml: right"), "{answer:?}");
+    assert!(answer.stdout.starts_with("small.toml: valid"), "{answer:?}");
     assert!(answer.stderr.contains("bad.toml:1"), "{answer:?}");
 }
 

@@ -204,7 +204,7 @@ while n < 200000: n += len(c.recv(65536))
     assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
 }
 
-/// If nothing listens where a flow connects to, the error names host, port and limit, and the run ends.
+/// What nothing listens for is told of, by host, port and limit; the run ends then.
 #[test]
 fn a_flow_to_a_program_that_never_listens_ends_the_run() {
     let Some(_turn) = turn(&[]) else { return };

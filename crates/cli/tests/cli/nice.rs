@@ -368,5 +368,5 @@ fn users_have_it_once_it_is_loaded_and_are_told_what_to_do_before() {
     assert!(said(&parameters).contains("leave the options out"), "{}", said(&parameters));
     assert!(String::from_utf8_lossy(&status.stdout).contains("you may use it"));
     assert_eq!(left.status.code(), Some(5));
-    assert!(said(&left).contains("is waited for"), "{}", said(&left));
+    assert!(said(&left).contains("so it waits for them"), "{}", said(&left));
 }

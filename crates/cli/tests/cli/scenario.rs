@@ -86,7 +86,7 @@ fn standard_input_and_pipes_are_read() {
     let text = traced("trace").replace("name = \"small\"\n", "");
     for (path, name) in [("-", "scenario"), ("/dev/stdin", "scenario")] {
         let answer = fed(&desk, &["check", path], &text).fine();
-        assert_eq!(answer.stdout, format!("{path}: right (1 run, 2s)\n"));
+        assert_eq!(answer.stdout, format!("{path}: valid (1 run, 2s)\n"));
         let out = format!("out{}", path.replace('/', "-"));
         fed(&desk, &["run", path, "--out", &out, "--clock", "virtual", "--quiet"], &text).fine();
         assert_eq!(desk.summary(&out)["scenario"], name);

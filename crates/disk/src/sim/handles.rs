@@ -1,4 +1,4 @@
-//! Directories and files of the simulated disk, as a program has them open.
+//! Open directories and files of the simulated disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
@@ -24,12 +24,12 @@ pub struct SimFile {
     position: u64,
 }
 
-/// An error as the system reports it when nobody knows why.
+/// A generic input/output error.
 fn failed() -> io::Error {
     io::ErrorKind::Other.into()
 }
 
-/// The directory that the last name of a path is in, and that name; none for the directory itself. No links are followed.
+/// The directory of a path's last name, and that name; `None` for the directory itself. Links are not followed.
 fn parent<'a>(state: &mut State, from: u64, path: &'a Path) -> io::Result<(u64, Option<&'a OsStr>)> {
     let mut names = Vec::new();
     let mut at = from;
@@ -61,7 +61,7 @@ impl SimDirectory {
         SimDirectory { disk, number }
     }
 
-    /// A new thing under a free name.
+    /// Creates an object under a free name.
     fn create(&self, path: &Path, what: What, mode: u32) -> io::Result<u64> {
         let mut state = self.disk.state();
         state.begin(Operation::Create)?;
@@ -289,7 +289,7 @@ impl DiskFile for SimFile {
         let State { nodes, random, .. } = &mut *state;
         let Some(node) = nodes.get_mut(&self.number) else { return Err(failed()) };
         node.write_back(random, begun.is_err());
-        // An error while writing back in the background is reported by one flush only, as Linux does.
+        // A background error is reported once.
         let earlier = std::mem::take(&mut node.failed);
         begun?;
         if earlier {
@@ -331,7 +331,7 @@ impl Read for SimFile {
 
 impl Write for SimFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What is long is taken in parts, as by a system that is interrupted.
+        // A long write is taken in parts, as by a system that is interrupted.
         let take = &bytes[..bytes.len().min(64 << 10)];
         let position = self.position;
         let written = self.with(Operation::Write, |node| {

@@ -1,4 +1,4 @@
-//! What a name of the simulated disk leads to: as the cache has it, and as the disk has it.
+//! A file, directory or link of the simulated disk, as the cache and as the disk have it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -7,15 +7,15 @@ use warpline_core::random::Stream;
 
 use crate::{Kind, Metadata, Time};
 
-/// Bytes of a page: what is written to the disk, or not, as a whole.
+/// Bytes of a page, which is written to the disk as a whole or not at all.
 pub(super) const PAGE: u64 = 4096;
 
 /// A change of names, which reaches the disk in one step.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// A name that goes, and what it led to.
+    /// A removed name, and its object.
     pub(super) remove: Option<(u64, OsString, u64)>,
-    /// A name that comes, and what it leads to.
+    /// An added name, and its object.
     pub(super) add: Option<(u64, OsString, u64)>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Node {
     disk_modified: Time,
     /// Mode or time differ from the disk's.
     pub(super) changed: bool,
-    /// Writing in the background failed, and nobody was told yet.
+    /// Background writing failed, which has not been reported yet.
     pub(super) failed: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Content {
     disk_size: u64,
     /// Pages in the cache.
     cache: BTreeMap<u64, Vec<u8>>,
-    /// Pages that differ from the disk's; those that the cache lacks became holes.
+    /// Pages that differ from the disk's; those missing in the cache became holes.
     dirty: BTreeSet<u64>,
     disk: BTreeMap<u64, Vec<u8>>,
 }
@@ -111,14 +111,14 @@ impl Node {
         (self.disk_mode, self.disk_modified, self.changed) = (self.mode, self.modified, false);
     }
 
-    /// Writes what is dirty; if that `fails`, a random part of it, and all counts as written.
+    /// Writes dirty pages; if that `fails`, only a random part of them, and all count as written.
     pub(super) fn write_back(&mut self, random: &mut Stream, fails: bool) {
         if let Some(content) = self.content() {
             content.write_back(random, fails);
         }
     }
 
-    /// Becomes what the disk has; of what was not written, a random part is.
+    /// Reverts to what the disk has; a random part of the unwritten changes survives.
     pub(super) fn lose_power(&mut self, random: &mut Stream) {
         if self.changed && random.chance(0.5) {
             (self.disk_mode, self.disk_modified) = (self.mode, self.modified);
@@ -201,7 +201,7 @@ impl Content {
         self.size = size;
     }
 
-    /// The next page at or after `position` that is no hole, and where the next hole is.
+    /// The next page at or after `position` that is not a hole, and where the next hole is.
     pub(super) fn next_data(&self, position: u64, size: u64) -> (u64, u64) {
         let size = size.min(self.size);
         let is_data = |page: u64| self.page(page).is_some();
@@ -230,7 +230,7 @@ impl Content {
         self.disk_size = self.size;
     }
 
-    /// Drops what is in the cache and counts as written.
+    /// Drops clean pages from the cache.
     pub(super) fn forget(&mut self) {
         let dirty = &self.dirty;
         self.cache.retain(|page, _| dirty.contains(page));

@@ -1,4 +1,4 @@
-//! Notices to and from whoever drives the guest: frames of their own type on the guest's network device.
+//! Notices between a guest and its driver: frames of their own type on the guest's network device.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -14,21 +14,21 @@ use crate::hosts::DEVICE;
 /// Longest notice in bytes.
 const MOST: usize = 1500;
 
-/// Where notices go and come from.
+/// Sends and receives notices.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
-    /// Everybody on the device.
+    /// The broadcast address on the device.
     everybody: libc::sockaddr_ll,
 }
 
 impl Channel {
-    /// Opens it, in the network namespace of the device. SIGIO tells this process of notices that have come.
+    /// Opens it, in the network namespace of the device. SIGIO signals incoming notices to this process.
     pub(crate) fn open() -> Result<Self, Failure> {
         let doing = || "open a channel to whoever drives this guest".to_owned();
         let index = if_nametoindex(DEVICE).doing(doing)?;
         let protocol = ETHERTYPE.to_be();
-        // SAFETY: no pointers are passed, and the descriptor is nobody else's.
+        // SAFETY: no pointers are passed, and the descriptor has no other owner.
         let socket = unsafe {
             let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             let socket =
@@ -55,7 +55,7 @@ impl Channel {
         Ok(Channel { socket, everybody })
     }
 
-    /// Tells something. The device waits where there is no room: nothing is lost.
+    /// Sends a notice. Waits if the device has no room, so nothing is lost.
     pub(crate) fn tell(&self, notice: &Notice) {
         let bytes = notice.payload();
         let (address, length) =
@@ -73,14 +73,14 @@ impl Channel {
         }
     }
 
-    /// The next notice that has come.
+    /// The next notice received.
     pub(crate) fn take(&self) -> Option<Notice> {
         let mut bytes = [0; MOST];
         loop {
             // SAFETY: the kernel writes at most as many bytes as there are.
             let length = unsafe { libc::recv(self.socket.as_raw_fd(), bytes.as_mut_ptr().cast(), MOST, 0) };
             let length = Errno::result(length).ok()? as usize;
-            // Whatever else comes by is left out.
+            // Other frames are ignored.
             if let Some(notice) = Notice::read(&bytes[..length.min(MOST)]) {
                 return Some(notice);
             }

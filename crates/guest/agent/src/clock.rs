@@ -5,13 +5,13 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How much later than asked for the kernel may wake a thread, in nanoseconds; what a program gets is the kernel's default
-/// (prctl(2), PR_SET_TIMERSLACK).
+/// How much later than requested the kernel may wake a thread, in nanoseconds (prctl(2), PR_SET_TIMERSLACK): the value for the
+/// agent's own threads.
 pub(crate) const PUNCTUAL: u64 = 1;
-/// The default.
+/// The kernel's default, which programs get.
 pub(crate) const USUAL: u64 = 50_000;
 
-/// Sets that for the calling thread and those that it makes.
+/// Sets the timer slack of the calling thread and those that it creates.
 pub(crate) fn set_slack(nanos: u64) {
     // It cannot fail with such a value.
     let _ = nix::sys::prctl::set_timerslack(nanos);
@@ -41,7 +41,7 @@ impl Clock {
         monotonic().saturating_sub(self.start)
     }
 
-    /// What has passed until `at`, of which 0 is before the start too.
+    /// The time passed until `at`, counted from the run's start; 0 before it.
     pub(crate) fn until(self, at: u64) -> u64 {
         (self.start + at).saturating_sub(monotonic())
     }
@@ -50,7 +50,7 @@ impl Clock {
     pub(crate) fn sleep_until(self, at: u64) {
         let at = self.start.saturating_add(at);
         let at = TimeSpec::new((at / SECOND) as i64, (at % SECOND) as i64);
-        // Interrupted by a signal, it goes on.
+        // Continues after an interruption by a signal.
         while let Err(nix::errno::Errno::EINTR) =
             clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at)
         {}

@@ -1,4 +1,4 @@
-//! Conditions that others wait for: a program of this guest is ready, or something listens at a port of it.
+//! Conditions that others wait for: a program of this guest is ready, or something listens on a port.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::hosts::{Hosts, enter};
 use crate::mounts::SHARED;
 use crate::programs::{self, Programs};
 
-/// How often conditions are looked at, in nanoseconds.
+/// How often conditions are checked, in nanoseconds.
 const LOOK: u64 = 10_000_000;
 
 #[derive(Debug)]
@@ -27,14 +27,14 @@ enum State {
     Over,
 }
 
-/// A condition that is being looked at.
+/// A condition that is being checked.
 #[derive(Debug)]
 struct Under {
     probe: Probe,
     since: u64,
-    /// The process of a command that is tried.
+    /// The process of a command that is being tried.
     pid: Option<Pid>,
-    /// How that has ended.
+    /// How that process ended.
     ending: Option<Ending>,
 }
 
@@ -43,12 +43,12 @@ struct Under {
 pub(crate) struct Conditions(Vec<(ConditionOrder, State)>);
 
 impl Conditions {
-    /// Those of an order.
+    /// The conditions of an order.
     pub(crate) fn new(orders: &[ConditionOrder]) -> Self {
         Conditions(orders.iter().map(|order| (order.clone(), State::Waiting)).collect())
     }
 
-    /// Begins with those whose time has come: just before their programs are started.
+    /// Begins checking those whose time has come: just before their programs start.
     pub(crate) fn begin(
         &mut self,
         now: u64,
@@ -76,7 +76,7 @@ impl Conditions {
         }
     }
 
-    /// Looks at all that are under way. Whether one of them holds now that did not.
+    /// Checks all active conditions. Returns whether one of them has become true.
     pub(crate) fn look(&mut self, now: u64, programs: &Programs, gate: &Gate, channel: &Channel) -> bool {
         let mut any = false;
         for (order, state) in &mut self.0 {
@@ -94,7 +94,7 @@ impl Conditions {
                     Notice::Holds(order.id)
                 }
                 Err(why) => Notice::Fails(order.id, Why::Blind(why)),
-                // What goes into the background ends so, too.
+                // A program that moves to the background ends like this, too.
                 Ok(false) => match ended.filter(|ending| **ending != Ending::Exited(0)) {
                     Some(ending) => Notice::Fails(order.id, Why::Ended(ending.clone())),
                     None if now - under.since >= order.limit => Notice::Fails(order.id, Why::Limit),
@@ -108,7 +108,7 @@ impl Conditions {
         any
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(crate) fn next_look(&self, now: u64) -> Option<u64> {
         let next = |(order, state): &(ConditionOrder, State)| match state {
             State::Under(_) => Some(now + LOOK),
@@ -118,7 +118,7 @@ impl Conditions {
         self.0.iter().filter_map(next).min()
     }
 
-    /// Notes that a process has ended. Whether it was one of a condition.
+    /// Records that a process has ended. Returns whether it belonged to a condition.
     pub(crate) fn reaped(&mut self, pid: Pid, ending: &Ending) -> bool {
         for (_, state) in &mut self.0 {
             if let State::Under(under) = state
@@ -132,7 +132,7 @@ impl Conditions {
         false
     }
 
-    /// Looks no more.
+    /// Stops checking.
     pub(crate) fn stop(&mut self) {
         for (_, state) in &mut self.0 {
             if let State::Under(under) = state {

@@ -1,4 +1,4 @@
-//! A program on the guest's console: a shell, or one command, at the terminal of whoever started the guest.
+//! A program on the guest's console: a shell, or one command, at the terminal of the user who started the guest.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -18,19 +18,19 @@ use crate::programs;
 
 /// The console as a terminal: `con0` of the boot line.
 const TERMINAL: &str = "/dev/tty0";
-/// Where changes of the terminal's size come from: `con1` of the boot line. Each is a line with rows and columns.
+/// Reports changes of the terminal's size: `con1` of the boot line. Each is a line with rows and columns.
 const SIZES: &str = "/dev/tty1";
-/// Memory of the stack of the thread that waits for them.
+/// Stack size of the thread that waits for them.
 const STACK: usize = 128 << 10;
 
-/// Gives the terminal a size, of which the kernel tells what runs in its foreground. A terminal without a size does no harm.
+/// Sets the terminal's size, which the kernel signals to the foreground program. A terminal without a size does no harm.
 fn set_size(terminal: &File, rows: u16, columns: u16) {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the pointer is to a winsize that lives through the call.
     let _ = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 
-/// Has the terminal follow the one of whoever started the guest.
+/// Makes the terminal's size follow that of the user's terminal.
 fn follow_size(terminal: File) -> Result<(), Failure> {
     let sizes = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(SIZES);
     let sizes = sizes.doing(|| format!("open {SIZES}"))?;
@@ -46,7 +46,7 @@ fn follow_size(terminal: File) -> Result<(), Failure> {
     thread.map(drop).doing(|| "start a thread for the terminal's size".to_owned())
 }
 
-/// Starts it.
+/// Starts the console's program.
 pub(crate) fn start(order: &ConsoleOrder, hosts: &Hosts) -> Result<Pid, Failure> {
     let open = || -> Result<File, Failure> {
         OpenOptions::new().read(true).write(true).open(TERMINAL).doing(|| format!("open {TERMINAL}"))
@@ -58,7 +58,7 @@ pub(crate) fn start(order: &ConsoleOrder, hosts: &Hosts) -> Result<Pid, Failure>
     }
     let mut command =
         programs::command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
-    // The controlling terminal, whatever it reads and writes.
+    // The controlling terminal, whatever the program reads and writes.
     let control = open()?;
     match &order.output {
         None => command.stdin(open()?).stdout(open()?).stderr(terminal),

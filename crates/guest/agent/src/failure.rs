@@ -1,13 +1,13 @@
-//! What went wrong in a guest: what was being done, and what its kernel said.
+//! An error in a guest: the operation that failed, and the kernel's error.
 
 use std::fmt;
 
-/// An error with what was being done.
+/// An error with the operation that failed.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
 impl Failure {
-    /// Says what was wrong.
+    /// An error with this text.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Failure(text.into())
     }
@@ -19,7 +19,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Adds to an error what was being done.
+/// Adds the operation that failed to an error.
 pub(crate) trait Doing<T> {
     /// `what` completes "cannot".
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure>;

@@ -1,5 +1,5 @@
 //! Built-in traffic. Each end of a flow is a thread that stays inside the kernel as long as it can: a long write that returns
-//! when they are on their way, a read that throws away what it gets (`MSG_TRUNC`) and returns at the connection's end. An entry into
+//! when the bytes are on their way, a read that discards its data (`MSG_TRUNC`) and returns at the connection's end. An entry into
 //! user mode costs a guest more than a packet does.
 
 use std::fs::File;
@@ -23,21 +23,21 @@ use crate::hosts::{Hosts, enter};
 use crate::stacks::Stacks;
 use crate::tcp_info;
 
-/// Bytes that one write hands to the kernel.
+/// Bytes per write.
 const CHUNK: usize = 256 << 10;
-/// Memory of the stack of a thread for one connection; what is not used is not taken.
+/// Stack size of a thread for one connection; unused parts take no memory.
 const STACK: usize = 128 << 10;
-/// What a request says of itself: its own length and that of the answer, 8 bytes each.
+/// The head of a request: its own length and that of the response, 8 bytes each.
 const HEAD: u64 = 16;
 
-/// What both the thread of a flow's end and the agent look at.
+/// State shared by the thread of a flow's end and the agent.
 #[derive(Debug, Default)]
 struct State {
     /// The connection, while there is one.
     stream: Option<TcpStream>,
-    /// Whether it is to end.
+    /// Whether it should end.
     stopped: bool,
-    /// Bytes taken by a sink whose other end has closed: the kernel's count has the close too.
+    /// Bytes received by a sink whose other end has closed: the kernel's count includes the close.
     taken: Option<u64>,
     report: FlowReport,
 }
@@ -53,7 +53,7 @@ struct End {
 #[derive(Debug)]
 pub(crate) struct Flows {
     ends: Vec<End>,
-    /// When each is to stop, if before the run's end.
+    /// When to stop each of them, if before the run's end.
     stops: Vec<(u64, usize)>,
     /// Their threads' stacks, in the order of the ends.
     stacks: Stacks,
@@ -76,7 +76,7 @@ impl End {
         Ok(())
     }
 
-    /// Notes how a connection ended, while the kernel still knows.
+    /// Records how a connection ended, while the kernel still knows.
     fn ended(&self, result: io::Result<()>) {
         let now = self.clock.now();
         let mut state = self.lock();
@@ -88,7 +88,7 @@ impl End {
         }
         match result {
             Ok(()) => state.report.finished = Some(now),
-            // What was told to stop has not failed.
+            // An error after a stop is not a failure.
             Err(_) if state.stopped => {}
             Err(error) => state.report.error = Some(error.to_string()),
         }
@@ -100,8 +100,8 @@ impl End {
 }
 
 impl Flows {
-    /// Makes all ends: those that listen do so at once, the others wait for their time.
-    /// `gate` says which conditions hold.
+    /// Creates all ends: those that listen do so at once, the others wait for their time.
+    /// `gate` knows which conditions hold.
     pub(crate) fn prepare(
         orders: &[FlowOrder],
         hosts: &Hosts,
@@ -129,7 +129,7 @@ impl Flows {
             }
             flows.ends.push(end.clone());
             let (order, gate) = (order.clone(), gate.clone());
-            // A thread is born into the namespace that this one is in.
+            // A thread starts in the namespace of this one.
             let life = move || end.ended(live(&order, listener, &end, &gate));
             flows.stacks.spawn(life).doing(|| format!("start a thread for flow {id}"))?;
         }
@@ -138,12 +138,12 @@ impl Flows {
         Ok(flows)
     }
 
-    /// When the next end is to stop.
+    /// When to stop the next end.
     pub(crate) fn next_stop(&self) -> Option<u64> {
         self.stops.first().map(|&(at, _)| at)
     }
 
-    /// Stops what is to be stopped by `now`.
+    /// Stops the ends that are due by `now`.
     pub(crate) fn stop(&mut self, now: u64) {
         while let Some(&(at, index)) = self.stops.first()
             && at <= now
@@ -157,7 +157,7 @@ impl Flows {
         }
     }
 
-    /// Looks at all ends, and calls `each` for those that have a connection.
+    /// Samples all ends, and calls `each` for those that have a connection.
     pub(crate) fn sample(&self, time: u64, mut each: impl FnMut(Sample)) {
         for end in &self.ends {
             if let Some(info) = end.look() {
@@ -167,7 +167,7 @@ impl Flows {
         }
     }
 
-    /// The end of the warm-up: what the connections have done so far does not count.
+    /// The end of the warm-up: the connections' counters so far do not count.
     pub(crate) fn warm(&self) {
         for end in &self.ends {
             let info = end.look();
@@ -176,7 +176,7 @@ impl Flows {
         }
     }
 
-    /// Fails if a thread has used more of its stack than it may: then nothing in this process can be trusted.
+    /// Fails if a thread has used more of its stack than allowed: then nothing in this process can be trusted.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.stacks.overflowed() {
             None => Ok(()),
@@ -190,7 +190,7 @@ impl Flows {
         }
     }
 
-    /// How all went, up to now.
+    /// The reports of all flows, up to now.
     pub(crate) fn report(&self) -> Vec<FlowReport> {
         let report = |end: &End| {
             let info = end.look();
@@ -205,10 +205,10 @@ impl Flows {
 }
 
 fn listen(port: u16, cc: Option<&str>) -> io::Result<TcpListener> {
-    // Both families where the guest has IPv6, IPv4 where it has not.
+    // For both families if the guest has IPv6, otherwise IPv4.
     let listener = TcpListener::bind((IpAddr::from([0u16; 8]), port))
         .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))?;
-    // What it accepts inherits it.
+    // Accepted sockets inherit it.
     if let Some(cc) = cc {
         setsockopt(&listener, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
     }
@@ -221,7 +221,7 @@ fn congestion_control(stream: &TcpStream) -> Option<String> {
     Some(name.to_string_lossy().trim_end_matches('\0').to_owned())
 }
 
-/// What the thread of one end does.
+/// The work of the thread of one end.
 fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End, gate: &Gate) -> io::Result<()> {
     match (&order.role, listener) {
         (Role::Sink { .. }, Some(listener)) => {
@@ -272,7 +272,7 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End, gate: &Gate
     }
 }
 
-/// Connects when it is time, and what it waits for holds.
+/// Connects when it is time, and when its conditions hold.
 fn open(order: &FlowOrder, to: SocketAddr, end: &End, gate: &Gate) -> io::Result<TcpStream> {
     end.clock.sleep_until(order.start);
     gate.wait(&order.after);
@@ -287,7 +287,7 @@ fn open(order: &FlowOrder, to: SocketAddr, end: &End, gate: &Gate) -> io::Result
     Ok(stream)
 }
 
-/// Writes so many bytes of nothing.
+/// Writes this many zero bytes.
 fn send(stream: &TcpStream, bytes: u64) -> io::Result<()> {
     static NOTHING: [u8; CHUNK] = [0; CHUNK];
     let mut left = bytes;
@@ -298,14 +298,14 @@ fn send(stream: &TcpStream, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Throws away up to `bytes` bytes that come in; returns how many there were until the other end closed.
+/// Discards up to `bytes` incoming bytes; returns how many there were until the other end closed.
 fn drain(stream: &TcpStream, bytes: u64) -> io::Result<u64> {
     const MOST: u64 = 1 << 30;
     let mut taken = 0;
     while taken < bytes {
         let part = (bytes - taken).min(MOST) as usize;
         // SAFETY: with MSG_TRUNC a TCP socket counts and drops what it has received, and writes nothing to the buffer
-        // (tcp(7)), so that a null pointer is fine.
+        // (tcp(7)), so a null pointer is allowed.
         let count = unsafe {
             libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), part, libc::MSG_TRUNC | libc::MSG_WAITALL)
         };
@@ -324,7 +324,7 @@ fn simple(listener: &TcpListener, service: Service) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
         std::thread::Builder::new().stack_size(STACK).spawn(move || {
-            // The other end may go when it likes.
+            // The other end may leave at any time.
             let _ = match service {
                 Service::Discard => drain(&stream, u64::MAX).map(drop),
                 Service::Source => send(&stream, u64::MAX),
@@ -334,7 +334,7 @@ fn simple(listener: &TcpListener, service: Service) -> io::Result<()> {
     }
 }
 
-/// One request and its whole answer.
+/// One request and its complete response.
 fn ask(stream: &TcpStream, request: u64, response: u64) -> io::Result<()> {
     let request = request.max(HEAD);
     let mut head = [0; HEAD as usize];

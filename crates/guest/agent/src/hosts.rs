@@ -17,11 +17,11 @@ use crate::netlink::Netlink;
 pub(crate) const DEVICE: &str = "vec0";
 /// A host's interface.
 const INTERFACE: &str = "eth0";
-/// Sizes of TCP buffers in bytes (least, first, most) as an ordinary machine has them; a guest's kernel would take them from its
-/// little memory. A host's own sysctl settings come after these.
+/// Sizes of TCP buffers in bytes (least, first, most) as on an ordinary machine; a guest's kernel would derive them from its
+/// small memory. A host's own sysctl settings are applied after these.
 const BUFFERS: [(&str, &str); 2] =
     [("net/ipv4/tcp_rmem", "4096 131072 6291456"), ("net/ipv4/tcp_wmem", "4096 16384 4194304")];
-/// Settings of the whole kernel, so that a thousand hosts are no more trouble than one: TCP's memory in pages, and neighbours.
+/// Settings of the whole kernel that allow a thousand hosts: TCP's memory in pages, and neighbours.
 const GLOBAL: [(&str, &str); 4] = [
     ("net/ipv4/tcp_mem", "4194304 4194304 4194304"),
     ("net/ipv4/neigh/default/gc_thresh1", "65536"),
@@ -44,13 +44,13 @@ fn namespace() -> Result<File, Failure> {
     File::open("/proc/thread-self/ns/net").doing(|| "open a network namespace".to_owned())
 }
 
-/// Enters a namespace with this thread.
+/// Moves this thread into a namespace.
 pub(crate) fn enter(namespace: &File) -> Result<(), Failure> {
     setns(namespace, CloneFlags::CLONE_NEWNET).doing(|| "enter a network namespace".to_owned())
 }
 
 impl Hosts {
-    /// Makes all hosts of an order. The calling thread stays in the namespace that it was in.
+    /// Creates all hosts of an order. The calling thread stays in its namespace.
     pub(crate) fn create(order: &Order) -> Result<Self, Failure> {
         let home = namespace()?;
         let mut hosts = Hosts { namespaces: Vec::new() };
@@ -89,7 +89,7 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
     netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
     let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
     if host.v6.is_some() {
-        // Nothing is sent that no program has asked for.
+        // Nothing is sent that no program has requested.
         set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
         set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
     }
@@ -104,14 +104,14 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
         set("net/ipv4/tcp_congestion_control", cc)?;
     }
     for (name, value) in &host.sysctl {
-        // A dot separates, except within an interface's name, for which sysctl(8) takes slashes.
+        // A dot separates, except within an interface's name, for which sysctl(8) uses slashes.
         let path = if name.contains('/') { name.clone() } else { name.replace('.', "/") };
         set(&path, value)?;
     }
     Ok(())
 }
 
-/// Loads the congestion controls that hosts and flows name, and lets every host have any of them.
+/// Loads the congestion controls that hosts and flows name, and allows every host to use any of them.
 fn load_congestion(order: &Order) -> Result<(), Failure> {
     let by_host = order.hosts.iter().filter_map(|host| host.cc.as_deref());
     let by_flow = order.flows.iter().filter_map(|flow| flow.cc.as_deref());
@@ -119,7 +119,7 @@ fn load_congestion(order: &Order) -> Result<(), Failure> {
     for module in order.congestion.iter().filter(|module| names.contains(module.name.as_str())) {
         modules::load(&module.path)?;
     }
-    // Only from the first namespace; what is not on the list no other namespace can have as its default.
+    // Only from the first namespace; a congestion control that is not on the list cannot be the default of another namespace.
     let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let available = fs::read_to_string(available).doing(|| format!("read {available}"))?;
     set("net/ipv4/tcp_allowed_congestion_control", available.trim())

@@ -1,4 +1,4 @@
-//! Orders to a guest and its reports: files in a directory that the guest and the machine share.
+//! The orders and reports of a guest: files in a directory that the guest and the machine share.
 //!
 //! The agent (this package's program) is the guest's first process. It reads the [`Order`], sets up hosts, says that it is
 //! ready, waits until the guest's clock shows [`Order::start`], and then starts flows and programs, each at its time. At the end of
@@ -23,9 +23,9 @@ pub use probe::Check;
 pub const ORDER: &str = "order.json";
 /// Name of the directory, below the guest's, that the guest may write to.
 pub const SHARE: &str = "share";
-/// Name of the file in the share that says that all hosts are set up.
+/// Name of the file in the share that signals that all hosts are set up.
 pub const READY: &str = "ready";
-/// Name of the file in the share that says that the guest's time stands still, in dilated time.
+/// Name of the file in the share that signals that the guest's time stands still, in dilated time.
 pub const FROZEN: &str = "frozen";
 /// Name of the file in the share with what the guest's `CLOCK_MONOTONIC` showed then, in nanoseconds.
 pub const SHOWN: &str = "shown";
@@ -36,7 +36,7 @@ pub const FAILURE: &str = "failure";
 /// Name of the file in the share that samples are appended to, one [`Sample`] as JSON in a line.
 pub const SAMPLES: &str = "samples.jsonl";
 
-/// All that a guest is to do.
+/// Everything that a guest should do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// The guest's directory on the machine, seen from there.
@@ -47,7 +47,7 @@ pub struct Order {
     pub align: bool,
     /// When the run ends.
     pub end: u64,
-    /// When counting of what is to be reported begins.
+    /// When counting for the report begins.
     pub warmup: u64,
     /// How often flows are sampled; 0 for never.
     pub interval: u64,
@@ -61,9 +61,9 @@ pub struct Order {
     pub flows: Vec<FlowOrder>,
     /// Programs.
     pub programs: Vec<ProgramOrder>,
-    /// Conditions to look at.
+    /// Conditions to check.
     pub conditions: Vec<ConditionOrder>,
-    /// A program at the console; the guest ends when it does.
+    /// A program on the console; the guest ends when it does.
     pub console: Option<ConsoleOrder>,
 }
 
@@ -100,7 +100,7 @@ pub struct HostOrder {
 /// One end of a built-in flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowOrder {
-    /// Number that its report carries.
+    /// Number that identifies it in its report.
     pub id: u32,
     /// Number of the host.
     pub host: u32,
@@ -108,9 +108,9 @@ pub struct FlowOrder {
     pub role: Role,
     /// When it begins. A listening end is ready before the run starts.
     pub start: u64,
-    /// When it stops; the end of the run if none.
+    /// When it stops; `None` for the end of the run.
     pub stop: Option<u64>,
-    /// Congestion control; the host's if none.
+    /// Congestion control; `None` for the host's.
     pub cc: Option<String>,
     /// Numbers of the conditions that it waits for before it connects.
     pub after: Vec<u32>,
@@ -120,21 +120,21 @@ pub struct FlowOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Connects and sends, so many bytes or without end.
+    /// Connects and sends, this many bytes or without end.
     Send {
         /// The other end.
         to: IpAddr,
         /// Its port.
         port: u16,
-        /// How many bytes, none for as many as go.
+        /// How many bytes, `None` for as many as possible.
         bytes: Option<u64>,
     },
-    /// Accepts one connection and throws away what comes.
+    /// Accepts one connection and discards what it receives.
     Sink {
         /// Where it listens.
         port: u16,
     },
-    /// Connects and asks: sends a request, waits for the whole answer, and again.
+    /// Connects and sends a request, waits for the complete response, and repeats.
     Request {
         /// The other end.
         to: IpAddr,
@@ -142,11 +142,11 @@ pub enum Role {
         port: u16,
         /// Bytes of a request, at least 16.
         request: u64,
-        /// Bytes of an answer.
+        /// Bytes of a response.
         response: u64,
-        /// How many times, none for as often as it goes.
+        /// How many times, `None` for as often as possible.
         count: Option<u64>,
-        /// Pause between an answer and the next request.
+        /// Pause between a response and the next request.
         pause: u64,
     },
     /// Accepts connections and answers requests.
@@ -167,11 +167,11 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Service {
-    /// Throws away what comes (RFC 863).
+    /// Discards what it receives (RFC 863).
     Discard,
-    /// Sends it back (RFC 862).
+    /// Sends back what it receives (RFC 862).
     Echo,
-    /// Sends as much as goes, as chargen does (RFC 864).
+    /// Sends as much as possible, as chargen does (RFC 864).
     Source,
 }
 
@@ -184,7 +184,7 @@ pub struct ProgramOrder {
     pub words: Vec<String>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
-    /// Its directory.
+    /// Its working directory.
     pub directory: String,
     /// When it is started.
     pub start: u64,
@@ -196,24 +196,24 @@ pub struct ProgramOrder {
     pub output: String,
     /// Numbers of the conditions that it waits for.
     pub after: Vec<u32>,
-    /// If its end is to be reported: the number that the notice carries ([`Notice::Ended`]).
+    /// The number that identifies its end in [`Notice::Ended`], if that is to be sent.
     pub told: Option<u32>,
 }
 
-/// Something that others wait for. A [`Notice`] reports whether it holds.
+/// A condition that others wait for. A [`Notice`] says whether it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionOrder {
-    /// Its number, one of its own in the whole run.
+    /// Its number, unique in the whole run.
     pub id: u32,
     /// Number of the host.
     pub host: u32,
-    /// What is to hold.
+    /// What to check.
     pub check: Check,
-    /// Index of the program that it is about, if it is about one: checks begin when that program starts.
+    /// Position, among the programs, of the one that it is about: checking begins with that program's start.
     pub program: Option<u32>,
-    /// When checks begin, if it is about no program.
+    /// When checking begins, if it is about no program.
     pub start: u64,
-    /// How long it is looked at, at the most.
+    /// How long to check, at most.
     pub limit: u64,
 }
 
@@ -226,18 +226,18 @@ pub struct ConsoleOrder {
     pub words: Vec<String>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
-    /// Its directory.
+    /// Its working directory.
     pub directory: String,
     /// When it is started.
     pub start: u64,
-    /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`, with nothing to read; the console is where Ctrl-C comes from then.
-    /// None for all at the console.
+    /// Name of its output in the share: `NAME.stdout` and `NAME.stderr`, without an input; the console then only delivers Ctrl-C.
+    /// `None` if the console is its input and output.
     pub output: Option<String>,
     /// Rows and columns of the terminal, if it is one.
     pub size: Option<(u16, u16)>,
 }
 
-/// How a run went, as the guest saw it.
+/// The guest's report on a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Built-in flows, in the order's order.
@@ -246,24 +246,24 @@ pub struct Report {
     pub programs: Vec<ProgramReport>,
     /// How the console's program ended.
     pub console: Option<Ending>,
-    /// Bytes of memory that all hosts together took when they were set up.
+    /// Bytes of memory that all hosts together used when they were set up.
     pub hosts_memory: u64,
     /// Memory that was free at the end, in bytes.
     pub free_memory: u64,
 }
 
-/// How one end of a flow went.
+/// The report on one end of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// Its number.
     pub id: u32,
-    /// When the connection was there.
+    /// When the connection was established.
     pub connected: Option<u64>,
-    /// When the last byte had been sent and acknowledged, or received; none if it was still going on.
+    /// When the last byte had been sent and acknowledged, or received; `None` if the transfer was still going on.
     pub finished: Option<u64>,
     /// What went wrong.
     pub error: Option<String>,
-    /// Congestion control of its connection, as the kernel says; of the last one where it answers requests.
+    /// Congestion control of its connection, as the kernel reports it; of the last one if it answers requests.
     pub cc: Option<String>,
     /// Requests answered, at either end.
     pub answers: u64,
@@ -280,11 +280,11 @@ pub struct FlowReport {
 pub struct RequestReport {
     /// When.
     pub asked: u64,
-    /// When the last byte of the answer was there; none if it was not.
+    /// When the last byte of the response had arrived; `None` if it had not.
     pub answered: Option<u64>,
 }
 
-/// What the kernel says of a connection (`TCP_INFO`, tcp(7) and linux/tcp.h).
+/// The kernel's information on a connection (`TCP_INFO`, tcp(7) and linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpInfo {
     /// Congestion window in segments.
@@ -321,13 +321,13 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Time in microseconds in which the receive window limited the sender.
     pub window_limited: u64,
-    /// D-SACKs received: what was sent again for nothing.
+    /// D-SACKs received: unnecessary retransmissions.
     pub dsacks: u32,
     /// Segments acknowledged with a mark of congestion.
     pub marked: u32,
 }
 
-/// One look at one end of a flow.
+/// One sample of one end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// When.
@@ -348,11 +348,11 @@ pub enum Ending {
     Signalled(i32),
     /// It could not be started.
     NotStarted(String),
-    /// It ran to the end of the run, and was stopped.
+    /// It ran until the end of the run, and was stopped.
     Stopped,
 }
 
-/// How a program went.
+/// The report on a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramReport {
     /// How it ended.

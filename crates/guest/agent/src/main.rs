@@ -1,7 +1,7 @@
-//! The first process of a guest: sets hosts up, runs the programs of its order at their times, reports, and powers off.
+//! The first process of a guest: sets up hosts, carries out its order at the ordered times, reports, and powers off.
 //!
 //! It is one thread that waits for the next thing to do or for a program to end, and one thread for each end of a built-in flow,
-//! which sleeps inside the kernel as long as it can. See the library for what goes in and out.
+//! which sleeps inside the kernel as long as it can. See the library for its orders and reports.
 
 #[cfg(target_os = "linux")]
 mod channel;

@@ -9,7 +9,7 @@ use nix::libc;
 
 use crate::failure::{Doing, Failure};
 
-/// Loads a module. One that is loaded already is left alone.
+/// Loads a module. Does nothing if it is loaded already.
 pub(crate) fn load(path: &str) -> Result<(), Failure> {
     let doing = || format!("load the kernel module {path}");
     let file = File::open(path).doing(doing)?;

@@ -1,4 +1,4 @@
-//! The guest's file system: the machine's, read-only, under a layer that takes what is written and is forgotten at the end.
+//! The guest's file system: the machine's, read-only, under a layer that takes all writes and is discarded at the end.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,12 +16,12 @@ use crate::modules;
 const DIRECTORY: &str = "/proc/self/cwd";
 /// Where the share is mounted.
 pub(crate) const SHARED: &str = "/run/warpline";
-/// Where the layers are put together.
+/// Where the layers are assembled.
 const STAGE: &str = "/mnt";
 
 /// Whether this runs in a guest.
 pub(crate) fn is_guest() -> bool {
-    // The boot line of crates/guest says so.
+    // The boot line of crates/guest sets this.
     nix::sys::utsname::uname().is_ok_and(|name| name.machine() == "x86_64")
         && Path::new(DIRECTORY).join(warpline_agent::ORDER).exists()
 }
@@ -37,7 +37,7 @@ fn attach(source: &str, target: &str, kind: &str, flags: MsFlags, data: Option<&
     mount(Some(source), target, Some(kind), flags, data).doing(|| format!("mount {kind} on {target}"))
 }
 
-/// Puts the guest's root together and moves into it.
+/// Assembles the guest's root and moves into it.
 pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure> {
     let none = MsFlags::empty();
     let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -56,7 +56,7 @@ pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure
     attach("proc", &place("proc"), "proc", safe | MsFlags::MS_NOEXEC, None)?;
     attach("sysfs", &place("sys"), "sysfs", safe | MsFlags::MS_NOEXEC, None)?;
     attach("devtmpfs", &place("dev"), "devtmpfs", MsFlags::MS_NOSUID, Some("mode=0755"))?;
-    // /tmp stays as it is, under the layer: a scenario's directory may be there. /run is the machine's own affair.
+    // /tmp stays as it is, under the layer: a scenario's directory may be there. /run belongs to the machine.
     attach("tmpfs", &place("run"), "tmpfs", safe, Some("mode=0755"))?;
     for (name, mode) in [("dev/shm", "mode=1777"), ("dev/pts", "mode=0620,ptmxmode=0666")] {
         let path = place(name);
@@ -88,11 +88,11 @@ pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure
     chdir("/").doing(|| "enter the root".to_owned())
 }
 
-/// Settings below which programs may write: each host has its own of these.
+/// Settings that programs may write: each host has its own.
 const OPEN: &str = "/proc/sys/net";
 
-/// Takes the kernel's settings from the programs, after the agent has made its own: some name a program that the kernel starts with all
-/// capabilities (`kernel.core_pattern`, `kernel.modprobe`, `/sys/kernel/uevent_helper`). Those of a host's network stay writable. Nobody but
+/// Takes the kernel's settings away from the programs, after the agent has made its own: some name a program that the kernel starts with all
+/// capabilities (`kernel.core_pattern`, `kernel.modprobe`, `/sys/kernel/uevent_helper`). Those of a host's network stay writable. Only
 /// the agent can mount anything.
 pub(crate) fn close_settings() -> Result<(), Failure> {
     let none = None::<&str>;
@@ -105,7 +105,7 @@ pub(crate) fn close_settings() -> Result<(), Failure> {
         mount(none, path, none, flags, none).doing(|| format!("mount {path} read-only"))
     };
     bind("/proc/sys")?;
-    // Before that below which it lies is closed: a mount of its own keeps its own flags.
+    // Before its parent is closed: a separate mount keeps its own flags.
     if Path::new(OPEN).exists() {
         bind(OPEN)?;
     }

@@ -49,7 +49,7 @@ impl Netlink {
         }
     }
 
-    /// Makes a VLAN on interface `below`, in the namespace behind `namespace`.
+    /// Creates a VLAN on interface `below`, in the namespace behind `namespace`.
     pub(crate) fn add_vlan(
         &mut self,
         name: &str,
@@ -75,7 +75,7 @@ impl Netlink {
             .doing(|| format!("make VLAN {vlan}"))
     }
 
-    /// Brings an interface up, `arp` saying whether it asks for its neighbours' MAC addresses.
+    /// Brings an interface up; `arp` says whether it resolves its neighbours' MAC addresses.
     pub(crate) fn set_up(&mut self, index: u32, arp: bool) -> Result<(), Failure> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -85,7 +85,7 @@ impl Netlink {
             .doing(|| format!("bring interface number {index} up"))
     }
 
-    /// Gives an interface an address that is alone on its link.
+    /// Gives an interface an address without a network on its link.
     pub(crate) fn add_address(&mut self, index: u32, address: IpAddr) -> Result<(), Failure> {
         let mut message = AddressMessage::default();
         message.header.index = index;
@@ -99,7 +99,7 @@ impl Netlink {
             .doing(|| format!("set the address {address}"))
     }
 
-    /// Sends all that has no other way to an interface.
+    /// Makes an interface the default route.
     pub(crate) fn add_default_route(&mut self, index: u32, like: IpAddr) -> Result<(), Failure> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(like);

@@ -1,7 +1,7 @@
-//! What a guest and whoever drives it tell each other while a run is under way.
+//! Messages between a guest and its driver during a run.
 //!
-//! A notice is an Ethernet frame of its own type on the guest's network device. So it comes at an instant of the run's time, as a packet
-//! does, and a run in lock-step stays repeatable.
+//! A notice is an Ethernet frame of its own type on the guest's network device. So it arrives at an instant of the run's time, like a packet,
+//! and a run in lock-step stays repeatable.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ const HEADER: usize = 14;
 /// Most bytes of an error's text in a notice: a frame has to hold it.
 const MOST_TEXT: usize = 400;
 
-/// Something to tell.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
     /// From a guest: the condition with this number holds.
     Holds(u32),
-    /// From a guest: this condition will not hold, and why.
+    /// From a guest: the condition will not hold, and why.
     Fails(u32, Why),
     /// From a guest: the program with this number ([`ProgramOrder::told`](crate::ProgramOrder::told)) has ended.
     Ended(u32),
-    /// To a guest: the condition with this number holds, wherever it is.
+    /// To a guest: the condition with this number holds, on whichever guest.
     GoOn(u32),
     /// To a guest: the run is over.
     End,
@@ -38,7 +38,7 @@ pub enum Why {
     Limit,
     /// Its program has ended.
     Ended(Ending),
-    /// It could not be looked at.
+    /// It could not be checked.
     Blind(String),
 }
 
@@ -57,13 +57,13 @@ impl Notice {
         }
         // Numbers and short texts in a vector: it cannot fail.
         let json = serde_json::to_vec(&notice).unwrap_or_default();
-        // A short frame is filled up on its way: the length comes first.
+        // A short frame is padded on its way, so the length comes first.
         let mut bytes = (json.len() as u16).to_be_bytes().to_vec();
         bytes.extend(json);
         bytes
     }
 
-    /// Its whole frame, for everybody.
+    /// Its whole frame, to the broadcast address.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = vec![0xff; 6];
         frame.extend([2, 0, 0, 2, 0, 0]);
@@ -72,14 +72,14 @@ impl Notice {
         frame
     }
 
-    /// The notice in a frame's payload; none if there is none.
+    /// The notice in a frame's payload; `None` if there is none.
     pub fn read(payload: &[u8]) -> Option<Notice> {
         let (length, rest) = payload.split_at_checked(2)?;
         let length = u16::from_be_bytes([length[0], length[1]]);
         serde_json::from_slice(rest.get(..usize::from(length))?).ok()
     }
 
-    /// The notice in a frame; none if it is another frame.
+    /// The notice in a frame; `None` for any other frame.
     pub fn parse(frame: &[u8]) -> Option<Notice> {
         let (header, payload) = frame.split_at_checked(HEADER)?;
         if header[12..] != ETHERTYPE.to_be_bytes() {

@@ -1,4 +1,4 @@
-//! Whether a program is ready: a port that listens, a text that was printed, a file.
+//! Checks whether a program is ready: a listening port, a printed text, a file.
 //!
 //! Used inside guests, and beside them for programs in network namespaces of the machine.
 
@@ -16,20 +16,20 @@ use crate::listeners::{Listener, Listeners};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// TCP listens on this port, or a UDP socket has it, at whatever address.
+    /// A TCP socket listens on this port, or a UDP socket is bound to it, at any address.
     Port(u16),
-    /// TCP listens on this port for connections from other hosts.
+    /// A TCP socket listens on this port for connections from other hosts.
     Listens {
         /// The port.
         port: u16,
-        /// Whether they come by IPv6.
+        /// Whether they use IPv6.
         ipv6: bool,
     },
     /// The program has printed this, to its standard output or error.
     Prints(String),
-    /// This file is there (a relative path from the program's directory), and has changed if it was there before.
+    /// This file exists (a relative path starts at the program's directory), and has changed if it existed before.
     File(String),
-    /// This command has ended with exit code 0; it is tried again and again. It is whoever looks that runs it.
+    /// This command has ended with exit code 0; it is tried again and again. The caller runs it.
     Command(Vec<String>),
 }
 
@@ -53,15 +53,15 @@ enum Tcp {
     Read(Tables),
 }
 
-/// A protocol's sockets as the namespace's /proc/net has them (proc(5)): IPv4's, and IPv6's where the kernel has it.
+/// The tables of one network namespace, which can be read from any namespace.
 #[derive(Debug)]
 struct Tables([Option<File>; 2]);
 
 impl Sockets {
-    /// Those of the calling thread's namespace.
+    /// The tables of the calling thread's namespace.
     ///
     /// # Errors
-    /// If the system does not show TCP's.
+    /// If the system does not provide TCP's.
     pub fn open() -> io::Result<Self> {
         let open = |name: &str| File::open(Path::new("/proc/thread-self/net").join(name));
         let tcp = match Listeners::open() {
@@ -125,18 +125,18 @@ fn takes(listener: Listener, ipv6: bool) -> bool {
     !address.is_loopback() && (both || address.is_ipv6() == ipv6)
 }
 
-/// What is around a program.
+/// The surroundings of a program.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The sockets of its host.
     pub sockets: Option<Sockets>,
-    /// What it prints goes to these files.
+    /// The files of its output.
     pub output: Vec<PathBuf>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
 }
 
-/// A file's size and when it was changed; none if it is not there.
+/// A file's size and modification time; `None` if it does not exist.
 type Stamp = Option<(u64, Option<SystemTime>)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -144,7 +144,7 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// A file that grows and may come to contain something.
+/// A growing file that may come to contain a text.
 #[derive(Debug)]
 struct Search {
     path: PathBuf,
@@ -170,34 +170,34 @@ impl Search {
     }
 }
 
-/// A check under way.
+/// A running check.
 #[derive(Debug)]
 pub enum Probe {
-    /// A port, of whatever protocol.
+    /// A port, of either protocol.
     Port(Sockets, u16),
-    /// A port that takes connections, and by which family.
+    /// A port that accepts connections, and whether by IPv6.
     Listens(Sockets, u16, bool),
-    /// A text, and where it may appear.
+    /// A text, and the files in which it may appear.
     Prints(Vec<u8>, Vec<Output>),
-    /// A file, and how it was.
+    /// A file, and its previous state.
     File(PathBuf, Stamped),
-    /// A command that whoever looks runs.
+    /// A command that the caller runs.
     Command,
 }
 
-/// What a program prints, as far as it was read.
+/// A program's output, as far as it was read.
 #[derive(Debug)]
 pub struct Output(Search);
 
-/// How a file was when the program began.
+/// A file's state when the program began.
 #[derive(Debug)]
 pub struct Stamped(Stamp);
 
 impl Probe {
-    /// Begins a check; to be called before the program is started.
+    /// Begins a check; call it before the program starts.
     ///
     /// # Errors
-    /// If the sockets of the host cannot be seen.
+    /// If the host's sockets cannot be read.
     pub fn begin(check: &Check, around: Surroundings) -> io::Result<Self> {
         let sockets = || around.sockets.ok_or_else(|| io::Error::other("the host's sockets cannot be seen"));
         Ok(match check {
@@ -216,10 +216,10 @@ impl Probe {
         })
     }
 
-    /// Whether it holds now. Never for a command.
+    /// Whether it holds now. Always false for a command.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If it cannot be checked.
     pub fn holds(&mut self) -> io::Result<bool> {
         match self {
             Probe::Port(sockets, port) => {
@@ -245,7 +245,7 @@ impl Probe {
     }
 }
 
-/// The words that try a command again and again until it ends well.
+/// The words of a command that tries another one again and again until it succeeds.
 pub fn retried(words: &[String]) -> Vec<String> {
     const LOOP: &str = "until \"$@\"; do sleep 0.1; done";
     ["sh", "-c", LOOP, "sh"].map(str::to_owned).into_iter().chain(words.iter().cloned()).collect()
@@ -270,7 +270,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut probe = begun(&Check::Port(port), nowhere);
-        // Nobody elsewhere can connect to a loopback address.
+        // No other host can connect to a loopback address.
         let mut from_elsewhere = begun(&Check::Listens { port, ipv6: false }, nowhere);
         assert!(probe.holds().unwrap() && !from_elsewhere.holds().unwrap());
         drop(listener);

@@ -20,11 +20,11 @@ use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::mounts::SHARED;
 
-/// Capabilities that no program in a guest has: with these it could reach through to the machine's files, take the kernel away
-/// under the others, or have the agent do it (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MKNOD). Without
-/// SYS_PTRACE a program can still trace those that have no more capabilities than itself: all but the agent.
+/// Capabilities that no program in a guest has: with these it could reach the machine's files, crash the kernel,
+/// or make the agent do so (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MKNOD). Without
+/// SYS_PTRACE a program can still trace programs that have no more capabilities than itself: all but the agent.
 const WITHHELD: [libc::c_ulong; 6] = [16, 17, 19, 21, 22, 27];
-/// How long a program has to end after it was told to, in nanoseconds.
+/// How long a program has to end after the signal, in nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Program {
     }
 }
 
-/// A command in a host's namespace, without the capabilities that are withheld.
+/// A command in a host's namespace, without the withheld capabilities.
 pub(crate) fn command(
     words: &[String],
     environment: &[(String, String)],
@@ -89,13 +89,13 @@ impl Programs {
         Programs { all: orders.iter().map(program).collect(), clock }
     }
 
-    /// When the next one is to be started whose time has not come at `now`.
+    /// When to start the next program whose time has not come at `now`.
     pub(crate) fn next_start(&self, now: u64) -> Option<u64> {
         let waiting = self.all.iter().filter(|program| program.report.started.is_none());
         waiting.map(|program| program.order.start).filter(|start| *start > now).min()
     }
 
-    /// When a program was started, and how it has ended if it has.
+    /// When a program was started, and how it ended, if it has.
     pub(crate) fn progress(&self, number: u32) -> (Option<u64>, Option<&Ending>) {
         let report = self.all.get(number as usize).map(|program| &program.report);
         let ended = report.filter(|report| report.ended.is_some()).map(|report| &report.ending);
@@ -107,12 +107,12 @@ impl Programs {
         self.all.get(number as usize).map(|program| &program.order)
     }
 
-    /// Whether a program that was not started is about to be: its time has come, and what it waits for holds.
+    /// Whether a program is about to start: its time has come, and its conditions hold.
     pub(crate) fn is_due(&self, number: u32, now: u64, gate: &Gate) -> bool {
         self.all.get(number as usize).is_some_and(|program| program.is_due(now, gate))
     }
 
-    /// Tells of the programs that have ended since the last call, as far as somebody wants to know.
+    /// Reports the programs that have ended since the last call, if a notice was ordered.
     pub(crate) fn tell(&mut self, channel: &Channel) {
         for program in self.all.iter_mut().filter(|program| program.report.ended.is_some()) {
             if let Some(number) = program.order.told.take() {
@@ -121,7 +121,7 @@ impl Programs {
         }
     }
 
-    /// Starts those whose time has come and that wait for nothing.
+    /// Starts the programs whose time has come and whose conditions hold.
     pub(crate) fn start(&mut self, now: u64, hosts: &Hosts, gate: &Gate) {
         for program in &mut self.all {
             if !program.is_due(now, gate) {
@@ -141,7 +141,7 @@ impl Programs {
         }
     }
 
-    /// Notes that a process has ended. Whether it was one of the programs.
+    /// Records that a process has ended. Returns whether it was one of the programs.
     pub(crate) fn reaped(&mut self, pid: Pid, ending: Ending, stopping: bool) -> bool {
         let Some(program) = self.all.iter_mut().find(|program| program.pid == Some(pid)) else {
             return false;
@@ -154,7 +154,7 @@ impl Programs {
         true
     }
 
-    /// Tells those that still run to stop, waits, and kills those that do not.
+    /// Signals running programs to stop, waits, and kills those that do not.
     pub(crate) fn stop(&mut self) {
         for program in &self.all {
             if let (Some(pid), Ok(signal)) = (program.pid, Signal::try_from(program.order.stop)) {
@@ -175,7 +175,7 @@ impl Programs {
         }
     }
 
-    /// Brings files back and says how all went.
+    /// Brings files back and reports on all programs.
     pub(crate) fn report(mut self) -> Vec<ProgramReport> {
         for program in &mut self.all {
             for (number, file) in program.order.collect.iter().enumerate() {
@@ -215,7 +215,7 @@ fn spawn(order: &ProgramOrder, hosts: &Hosts) -> Result<Pid, Failure> {
     Ok(Pid::from_raw(child.id() as i32))
 }
 
-/// Collects one process that has ended: the first process of a system inherits all orphans.
+/// Reaps one process that has ended: the first process of a system inherits all orphans.
 pub(crate) fn reap() -> Option<(Pid, Ending)> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

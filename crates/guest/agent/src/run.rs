@@ -1,4 +1,4 @@
-//! A guest's life, from its first process's point of view.
+//! The life of a guest, from the view of its first process.
 
 use std::fs;
 use std::io::Write;
@@ -24,10 +24,10 @@ use crate::modules;
 use crate::mounts::{self, SHARED};
 use crate::programs::{Programs, reap};
 
-/// Open files of the agent, of which every host and flow takes some.
+/// Most open files of the agent; every host and flow needs some.
 const FILES: u64 = 65_536;
 
-/// Lives.
+/// Runs the agent.
 pub(crate) fn run() {
     let code = match live() {
         Ok(()) => 0,
@@ -40,7 +40,7 @@ pub(crate) fn run() {
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     sync();
     let _ = umount(SHARED);
-    // What the kernel's process is to exit with.
+    // The exit code of the kernel's process.
     let _ = fs::write("/proc/exitcode", code.to_string());
     let _ = reboot(RebootMode::RB_POWER_OFF);
 }
@@ -50,7 +50,7 @@ fn write(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(&path, bytes).doing(|| format!("write {}", path.display()))
 }
 
-/// The same, for a file that is read while this runs: it is there with all of its bytes or not at all.
+/// The same, for a file that is read meanwhile: it appears with all of its bytes or not at all.
 fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let new = format!("{name}.new");
     write(&new, bytes)?;
@@ -58,7 +58,7 @@ fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::rename(shared(&new), shared(name)).doing(|| format!("write {name}"))
 }
 
-/// Tells what the clock shows while it stands still: no sleep would end, so it is looked for without one.
+/// Reports the clock's reading while it stands still: no sleep would end, so this polls.
 fn align() -> Result<(), Failure> {
     let frozen = Path::new(SHARED).join(FROZEN);
     while !frozen.exists() {
@@ -67,7 +67,7 @@ fn align() -> Result<(), Failure> {
     write_whole(SHOWN, clock::monotonic().to_string().as_bytes())
 }
 
-/// Bytes of memory that the kernel calls available.
+/// Bytes of memory that the kernel reports as available.
 fn free_memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -75,8 +75,8 @@ fn free_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// Programs of the machine that the kernel would start by itself, for every host that is made: modules are loaded here, devices are known.
-/// An empty line stands for none; a kernel that has no such setting starts none.
+/// Disables programs of the machine that the kernel would start by itself for every new host: modules are loaded here, and devices are known.
+/// An empty line stands for none; a kernel without such a setting starts none.
 fn without_helpers() {
     for path in ["/proc/sys/kernel/modprobe", "/sys/kernel/uevent_helper"] {
         let _ = fs::write(path, "\n");
@@ -89,7 +89,7 @@ fn live() -> Result<(), Failure> {
     mounts::set_up(&order, overlay.map(String::as_str))?;
     without_helpers();
     if let [host] = &order.hosts[..] {
-        // For people: prompts and logs. A machine with many hosts has no name for all of them, and a kernel none of more than 64 bytes.
+        // For users: prompts and logs. A machine with many hosts cannot have all their names, and a kernel's name has at most 64 bytes.
         let _ = sethostname(&host.name);
     }
     if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
@@ -101,7 +101,7 @@ fn live() -> Result<(), Failure> {
         modules::load(module)?;
     }
     setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).doing(|| "raise the limit of open files".to_owned())?;
-    // A connection that has gone is an error of the flow, not the end of the guest; the end of a program is waited for.
+    // A broken connection is an error of the flow, not the end of the guest; the ends of programs are awaited below.
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     // SAFETY: ignoring a signal runs no code.
     unsafe { sigaction(Signal::SIGPIPE, &ignore) }.doing(|| "ignore SIGPIPE".to_owned())?;
@@ -230,7 +230,7 @@ fn perform(
     Ok(report)
 }
 
-/// Waits until `at`, or until a process ends or a notice comes.
+/// Waits until `at`, or until a process ends or a notice arrives.
 fn wait(clock: Clock, at: u64, children: &SigSet) {
     let span = clock.until(at);
     let span =

@@ -1,45 +1,45 @@
-//! Threads on stacks that lie side by side.
+//! Threads on adjacent stacks.
 //!
-//! User-Mode Linux hands a new thread's whole address space to the machine anew (arch/um/kernel/process.c, `fork_handler`, and
-//! arch/um/kernel/tlb.c, `force_flush_all`): a system call of the machine for each stretch of pages that are neighbours in the guest's
-//! memory too. With stacks of their own, each with a guard beside it, a thousand threads take half a minute to start. Stacks that are
-//! made at once, and filled at once, are a few stretches altogether.
+//! For a new thread, User-Mode Linux maps its whole address space on the machine again (arch/um/kernel/process.c, `fork_handler`, and
+//! arch/um/kernel/tlb.c, `force_flush_all`): a system call of the machine for each stretch of pages that are adjacent in the guest's
+//! memory too. With separate stacks, each with a guard beside it, a thousand threads take half a minute to start. Stacks that are
+//! allocated together, and touched together, are only a few stretches.
 //!
-//! So none but the first has a guard. Instead the last page of each is marked: what runs there must not come so far, and if it does the
-//! marks tell, before it can have reached its neighbour. (Code of Rust touches every page that it goes over, however large its frames are.)
+//! So only the first has a guard. Instead the last page of each is filled with marks: code must not come so far, and if it does the
+//! marks show it, before it can have reached the neighbour. (Rust code touches every page that it crosses, however large its frames are.)
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use nix::libc;
 
-/// Bytes of a stack. What runs there is not deep and keeps no large values; all of it is taken at once.
+/// Bytes of a stack. The code on it is not deep and has no large values; all of it is allocated at once.
 const STACK: usize = 32 << 10;
-/// The lowest bytes of each, which are not to be used.
+/// The lowest bytes of each, which must not be used.
 const MARGIN: usize = 4096;
-/// What is in them. Neither an address nor a length, of which stacks are full.
+/// The value of the marks: neither an address nor a length, of which stacks are full.
 const MARK: u64 = 0x5afe_57ac_0b5e_55ed;
-/// What lies below the first stack and may not be touched. The others have their neighbours below.
+/// Size of the inaccessible area below the first stack. The others have their neighbours below.
 const GUARD: usize = 4096;
 
-/// Stacks for so many threads. They stay for good, as the guest does not outlive its threads.
+/// Stacks for a number of threads. They are never freed, as the guest does not outlive its threads.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     /// Where the first stack begins.
     base: usize,
     count: usize,
-    /// How many have a thread.
+    /// How many are in use.
     taken: usize,
 }
 
-/// What a thread does.
+/// The function of a thread.
 type Life = Box<dyn FnOnce() + Send>;
 
 impl Stacks {
     /// Memory for `count` stacks.
     ///
     /// # Errors
-    /// If there is not so much.
+    /// If there is not enough memory.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
         if count == 0 {
             return Ok(Stacks { base: 0, count, taken: 0 });
@@ -54,13 +54,13 @@ impl Stacks {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the first page of that mapping, in which nothing is yet.
+        // SAFETY: the first page of that mapping, which is unused.
         if unsafe { libc::mprotect(base, GUARD, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let stacks = Stacks { base: base as usize + GUARD, count, taken: 0 };
         for word in (0..count).flat_map(|number| stacks.margin(number)) {
-            // SAFETY: within that mapping, aligned, and nobody else's yet.
+            // SAFETY: within that mapping, aligned, and not in use yet.
             unsafe { std::ptr::write_volatile(word as *mut u64, MARK) };
         }
         Ok(stacks)
@@ -72,14 +72,14 @@ impl Stacks {
         (lowest..lowest + MARGIN).step_by(size_of::<u64>())
     }
 
-    /// The first thread, by the order in which they were started, that has used more of its stack than it may.
+    /// The first thread, by starting order, that has used more of its stack than allowed.
     pub(crate) fn overflowed(&self) -> Option<usize> {
-        // SAFETY: memory of `new`, which stays mapped. A thread may be writing there just now: then either word will do.
+        // SAFETY: memory of `new`, which stays mapped. A thread may be writing there at this moment: then either word is fine.
         let spoilt = |word: usize| unsafe { std::ptr::read_volatile(word as *const u64) } != MARK;
         (0..self.taken).find(|number| self.margin(*number).any(spoilt))
     }
 
-    /// Starts a thread on the next stack. Nobody waits for its end.
+    /// Starts a thread on the next stack. Nothing waits for its end.
     ///
     /// # Errors
     /// If no stack is left, or the kernel has no room for another thread.
@@ -93,7 +93,7 @@ impl Stacks {
         let life: Box<Life> = Box::new(Box::new(life));
         let argument = Box::into_raw(life).cast();
         // SAFETY: the attributes are initialised before they are used and destroyed after; the stack is memory of `new` that no other thread
-        // has, and stays mapped; the argument is a box that `run` takes over, if the thread is there.
+        // has, and stays mapped; the argument is a box that `run` takes over, if the thread exists.
         let failed = unsafe {
             libc::pthread_attr_init(attributes.as_mut_ptr());
             let mut failed = libc::pthread_attr_setstack(attributes.as_mut_ptr(), lowest as *mut _, STACK);
@@ -115,9 +115,9 @@ impl Stacks {
     }
 }
 
-/// A thread's first function. A panic ends the process: it cannot leave a function of C.
+/// A thread's first function. A panic ends the process: it cannot leave a C function.
 extern "C" fn run(argument: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: from `spawn`, which has given it away.
+    // SAFETY: from `spawn`, which has given up ownership.
     let life = unsafe { Box::from_raw(argument.cast::<Life>()) };
     life();
     std::ptr::null_mut()
@@ -139,7 +139,7 @@ mod tests {
         black_box(dig::<FRAME>(down_to)) ^ frame[FRAME / 3]
     }
 
-    /// Starts three threads one after the other, of which the second leaves so much of its stack; whose stack was not enough.
+    /// Starts three threads one after the other, the second of which leaves this much of its stack; returns the one whose stack was too small.
     fn overflowed(dig: fn(usize) -> u8, leave: usize) -> Option<usize> {
         let mut stacks = Stacks::new(3).unwrap();
         for number in 0..3 {

@@ -1,11 +1,11 @@
-//! What the kernel says of a connection: `TCP_INFO`, by the layout of Linux 6.1 (linux/tcp.h).
+//! The kernel's information on a connection: `TCP_INFO`, by the layout of Linux 6.1 (linux/tcp.h).
 
 use std::os::fd::RawFd;
 
 use nix::libc;
 use warpline_agent::TcpInfo;
 
-/// `struct tcp_info` up to what is used here; a kernel that knows less leaves the rest zero.
+/// `struct tcp_info` up to the last field used here; an older kernel leaves the rest zero.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Raw {
@@ -53,7 +53,7 @@ struct Raw {
     reord_seen: u32,
 }
 
-/// Asks the kernel; all zero for what is no TCP socket.
+/// Asks the kernel; all zero for a descriptor that is not a TCP socket.
 pub(crate) fn read(socket: RawFd) -> TcpInfo {
     let mut raw = Raw::default();
     let mut length = size_of::<Raw>() as libc::socklen_t;
@@ -101,7 +101,7 @@ mod tests {
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0; 1]).unwrap();
         let info = read(near.as_raw_fd());
-        // The kernel counts the SYN among what was acknowledged.
+        // The kernel counts the SYN as acknowledged data.
         assert_eq!((info.acked, info.received, info.bytes_sent), (1001, 1, 1000));
         assert_eq!((info.retransmits, info.data_out), (0, 1));
         assert!(info.cwnd >= 10 && info.rtt > 0 && info.rtt < 1_000_000 && info.mss > 500, "{info:?}");

@@ -1,4 +1,4 @@
-//! A bed for guests: hosts in a star or in pairs, around links of Warpline's own network.
+//! A test bed for guests: hosts in a star or in pairs, around links of Warpline's own network.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use warpline_guest::{Console, HostId, Kernel, MachineConfig, Simulator};
 use warpline_net::qdisc::QdiscConfig;
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteId, Settled};
 
-/// The guest kernel, or a word on why the test is left out.
+/// The guest kernel; without one, prints why the test is skipped.
 pub(crate) fn kernel() -> Option<Kernel> {
     match Kernel::find() {
         Ok(kernel) => Some(kernel),
@@ -98,7 +98,7 @@ impl Path {
     }
 }
 
-/// Pairs of hosts (0 and 1, 2 and 3, ...), each around a link of its own; and a digest of every byte and stamp.
+/// Pairs of hosts (0 and 1, 2 and 3, ...), each around a link of its own; and a digest of every byte and timestamp.
 pub(crate) struct Bed {
     network: Network,
     ends: Ends,

@@ -1,4 +1,4 @@
-//! Guests in dilated time. Nothing here depends on how fast the machine is: only on what cannot be shorter than it was.
+//! Guests in dilated time. No test depends on how fast the machine is, only on lower limits of time.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpline_core::Pace;
@@ -10,11 +10,11 @@ use warpline_guest::{Machine, MachineConfig, frame};
 
 use crate::bed::{guest, kernel, program};
 
-/// What every guest here may take, far more than any needs: it ends with its program.
+/// Time limit of every guest here, far more than any needs: it ends with its program.
 const ENOUGH: f64 = 600.0;
 
-/// Runs a guest in dilated time until its program ends, carrying frames between its two hosts at once, and calls `each` now and then. Its
-/// report, what it has left in the share, and the machine's seconds from the run's start to its end.
+/// Runs a guest in dilated time until its program ends, carrying frames between its two hosts at once, and calls `each` now and then. Returns its
+/// report, what it left in the share, and the machine's seconds from the run's start to its end.
 fn run(
     config: &mut MachineConfig,
     tdf: f64,

@@ -7,7 +7,7 @@ use warpline_guest::{LockStep, MachineConfig};
 
 use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
 
-/// Runs guests to their end; the reports, the network, and the guests.
+/// Runs guests to their end; returns the reports, the network, and the guests.
 fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
     let kernel = kernel()?;
     let hosts = configs.iter().map(|config| config.order.hosts.len() as u32).sum();
@@ -28,7 +28,7 @@ fn linux_fills_a_link_and_recovers_from_what_its_queue_drops() {
     let path = Path::new(20_000_000, 10, 50_000);
     let Some((reports, bed, lockstep)) = run(&[config], path) else { return };
     let [sink, source] = &reports[0].flows[..] else { panic!("{:?}", reports[0].flows) };
-    // 20 Mbit/s, of which 1448 of 1500 bytes are payload, less the start.
+    // 20 Mbit/s, of which 1448 of 1500 bytes are payload, minus the start.
     let goodput = sink.last.received as f64 * 8.0 / 10.0;
     assert!((18.0e6..19.4e6).contains(&goodput), "{goodput} {source:?}");
     assert!(source.last.retransmits > 0 && source.error.is_none() && sink.error.is_none(), "{source:?}");
@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
     };
     let Some(quiet) = outcome(1) else { return };
     assert!(quiet.1 > 5000, "{}", quiet.1);
-    // All cores busy with something else.
+    // Keeps all cores busy with something else.
     let stop = std::sync::atomic::AtomicBool::new(false);
     let busy = std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
@@ -153,7 +153,7 @@ fn a_run_in_pieces_is_the_same_run() {
     };
     let whole = outcome(u64::MAX / 2);
     assert!(whole.1 > 2000, "{}", whole.1);
-    // Shorter than the delay of the links, and no multiple of anything.
+    // Shorter than the delay of the links, and no round number.
     assert_eq!(outcome(1_234_567), whole);
 }
 

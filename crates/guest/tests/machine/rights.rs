@@ -1,4 +1,4 @@
-//! What programs in a guest may not do: reach for the agent, which has all capabilities, or have the kernel start a program that has.
+//! What programs in a guest may not do: attack the agent, which has all capabilities, or make the kernel start a program that has them.
 
 use warpline_core::Timestamp;
 use warpline_guest::LockStep;

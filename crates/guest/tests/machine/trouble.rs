@@ -1,4 +1,4 @@
-//! Guests that misbehave: what is reported, that no run hangs, and that nothing is left behind.
+//! Guests that misbehave: the error is reported, no run hangs, and nothing is left behind.
 
 use std::path::Path as File;
 
@@ -30,7 +30,7 @@ fn run(config: &MachineConfig, patience: Patience) -> Option<GuestError> {
     )
 }
 
-/// Whether a process is there and is no zombie that somebody else has to collect.
+/// Whether a process exists and is not a zombie that another process has to reap.
 fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
@@ -109,8 +109,7 @@ fn a_kernel_that_stands_still_is_reported() {
         true
     });
     let text = error.unwrap_err().to_string();
-    let expected =
-        "guest g: its kernel, which was to take its turn, has done nothing that can be seen for 2 s";
+    let expected = "guest g: its kernel, which had to take its turn, has shown no activity for 2 s";
     assert!(text.starts_with(expected), "{text}");
 }
 
@@ -201,7 +200,7 @@ fn a_driver_that_is_killed_leaves_no_process() {
     let line = lines.find_map(|line| line.ok().filter(|line| line.contains("ready "))).unwrap();
     let numbers = line.split("ready ").nth(1).unwrap();
     let pids: Vec<u32> = numbers.split(' ').filter_map(|word| word.trim().parse().ok()).collect();
-    // Of the others some belong to programs that start the guest, and have ended by now.
+    // Some of the others belong to programs that start the guest, and have ended by now.
     assert!(pids.len() > 2 && lives(pids[0]), "{line}");
     driver.kill().unwrap();
     driver.wait().unwrap();
@@ -222,7 +221,7 @@ fn guests_may_end_before_the_run() {
     assert_eq!(report.flows[0].last.received, 1000);
 }
 
-/// Neither while it boots nor while a program computes in its turn does anybody have to wait for a guest.
+/// A stop does not have to wait for a guest, neither while it boots nor while a program computes in its turn.
 #[test]
 fn a_guest_that_is_busy_holds_nobody_up() {
     let Some(kernel) = kernel() else { return };
@@ -243,11 +242,11 @@ fn a_guest_that_is_busy_holds_nobody_up() {
         asked < 5
     });
     assert_eq!(ended.unwrap(), Ended::Stopped);
-    // It does not come to report either: then it is left.
+    // It does not report either: then it is abandoned.
     assert!(!lockstep.finish(Timestamp::from_secs(999), true, &mut || false).unwrap());
 }
 
-/// A run that is stopped early still reports what it has measured until then.
+/// A guest that is ended before its time reports what was measured until then.
 #[test]
 fn a_run_that_is_over_before_its_time_is_reported() {
     let Some(kernel) = kernel() else { return };

@@ -1,14 +1,14 @@
-//! What a build without the BPF objects has in their place: the same functions, which say so.
+//! Replacements for a build without the BPF objects: the same functions, which return an error.
 
 /// TCP Nice in the kernel.
 pub mod control {
     use super::super::{BpfError, Loaded, Parameters};
 
-    /// A process's claim on TCP Nice; cannot be had.
+    /// A process's claim on TCP Nice; never exists in this build.
     #[derive(Debug)]
     pub enum Hold {}
 
-    /// Says that this build cannot.
+    /// Returns an error: this build lacks the BPF objects.
     ///
     /// # Errors
     /// Always.
@@ -16,7 +16,7 @@ pub mod control {
         Err(BpfError::NotBuilt)
     }
 
-    /// Says that this build cannot.
+    /// Returns an error: this build lacks the BPF objects.
     ///
     /// # Errors
     /// Always.
@@ -24,7 +24,7 @@ pub mod control {
         Err(BpfError::NotBuilt)
     }
 
-    /// Says that this build cannot.
+    /// Returns an error: this build lacks the BPF objects.
     ///
     /// # Errors
     /// Always.
@@ -32,7 +32,7 @@ pub mod control {
         Err(BpfError::NotBuilt)
     }
 
-    /// Nothing that this build knows of.
+    /// Always `None` in this build.
     pub fn status() -> Option<Loaded> {
         None
     }
@@ -44,21 +44,21 @@ pub mod background {
 
     use super::super::{BpfError, Counts, Parameters};
 
-    /// What the sockets of a cgroup are to do.
+    /// What the sockets of a cgroup should do.
     #[derive(Clone, Copy, Debug)]
     pub struct Governing<'a> {
-        /// The congestion control of whatever sends; none to leave that alone.
+        /// The congestion control for sending; `None` leaves it alone.
         pub sending: Option<&'a str>,
-        /// Parameters by which receiving is held back; none to leave that alone.
+        /// Parameters that limit receiving; `None` leaves it alone.
         pub receiving: Option<Parameters>,
     }
 
-    /// The programs; cannot be had.
+    /// The programs; never exist in this build.
     #[derive(Debug)]
     pub enum Background {}
 
     impl Background {
-        /// Says that this build cannot.
+        /// Returns an error: this build lacks the BPF objects.
         ///
         /// # Errors
         /// Always.
@@ -66,28 +66,28 @@ pub mod background {
             Err(BpfError::NotBuilt)
         }
 
-        /// Nothing.
+        /// Always `None`.
         pub fn receivers(&self) -> Option<u32> {
             match *self {}
         }
 
-        /// Nothing.
+        /// Always zero.
         pub fn counts(&self) -> Counts {
             match *self {}
         }
     }
 }
 
-/// The sockets that Nice governs.
+/// The sockets that Nice controls.
 pub mod sockets {
     use super::super::BpfError;
     use crate::nice::Socket;
 
-    /// Tells the sockets; cannot be had.
+    /// Lists the sockets; never exists in this build.
     #[derive(Debug)]
     pub enum Sockets {}
 
-    /// Says that this build cannot.
+    /// Returns an error: this build lacks the BPF objects.
     ///
     /// # Errors
     /// Always.
@@ -96,7 +96,7 @@ pub mod sockets {
     }
 
     impl Sockets {
-        /// Says that this build cannot.
+        /// Returns an error: this build lacks the BPF objects.
         ///
         /// # Errors
         /// Always.
@@ -104,7 +104,7 @@ pub mod sockets {
             Err(BpfError::NotBuilt)
         }
 
-        /// Nothing.
+        /// Always empty.
         ///
         /// # Errors
         /// Never.

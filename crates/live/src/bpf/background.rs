@@ -1,4 +1,4 @@
-//! The programs of a cgroup: its sockets are given a congestion control, and what they receive is held back.
+//! The programs of a cgroup: they give its sockets a congestion control, and limit what the sockets receive.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -7,23 +7,23 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use super::object::{self, Which};
 use super::{BpfError, Counts, Parameters, RawParameters};
 
-/// What the sockets of a cgroup are to do.
+/// What the sockets of a cgroup should do.
 #[derive(Clone, Copy, Debug)]
 pub struct Governing<'a> {
-    /// The congestion control of whatever sends; none to leave that alone.
+    /// The congestion control for sending; `None` leaves it alone.
     pub sending: Option<&'a str>,
-    /// Parameters by which receiving is held back; none to leave that alone.
+    /// Parameters that limit receiving; `None` leaves it alone.
     pub receiving: Option<Parameters>,
 }
 
-/// The programs, attached as long as this lives.
+/// The programs, attached as long as this value lives.
 #[derive(Debug)]
 pub struct Background {
     object: Object,
     _links: Vec<Link>,
 }
 
-/// Where the name of the congestion control begins in `struct background_choice`, and where the two flags after it.
+/// Where the name of the congestion control begins in `struct background_choice`, and where the two flags after it begin.
 const CHOICE_NAME: usize = RawParameters::SIZE;
 const CHOICE_FLAGS: usize = CHOICE_NAME + 16;
 
@@ -32,7 +32,7 @@ fn choice(governing: &Governing<'_>) -> [u8; CHOICE_FLAGS + 8] {
     let mut bytes = [0; CHOICE_FLAGS + 8];
     bytes[..CHOICE_NAME].copy_from_slice(&governing.receiving.unwrap_or_default().raw().bytes());
     let name = governing.sending.unwrap_or_default().as_bytes();
-    // The last of the sixteen stays zero.
+    // The last of the sixteen bytes stays zero.
     let length = name.len().min(15);
     bytes[CHOICE_NAME..CHOICE_NAME + length].copy_from_slice(&name[..length]);
     bytes[CHOICE_FLAGS] = u8::from(governing.sending.is_some());
@@ -69,7 +69,7 @@ impl Background {
         Ok(Background { object, _links: links })
     }
 
-    /// The number of the map of receivers' states, for [`super::sockets::Sockets::open`].
+    /// The number of the map with the receivers' states, for [`super::sockets::Sockets::open`].
     pub fn receivers(&self) -> Option<u32> {
         let map = self.object.maps().find(|map| map.name() == "nice_receive")?;
         Some(map.info().ok()?.info.id)

@@ -1,7 +1,7 @@
-//! TCP Nice in the kernel: loaded, found again, unloaded.
+//! TCP Nice in the kernel: loads it, finds it, unloads it.
 //!
-//! It is there as long as something refers to its link: a pin in the BPF file system (after [`load`]), or the descriptor of a process
-//! that uses it ([`Hold`]). Whoever finds it there refers to it too; so the last one ends it, however it ends. Connections that have it keep it.
+//! It stays as long as something refers to its link: a pin in the BPF file system (after [`load`]), or the descriptor of a process
+//! that uses it ([`Hold`]). A process that finds it refers to it too, so it ends with the last of them, however that ends. Connections that use it keep it.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
@@ -15,7 +15,7 @@ use super::{BpfError, LAYOUT, Loaded, NAME, Parameters, RawParameters};
 /// A process's claim on TCP Nice.
 #[derive(Debug)]
 pub struct Hold {
-    /// What keeps it in the kernel.
+    /// Keeps it in the kernel.
     _link: Kept,
 }
 
@@ -25,10 +25,10 @@ enum Kept {
     Found { _descriptor: OwnedFd },
 }
 
-/// Takes hold of TCP Nice, loading it where it is not loaded.
+/// Takes a claim on TCP Nice, and loads it if necessary.
 ///
 /// # Errors
-/// If the kernel cannot have it, or has it with parameters other than those asked for.
+/// If the kernel does not support it, or has it with parameters other than the requested ones.
 pub fn hold(parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
     wanted.validate()?;
@@ -37,12 +37,12 @@ pub fn hold(parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
     }
     match attach(&wanted) {
         Ok(link) => Ok(Hold { _link: Kept::Own { _link: link } }),
-        // Another process may have been quicker.
+        // Another process may have loaded it first.
         Err(error) => found(parameters)?.ok_or(error),
     }
 }
 
-/// What is in the kernel already, if it is as asked.
+/// A claim on the TCP Nice that is already in the kernel, if its parameters match.
 fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
     let Some(descriptor) = find_link() else { return Ok(None) };
     let present = read_parameters();
@@ -53,13 +53,13 @@ fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
     }
     if present.is_none() {
         return Err(BpfError::Kernel(
-            "another congestion control of the name \"nice\", or another version's, is in the kernel; unload that first".to_owned(),
+            "another congestion control with the name \"nice\", or another version's, is in the kernel; unload that first".to_owned(),
         ));
     }
     Ok(Some(Hold { _link: Kept::Found { _descriptor: descriptor } }))
 }
 
-/// Parameters as people say them.
+/// The parameters as text.
 fn describe(parameters: &Parameters) -> String {
     let Parameters {
         threshold,
@@ -102,7 +102,7 @@ fn attach(parameters: &Parameters) -> Result<Link, BpfError> {
         .map_err(|error| object::failed("registering the congestion control (Linux 6.4 or later)", &error))
 }
 
-/// The link by which the kernel has it, if it has.
+/// The link of the loaded TCP Nice, if there is one.
 fn find_link() -> Option<OwnedFd> {
     let tables: Vec<u32> = MapInfoIter::default().filter(|map| map.name == NAME).map(|map| map.id).collect();
     for link in LinkInfoIter::default() {
@@ -110,7 +110,7 @@ fn find_link() -> Option<OwnedFd> {
             // SAFETY: no pointers are passed.
             let descriptor = unsafe { libbpf_sys::bpf_link_get_fd_by_id(link.id) };
             if descriptor >= 0 {
-                // SAFETY: the descriptor was just made and belongs to nobody else.
+                // SAFETY: the descriptor was just created and has no other owner.
                 return Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }
@@ -118,7 +118,7 @@ fn find_link() -> Option<OwnedFd> {
     None
 }
 
-/// The map with its parameters: the newest, since one that was unloaded lives on with its connections.
+/// The map with its parameters: the newest, since an unloaded one lives on with its connections.
 fn parameter_map() -> Option<MapHandle> {
     let maps = MapInfoIter::default()
         .filter(|map| map.name == "nice_conf" && map.value_size as usize == RawParameters::SIZE);
@@ -131,10 +131,10 @@ fn read_parameters() -> Option<Parameters> {
     (raw.layout() == LAYOUT).then(|| raw.parameters())
 }
 
-/// Loads TCP Nice so that it stays, or changes the parameters of one that is loaded. Tells whether it was loaded before.
+/// Loads TCP Nice permanently, or changes the parameters of a loaded one. Returns whether it was loaded before.
 ///
 /// # Errors
-/// If the kernel cannot have it, or there is no BPF file system to pin it in.
+/// If the kernel does not support it, or there is no BPF file system for its pin.
 pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
     wanted.validate()?;
@@ -153,12 +153,12 @@ pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
             link.as_fd().try_clone_to_owned().map_err(|source| system("keep the link", source))?
         }
     };
-    // Where it cannot be kept, one that was just loaded goes with its descriptor.
+    // If it cannot be pinned, one that was just loaded ends with its descriptor.
     pin::Place::open()?.keep(link.as_fd())?;
     Ok(before)
 }
 
-/// Gives up what [`load`] keeps. Tells whether there was anything; commands under way keep their hold.
+/// Removes the pin of [`load`]. Returns whether there was one; running commands keep their claim.
 ///
 /// # Errors
 /// If the pin cannot be removed, or is not ours.
@@ -169,7 +169,7 @@ pub fn unload() -> Result<bool, BpfError> {
     pin::Place::open()?.give_up()
 }
 
-/// How the kernel has TCP Nice; none if it has not.
+/// The state of TCP Nice in the kernel; `None` if it is not loaded.
 pub fn status() -> Option<Loaded> {
     find_link().map(|link| Loaded { parameters: read_parameters(), stays: pin::holds(link.as_fd()) })
 }

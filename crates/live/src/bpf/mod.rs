@@ -1,11 +1,11 @@
-//! BPF programs in the running kernel: TCP Nice as a congestion control, and what puts a cgroup's sockets in the background.
+//! BPF programs in the running kernel: TCP Nice as a congestion control, and programs that put a cgroup's sockets in the background.
 //!
-//! The programs are in `native/bpf`; the build compiles them and this module holds the objects (feature "bpf", and what `build.rs` needs for
-//! them). A build without them has the same functions, which say what was missing.
+//! The programs are in `native/bpf`. The build compiles them, and this module embeds the objects (feature "bpf", and the tools that `build.rs`
+//! needs). A build without them has the same functions, which return an error that says what was missing.
 //!
-//! - [`control`]: TCP Nice itself: loaded, found, unloaded.
+//! - [`control`]: TCP Nice itself: loads it, finds it, unloads it.
 //! - [`background`]: the programs of a cgroup.
-//! - [`sockets`]: the sockets that Nice governs.
+//! - [`sockets`]: the sockets that Nice controls.
 
 use std::io;
 
@@ -32,81 +32,81 @@ use parameters::{LAYOUT, RawParameters, SEGMENT};
 #[cfg(not(bpf_object))]
 pub use absent::{background, control, sockets};
 
-/// The name under which the congestion control is known to the kernel.
+/// The name of the congestion control in the kernel.
 pub const NAME: &str = "nice";
 
-/// Whether this build holds the BPF objects.
+/// Whether this build has the BPF objects.
 pub const fn is_built() -> bool {
     cfg!(bpf_object)
 }
 
-/// Why this build does not hold them, in words; empty if it does.
+/// Why this build does not have them; empty if it does.
 pub const ABSENT: &str = env!("WARPLINE_BPF_ABSENT");
 
-/// How a build is made that holds them.
+/// How to make a build that has them.
 pub const REMEDY: &str = concat!(
     env!("WARPLINE_BPF_INSTALL"),
     "; then build it again, as it was built (make run, or cargo build, or cargo install)"
 );
 
-/// Why something with BPF could not be done.
+/// Why an operation with BPF failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The objects are not in this build.
     #[error("this build of warpline holds no BPF programs: {ABSENT}; get them: {REMEDY}")]
     NotBuilt,
-    /// This process may not.
+    /// This process lacks the privileges.
     #[error(
-        "loading programs into the kernel takes root's privileges (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN); use sudo"
+        "loading programs into the kernel needs root's privileges (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN); use sudo"
     )]
     Privilege,
     /// The kernel lacks something.
     #[error("this kernel cannot run TCP Nice: {0}")]
     Kernel(String),
-    /// Loaded already, and not as asked.
+    /// Loaded already, with other parameters.
     #[error(
-        "TCP Nice is in the kernel already, with other parameters ({0}); leave the options out, or change them for all with \
+        "TCP Nice is already in the kernel, with other parameters ({0}); leave the options out, or change them for all with \
          warpline nice load"
     )]
     Otherwise(String),
     /// A value is out of its range.
     #[error("{what} {value} is not allowed: {allowed}")]
     Parameter {
-        /// Which.
+        /// Which value.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What may be.
+        /// The allowed range.
         allowed: &'static str,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// TCP Nice as the kernel has it now.
+/// TCP Nice as it is in the kernel now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loaded {
-    /// Its parameters; none if another program's, or another version's, Nice is loaded.
+    /// Its parameters; `None` if the loaded Nice is another program's or another version's.
     pub parameters: Option<Parameters>,
-    /// Whether it stays until it is unloaded (`warpline nice load`), and not only while a command runs.
+    /// Whether it stays until it is unloaded (`warpline nice load`), rather than only while a command runs.
     pub stays: bool,
 }
 
-/// What the programs of a cgroup have counted.
+/// Counters of the programs of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Sockets that were given the congestion control (a socket may be counted when it listens, connects and is accepted).
+    /// Sockets that got the congestion control (a socket may count when it listens, connects and is accepted).
     pub switched: u64,
-    /// Sockets that could not be.
+    /// Sockets that could not get it.
     pub refused: u64,
-    /// Sockets whose advertised window is governed.
+    /// Sockets whose advertised window is controlled.
     pub received: u64,
-    /// Sockets among them that have no timestamps, and are therefore left alone.
+    /// Those of them without timestamps, which are therefore left alone.
     pub unstamped: u64,
 }

@@ -1,4 +1,4 @@
-//! What the build compiled, and how it is given to the kernel.
+//! The compiled BPF objects, and how to load them into the kernel.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel, set_pr
 
 use super::BpfError;
 
-/// The object files. They are read in place, as words: the alignment is that of an ELF file.
+/// The object files. They are read in place, as words, so they have the alignment of an ELF file.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -25,7 +25,7 @@ pub(super) enum Which {
     Sockets,
 }
 
-/// What libbpf last had to say, for the message of an error.
+/// libbpf's last messages, for the text of an error.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn listen() {
@@ -39,17 +39,17 @@ fn listen() {
     set_print(Some((PrintLevel::Warn, hear)));
 }
 
-/// The last lines of what libbpf said since [`listen`].
+/// The last lines of libbpf's messages since [`listen`].
 fn said() -> String {
     let said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(8)..].join("; ")
 }
 
-/// Turns libbpf's error into ours.
+/// Converts libbpf's error.
 pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> BpfError {
     match error.kind() {
-        // The verifier, too, calls what it rejects forbidden.
+        // The verifier reports programs that it rejects as forbidden, too.
         ErrorKind::PermissionDenied if !crate::privilege::is_privileged() => BpfError::Privilege,
         _ if let Some(problem) = forbidden() => BpfError::Kernel(problem.to_owned()),
         _ => {
@@ -60,9 +60,9 @@ pub(super) fn failed(what: &str, error: &libbpf_rs::Error) -> BpfError {
     }
 }
 
-/// Why the system call itself cannot be had by a process with the privileges for it; libbpf guesses at limits of memory then.
+/// Why bpf(2) itself is not available to a process with the privileges for it; libbpf would blame memory limits.
 fn forbidden() -> Option<&'static str> {
-    // SAFETY: what the kernel reads and writes are the sixteen zeros, which outlive the call; it gives a number and changes nothing.
+    // SAFETY: the kernel reads and writes the sixteen zeros, which outlive the call; it returns a number and changes nothing.
     let result = unsafe {
         let mut attributes = [0u32; 4];
         nix::libc::syscall(
@@ -78,15 +78,15 @@ fn forbidden() -> Option<&'static str> {
     explain(std::io::Error::last_os_error().raw_os_error()?)
 }
 
-/// What an error number of bpf(2) means where the privileges are there and the arguments are right.
+/// The meaning of an error number of bpf(2) if the privileges and the arguments are right.
 fn explain(number: i32) -> Option<&'static str> {
     match number {
         nix::libc::EPERM | nix::libc::EACCES => Some(
-            "the system call bpf is forbidden here although the privileges are there: by a container's filter of system calls \
+            "the system call bpf is forbidden here although the privileges are there: by a container's system call filter \
              (run the container with --security-opt seccomp=unconfined, or this outside), or by the kernel's lockdown",
         ),
         nix::libc::ENOSYS => Some(
-            "it has no system call bpf (CONFIG_BPF_SYSCALL), or a container's filter of system calls hides it",
+            "it has no system call bpf (CONFIG_BPF_SYSCALL), or a container's system call filter hides it",
         ),
         _ => None,
     }
@@ -103,9 +103,9 @@ pub(super) fn open(which: Which) -> Result<OpenObject, BpfError> {
     ObjectBuilder::default().open_memory(bytes).map_err(|error| failed("reading the object", &error))
 }
 
-/// Gives an object to the kernel.
+/// Loads an object into the kernel.
 pub(super) fn load(object: OpenObject) -> Result<Object, BpfError> {
-    // Without BTF no structure of the kernel can be found, and libbpf's message for that helps nobody.
+    // Without BTF none of the kernel's structures can be found, and libbpf's message for that is no help.
     if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(BpfError::Kernel(
             "it has no BTF (CONFIG_DEBUG_INFO_BTF; /sys/kernel/btf/vmlinux)".to_owned(),
@@ -122,7 +122,7 @@ mod tests {
     fn a_forbidden_call_is_told_from_one_that_is_not_there() {
         assert!(explain(nix::libc::EPERM).is_some_and(|text| text.contains("forbidden")));
         assert!(explain(nix::libc::ENOSYS).is_some_and(|text| text.contains("CONFIG_BPF_SYSCALL")));
-        // There are no programs: that is an answer.
+        // "There are no programs" is a regular answer.
         assert_eq!(explain(nix::libc::ENOENT), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Parameters of TCP Nice in the kernel, as people and as the BPF programs write them.
+//! Parameters of TCP Nice in the kernel, in units for users and in the form of the BPF programs.
 
 use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
@@ -9,11 +9,11 @@ use super::BpfError;
 /// Parameters of TCP Nice in the kernel; the defaults are those of `warpline_transport::cc::NiceParams`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameters {
-    /// Where between the smallest RTT (0) and the largest (1) a packet counts as late.
+    /// The point between the smallest RTT (0) and the largest (1) beyond which a packet is late.
     pub threshold: f64,
-    /// Part of a round's packets that must be late for the window to be reduced.
+    /// Share of a round's packets that must be late for the window to be reduced.
     pub fraction: f64,
-    /// What remains of the window when it is reduced for delay.
+    /// Share of the window that remains after a reduction for delay.
     pub decrease: f64,
     /// Smallest window in segments.
     pub floor: f64,
@@ -23,21 +23,21 @@ pub struct Parameters {
     pub beta: f64,
     /// Vegas's gamma in segments.
     pub gamma: f64,
-    /// Segments by which the window grows in a round trip where the queue is empty.
+    /// Segments by which the window grows in a round trip while the queue is empty.
     pub growth: f64,
-    /// Delay at which the window stays as it is, as a part of that at which a packet is late; 0 for growth at any delay.
+    /// Delay at which the window stops growing, as a share of the delay at which a packet is late; 0 for growth at any delay.
     pub target: f64,
-    /// The largest RTT after the first sample, in smallest ones.
+    /// The largest RTT after the first sample, as a multiple of the smallest.
     pub start: f64,
-    /// Milliseconds above the smallest RTT at which a packet is late in any case; none for no such limit.
+    /// Milliseconds above the smallest RTT at which a packet is late in any case; `None` for no such limit.
     pub most_delay_ms: Option<f64>,
-    /// Packets of full size that may wait at the narrowest link before any is late.
+    /// Full-size packets that may wait at the narrowest link before any is late.
     pub own_packets: f64,
-    /// Seconds for which the smallest and the largest RTT are remembered at least, twice that at most; 0 for ever.
+    /// Least time in seconds for which the smallest and the largest RTT are remembered, at most twice that; 0 for ever.
     pub base_window_s: f64,
-    /// Whether the largest RTT is that of the rounds' smallest.
+    /// Whether the largest RTT is taken over the rounds' smallest ones.
     pub max_of_rounds: bool,
-    /// Whether the window halves as soon as enough packets were late.
+    /// Whether the window is reduced as soon as enough packets were late.
     pub prompt: bool,
 }
 
@@ -70,7 +70,7 @@ impl Default for Parameters {
     }
 }
 
-/// As `struct nice_parameters` in `native/bpf/nice.h`, word by word: threshold, fraction, decrease, floor, alpha, beta, gamma, layout, start,
+/// `struct nice_parameters` in `native/bpf/nice.h`, word by word: threshold, fraction, decrease, floor, alpha, beta, gamma, layout, start,
 /// most_delay, span, flags, own_packets, growth, target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(bpf_object), allow(dead_code))]
@@ -88,7 +88,7 @@ const MAX_OF_ROUNDS: u32 = 1;
 const PROMPT: u32 = 2;
 
 impl Parameters {
-    /// As the paper has them.
+    /// The paper's parameters.
     pub fn paper() -> Self {
         NiceParams::paper().into()
     }

@@ -1,7 +1,7 @@
-//! What keeps TCP Nice in the kernel after `warpline nice load`: a pin of its link in the BPF file system.
+//! Keeps TCP Nice in the kernel after `warpline nice load`: a pin of its link in the BPF file system.
 //!
-//! The kernel mounts that file system so that anybody may write to it. Ours is mounted for root alone, and a directory that is there
-//! already is used only if nobody else can have made what is in it. A pin that is there already has to be of the very link that is in the kernel.
+//! The kernel mounts that file system so that every user may write to it. We mount it for root alone, and use an existing directory
+//! only if no other user can have made what is in it. An existing pin must be of the very link that is in the kernel.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) struct Place {
     directory: PrivateDirectory,
 }
 
-/// Whether the BPF file system is where it belongs.
+/// Whether the BPF file system is mounted at [`BPFFS`].
 pub(super) fn is_mounted() -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| {
@@ -34,17 +34,17 @@ pub(super) fn is_mounted() -> bool {
     })
 }
 
-/// Whether the pin keeps this link.
+/// Whether the pin is of this link.
 pub(super) fn holds(link: BorrowedFd<'_>) -> bool {
     let pinned = Link::open(Path::new(BPFFS).join(DIRECTORY).join(NAME));
     pinned.is_ok_and(|pinned| same(pinned.as_fd(), link))
 }
 
-/// The number by which the kernel knows a link.
+/// The kernel's number of a link.
 fn number(link: BorrowedFd<'_>) -> Option<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut length = size_of_val(&info) as u32;
-    // SAFETY: the structure is as long as is said, and outlives the call.
+    // SAFETY: the structure has the stated length and outlives the call.
     let result =
         unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length) };
     (result == 0).then_some(info.id)
@@ -55,10 +55,10 @@ fn same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
 }
 
 impl Place {
-    /// Opens our directory; mounts the file system, for root alone, where nobody has mounted it.
+    /// Opens our directory. Mounts the file system, for root alone, if it is not mounted.
     ///
     /// # Errors
-    /// If it cannot be had, or others could have written there.
+    /// If that fails, or if other users could have written there.
     pub(super) fn open() -> Result<Self, BpfError> {
         if !crate::privilege::is_privileged() {
             return Err(BpfError::Privilege);
@@ -73,12 +73,12 @@ impl Place {
         Ok(Place { directory })
     }
 
-    /// Where the pin is. By the open directory: what its name leads to by now does not matter.
+    /// The pin's path, by the open directory: where the directory's name leads by now does not matter.
     fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_fd().as_raw_fd())).join(NAME)
     }
 
-    /// What the pin keeps; none if there is no pin.
+    /// The pinned link; `None` if there is no pin.
     fn pinned(&self) -> Result<Option<Link>, BpfError> {
         let shown = self.directory.path().join(NAME);
         match fs::symlink_metadata(self.path()) {
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// Has the pin keep this link.
+    /// Pins this link.
     ///
     /// # Errors
     /// If it cannot be pinned, or something else is in its place.
@@ -101,7 +101,7 @@ impl Place {
         }
         let path = std::ffi::CString::new(self.path().into_os_string().into_encoded_bytes())
             .map_err(|error| system("name the pin", error.into()))?;
-        // SAFETY: the path is a string that ends with a zero and outlives the call.
+        // SAFETY: the path ends with a zero and outlives the call.
         let result = unsafe { libbpf_sys::bpf_obj_pin(link.as_raw_fd(), path.as_ptr()) };
         if result < 0 {
             let error = io::Error::last_os_error();
@@ -110,7 +110,7 @@ impl Place {
         Ok(())
     }
 
-    /// Removes the pin, and our directory if there is nothing else in it. Tells whether there was one.
+    /// Removes the pin, and our directory if it is then empty. Returns whether there was a pin.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -132,7 +132,7 @@ fn foreign(path: &Path, what: &str) -> BpfError {
     system("keep TCP Nice in the kernel", io::Error::other(text))
 }
 
-/// An error of the system, in words of this module's.
+/// An error of the system, with the operation that failed.
 pub(super) fn system(what: &str, source: io::Error) -> BpfError {
     match source.kind() {
         io::ErrorKind::PermissionDenied => BpfError::Privilege,

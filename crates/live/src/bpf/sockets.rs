@@ -1,4 +1,4 @@
-//! The sockets that Nice governs, as an iterator in the kernel tells them.
+//! The sockets that Nice controls, as listed by an iterator in the kernel.
 
 use std::io::Read as _;
 use std::mem::size_of;
@@ -11,7 +11,7 @@ use super::object::{self, Which};
 use super::{BpfError, SEGMENT};
 use crate::nice::{Direction, Socket};
 
-/// As `struct nice_socket` in `native/bpf/nice.h`.
+/// `struct nice_socket` in `native/bpf/nice.h`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct RawSocket {
@@ -36,19 +36,19 @@ struct RawSocket {
     state: u32,
 }
 
-/// Tells the sockets of this network namespace.
+/// Lists the sockets of this network namespace.
 #[derive(Debug)]
 pub struct Sockets {
     _object: Object,
     link: Link,
 }
 
-/// The maps of receivers' states that there are: one for each command that receives in the background.
+/// The maps of receivers' states: one for each command that receives in the background.
 fn receivers() -> Vec<u32> {
     MapInfoIter::default().filter(|map| map.name == "nice_receive").map(|map| map.id).collect()
 }
 
-/// Every socket that Nice governs, in this network namespace, whichever command it belongs to.
+/// All sockets that Nice controls in this network namespace, of any command.
 ///
 /// # Errors
 /// If the kernel refuses the iterator.
@@ -71,7 +71,7 @@ pub fn all() -> Result<Vec<Socket>, BpfError> {
 }
 
 impl Sockets {
-    /// Loads the iterator; `receivers` is the map of receivers' states, by its number.
+    /// Loads the iterator; `receivers` is the number of the map with the receivers' states.
     ///
     /// # Errors
     /// If the kernel refuses it.
@@ -91,10 +91,10 @@ impl Sockets {
         Ok(Sockets { _object: object, link })
     }
 
-    /// The sockets now.
+    /// The current sockets.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not report them.
     pub fn read(&self) -> Result<Vec<Socket>, BpfError> {
         let fail = |source| BpfError::System { what: "read the list of sockets".to_owned(), source };
         let mut bytes = Vec::new();
@@ -116,7 +116,7 @@ fn socket(bytes: &[u8]) -> Socket {
         };
         std::net::SocketAddr::new(ip, port)
     };
-    // Before the first sample the kernel's side holds the largest number.
+    // Before the first sample the kernel's value is the largest number.
     let micros = |value: u32| if value == u32::MAX { 0.0 } else { f64::from(value) / 1e3 };
     Socket {
         cgroup: raw.cgroup,

@@ -1,4 +1,4 @@
-//! What is measured on: two hosts, and between them an emulated link, or nothing but the way that packets would take to it.
+//! The test bed of calibration: two hosts, and between them an emulated link, or only the ports that packets would use to reach it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,15 +27,15 @@ use crate::program::{Changes, Program, ProgramConfig, State};
 
 /// The hosts' addresses: source and sink.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
-/// Where sinks listen: a port that needs no privilege, which an ordinary user's programs do not have.
+/// The sinks' port: one that needs no privilege, which an ordinary user's programs do not have.
 pub const PORT: u16 = 9009;
-/// Between two looks whether somebody wants to stop.
+/// Time between two checks of whether the user wants to stop.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
 /// Why a measurement was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
-    /// The hosts could not be had.
+    /// The hosts could not be made.
     #[error(transparent)]
     Hosts(#[from] HostError),
     /// The emulator stopped.
@@ -47,20 +47,20 @@ pub enum BedError {
     /// A source failed.
     #[error("the measuring program ({words}) failed: {said}")]
     Source {
-        /// What it was told.
+        /// Its arguments.
         words: String,
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// Something the system should do did not work.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("stopped")]
     Stopped,
 }
@@ -69,28 +69,28 @@ fn system<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> BedError
     move |source| BedError::System { what, source: source.into() }
 }
 
-/// What a measurement gave beside the source's word.
+/// Results of a measurement besides those that the source reports.
 #[derive(Clone, Debug, Default)]
 pub struct Emulated {
-    /// How far the emulator kept pace.
+    /// How well the emulator kept pace.
     pub audit: Audit,
     /// Counters of the links, there and back.
     pub links: [LinkStats; 2],
 }
 
-/// Two hosts, and the program that makes load on them.
+/// Two hosts, and the program that generates load on them.
 #[derive(Debug)]
 pub struct Bed<'a> {
     hosts: Hosts,
-    /// Makes load when its first word is `load`.
+    /// Generates load when its first argument is `load`.
     program: PathBuf,
     stop: &'a AtomicBool,
     changes: Changes,
 }
 
 impl<'a> Bed<'a> {
-    /// Makes the hosts. `program` is this one, which as `PROGRAM load WORDS...` calls [`crate::load::run`]; when `stop` becomes true, what
-    /// is under way ends soon.
+    /// Makes the hosts. `program` is this program, which calls [`crate::load::run`] when run as `PROGRAM load WORDS...`. When `stop` becomes true, the
+    /// current measurement ends soon.
     ///
     /// # Errors
     /// If the system does not allow namespaces.
@@ -111,14 +111,14 @@ impl<'a> Bed<'a> {
         ADDRESSES[1]
     }
 
-    /// Lets TCP on the hosts buffer so many bytes to send and to receive.
+    /// Lets TCP on the hosts buffer this many bytes to send and to receive.
     ///
     /// # Errors
     /// If the hosts cannot be reached.
     pub fn limit_windows(&self, [send, receive]: [u32; 2]) -> Result<(), BedError> {
         for host in [0, 1] {
             let set = || {
-                // Where it stays as it was a fast and long link is not filled, and the figure says so.
+                // If this fails a fast and long link is not filled, and the result shows it.
                 let _ = std::fs::write("/proc/sys/net/ipv4/tcp_wmem", format!("4096 65536 {send}"));
                 let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rmem", format!("4096 131072 {receive}"));
             };
@@ -132,7 +132,7 @@ impl<'a> Bed<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Makes a program ready on a host: what it will say, and the program.
+    /// Prepares a program on a host. Returns it with the files for its output and errors.
     fn program(&self, host: usize, words: &[String]) -> Result<(Program, File, File), BedError> {
         let file = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
         let said = file("stdout").map_err(system("make a place for what a program says"))?;
@@ -154,8 +154,8 @@ impl<'a> Bed<'a> {
         Ok((program, said, complaint))
     }
 
-    /// Has a source on the first host and a sink on the second work, while `carry` carries their packets: until the source ends, which
-    /// it is told by returning true. Returns what the source measured.
+    /// Runs a source on the first host and a sink on the second, while `carry` carries their packets until the source ends, which
+    /// `carry` learns from a return value of true. Returns what the source measured.
     fn measure<T: DeserializeOwned>(
         &self,
         sink: &[String],
@@ -190,7 +190,7 @@ impl<'a> Bed<'a> {
                 _ => "it said nothing".to_owned(),
             };
             let mut said = why(&program, &mut complaint);
-            // A sink runs until it is killed: one that has ended is what the source misses.
+            // A sink runs until it is killed: if it has ended, that is why the source failed.
             if let Some((sink, _, complaint)) = &mut sink
                 && !matches!(sink.state(), State::Running | State::Waiting)
             {
@@ -203,7 +203,7 @@ impl<'a> Bed<'a> {
     /// Measures over emulated links, there and back.
     ///
     /// # Errors
-    /// If the emulator or a program fails, or somebody asked to stop.
+    /// If the emulator or a program fails, or the user asked to stop.
     pub fn emulated<T: DeserializeOwned>(
         &self,
         links: [&LinkConfig; 2],
@@ -236,15 +236,15 @@ impl<'a> Bed<'a> {
         Ok((measured?, Emulated { audit, links }))
     }
 
-    /// Measures over the same ports without an emulated network: what comes in at one leaves by the other at once.
+    /// Measures over the same ports without an emulated network: packets from one port leave by the other at once.
     ///
     /// # Errors
-    /// If a port or a program fails, or somebody asked to stop.
+    /// If a port or a program fails, or the user asked to stop.
     pub fn forwarded<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
         self.forward(&mut self.hosts.ports()?, sink, source)
     }
 
-    /// Measures while what comes in at one of two ports leaves by the other.
+    /// Measures while packets from one of two ports leave by the other.
     fn forward<T: DeserializeOwned>(
         &self,
         ports: &mut [impl LivePort],
@@ -262,11 +262,11 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// The interface of a way that is not the hosts' own, in both.
+/// The name, in both hosts, of an interface other than the hosts' own.
 const OTHER: &str = "other";
 
 impl Bed<'_> {
-    /// Has packets between the hosts take the interface [`OTHER`], which is there already.
+    /// Routes packets between the hosts over the existing interface [`OTHER`].
     fn detour(&self, host: usize) -> Result<(), BedError> {
         let name = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
         let set_up = || -> Result<(), NetlinkError> {
@@ -278,10 +278,10 @@ impl Bed<'_> {
         Ok(done.map_err(|source| HostError::Netlink { host: "a measured one".to_owned(), source })?)
     }
 
-    /// Measures over a pair of virtual interfaces, without anything of ours between them.
+    /// Measures over a veth pair, with none of our programs between the hosts.
     ///
     /// # Errors
-    /// If it cannot be made or a program fails, or somebody asked to stop.
+    /// If it cannot be made or a program fails, or the user asked to stop.
     pub fn wired<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
         let fail = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
         let link = |source| HostError::Netlink { host: "a measured one".to_owned(), source };
@@ -305,10 +305,10 @@ impl Bed<'_> {
         measured
     }
 
-    /// Measures over two TUN devices: what is read from one is written to the other at once.
+    /// Measures over two TUN devices: packets read from one are written to the other at once.
     ///
     /// # Errors
-    /// Without `/dev/net/tun`, or if a program fails, or somebody asked to stop.
+    /// Without `/dev/net/tun`, or if a program fails, or the user asked to stop.
     pub fn tunnelled<T: DeserializeOwned>(&self, sink: &[String], source: &[String]) -> Result<T, BedError> {
         let fail = |source| HostError::NetNs { host: "a measured one".to_owned(), source };
         let mut ports = Vec::new();
@@ -320,7 +320,7 @@ impl Bed<'_> {
     }
 }
 
-/// Passes on what comes in.
+/// Forwards arriving packets.
 struct Forwarder {
     clock: RealClock,
     pool: Pool,
@@ -334,7 +334,7 @@ impl Forwarder {
         Forwarder { clock: RealClock::start(), pool, arrivals: Vec::new(), handles: Vec::new() }
     }
 
-    /// Passes on what has come in, or waits for something. Returns whether a program may have ended.
+    /// Forwards what has arrived, or waits for something. Returns whether a program may have ended.
     fn turn<P: LivePort>(&mut self, ports: &mut [P], changes: &Changes) -> Result<bool, BedError> {
         let now: Timestamp = self.clock.now();
         let mut idle = true;

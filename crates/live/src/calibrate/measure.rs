@@ -1,4 +1,4 @@
-//! The measurements, one function each: what is set up, what the load is, what is made of its word.
+//! The measurements of calibration, one function each: the set-up, the load, and how its output becomes a result.
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{NodeId, Rate, TimeDelta};
@@ -20,7 +20,7 @@ pub enum Way {
     Ports,
     /// Two TUN devices, with nothing between them.
     Tun,
-    /// A pair of virtual interfaces, and no program at all.
+    /// A veth pair, and no program at all.
     Veth,
 }
 
@@ -29,11 +29,11 @@ pub enum Way {
 pub struct DelayRow {
     /// Delay of each direction, in milliseconds.
     pub delay_ms: f64,
-    /// Bytes of a packet on an Ethernet wire; from the IP header on they are 18 less, and of the smallest none less.
+    /// Bytes of a packet on an Ethernet wire; from the IP header on 18 less, except for the smallest.
     pub bytes: u32,
-    /// Round trips in milliseconds, from before the sending to the kernel's stamp of the answer.
+    /// Round trips in milliseconds, from before the send to the kernel's timestamp of the answer.
     pub rtt_ms: Sample,
-    /// Median of the same until the measuring program had the answer, in milliseconds.
+    /// Median in milliseconds of the same up to the moment when the measuring program had the answer.
     pub seen_ms: f64,
     /// Pings without an answer.
     pub lost: u64,
@@ -41,31 +41,31 @@ pub struct DelayRow {
     pub kept_pace: bool,
 }
 
-/// A rate.
+/// Result of a bandwidth measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateRow {
-    /// Set, in Mbit/s.
+    /// The link's rate, in Mbit/s.
     pub mbps: f64,
     /// Bytes of a packet on an Ethernet wire.
     pub bytes: u32,
-    /// Seen, in Mbit/s, by the kernel's stamps at the sink.
+    /// Measured rate in Mbit/s, by the kernel's timestamps at the sink.
     pub seen_mbps: f64,
-    /// Seen over set, less one.
+    /// Measured rate over the link's rate, minus one.
     pub error: f64,
     /// Packets that the queue holds.
     pub queue_packets: u32,
-    /// How long that many packets take at this rate, in milliseconds.
+    /// How long this many packets take at this rate, in milliseconds.
     pub full_queue_ms: f64,
-    /// The median of the time that packets were under way, in milliseconds: the queue is full.
+    /// The median transit time of packets, in milliseconds; the queue is full.
     pub under_way_ms: f64,
     /// Whether the emulator kept pace.
     pub kept_pace: bool,
 }
 
-/// A loss.
+/// Result of a loss measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossRow {
-    /// Set, as a share.
+    /// The link's loss probability.
     pub probability: f64,
     /// Bytes of a packet on an Ethernet wire.
     pub bytes: u32,
@@ -73,24 +73,24 @@ pub struct LossRow {
     pub sent: u64,
     /// Packets that did not arrive.
     pub lost: u64,
-    /// How far that is from what is expected, in standard deviations of the binomial distribution.
+    /// The difference from the expected value, in standard deviations of the binomial distribution.
     pub deviations: f64,
-    /// Packets lost outside the emulated link, which are among them.
+    /// Packets lost outside the emulated link, included in `lost`.
     pub lost_outside: u64,
 }
 
-/// Datagrams one way.
+/// Result of sending datagrams one way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OneWay {
-    /// Packets sent in a second.
+    /// Packets sent per second.
     pub sent_pps: f64,
-    /// Packets that arrived in a second.
+    /// Packets that arrived per second.
     pub received_pps: f64,
     /// Share that did not arrive.
     pub lost: f64,
     /// Packets that the emulator lost: its rings or its memory were full, or the kernel refused them.
     pub lost_in_emulator: u64,
-    /// Share of a core that the emulator took.
+    /// Share of a core that the emulator used.
     pub cpu: f64,
 }
 
@@ -99,25 +99,25 @@ pub struct OneWay {
 pub struct Goodput {
     /// From its first byte to its last.
     pub bps: f64,
-    /// Of the median second, without the first ones, in which a congestion control looks for its rate; none for short streams.
+    /// In the median second, without the first seconds, in which the congestion control searches for its rate; `None` for short streams.
     pub steady_bps: Option<f64>,
     /// Whether the emulator kept pace.
     pub kept_pace: bool,
 }
 
-/// Seconds in which a stream looks for its rate.
+/// Seconds in which a stream searches for its rate.
 const START_S: usize = 2;
-/// Bytes that TCP may buffer to send and to receive: Linux's own limits, and more than the fastest and longest link holds.
+/// Bytes that TCP may buffer to send and to receive: Linux's own limits, which are more than the fastest and longest link holds.
 const USUAL: [u32; 2] = [4 << 20, 6 << 20];
 const WIDE: [u32; 2] = [64 << 20, 64 << 20];
 
-/// Bytes from the IP header on of a packet that is so large on an Ethernet wire with its check sequence; the smallest is counted as it is,
-/// as it was in the measurements that these are compared with.
+/// Bytes from the IP header on of a packet with this size on an Ethernet wire, check sequence included. The smallest size counts unchanged,
+/// as in the measurements that these are compared with.
 fn ip_bytes(bytes: u32) -> u32 {
     if bytes > 64 { bytes - 18 } else { bytes }
 }
 
-/// A link without anything.
+/// A link without rate, delay or loss.
 fn plain() -> LinkConfig {
     LinkConfig {
         rate: RateConfig::Unlimited,
@@ -140,7 +140,7 @@ fn emulated<T: serde::de::DeserializeOwned>(
     bed.emulated(links, EmulatorConfig::default(), &sink, &words(source))
 }
 
-/// Over either way, a link without anything.
+/// Measures over a link without rate, delay or loss, carried in the given way.
 fn carried<T: serde::de::DeserializeOwned>(
     bed: &Bed<'_>,
     way: Way,
@@ -183,7 +183,7 @@ pub fn delay(bed: &Bed<'_>, way: Way, delay_ms: f64, bytes: u32, count: u32) -> 
     })
 }
 
-/// What comes through a link with a rate when more is sent than fits, for `seconds`.
+/// The throughput of a link with a rate when more is sent than fits, for `seconds`.
 ///
 /// # Errors
 /// If it cannot be measured.
@@ -195,7 +195,7 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
         ..plain()
     };
     let packet_s = f64::from(size) * 8.0 / (mbps * 1e6);
-    // A twentieth more than fits keeps the queue full, once it has been filled.
+    // Five percent more than fits keeps the queue full once it has been filled.
     let rate = (1.05 / packet_s).ceil();
     let source = format!("udp {}:{PORT} {seconds} {rate} {size} {}", bed.sink(), queue + 10);
     let (sent, emulated): (Sent, _) =
@@ -213,7 +213,7 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
     })
 }
 
-/// How many of the packets that are sent in `seconds` a link loses.
+/// How many of the packets sent in `seconds` a link loses.
 ///
 /// # Errors
 /// If it cannot be measured.
@@ -225,7 +225,7 @@ pub fn loss(
     seconds: f64,
 ) -> Result<LossRow, BedError> {
     let loss = LossConfig { kind: LossKind::Bernoulli { p: probability }, ..LossConfig::default() };
-    // Draws depend on the link's name: another sample for each row.
+    // Random draws depend on the link's name: a different sample for each row.
     let link = LinkConfig { loss, name: format!("{bytes} bytes at {probability}"), ..plain() };
     let source = format!("udp {}:{PORT} {seconds} {pps} {} 0", bed.sink(), ip_bytes(bytes));
     let (sent, emulated): (Sent, _) = emulated(bed, [&link, &plain()], &format!("udp-sink {PORT}"), &source)?;
@@ -240,7 +240,7 @@ pub fn loss(
     })
 }
 
-/// Datagrams one way, `pps` a second; 0 for as many as can be sent.
+/// Datagrams one way, `pps` per second; 0 for as many as possible.
 ///
 /// # Errors
 /// If it cannot be measured.
@@ -257,7 +257,7 @@ pub fn one_way(bed: &Bed<'_>, way: Way, pps: u64, bytes: u32, seconds: f64) -> R
     })
 }
 
-/// Round trips in a second with `window` small packets under way, and the share that was lost.
+/// Round trips per second with `window` small packets in flight, and the share that was lost.
 ///
 /// # Errors
 /// If it cannot be measured.
@@ -268,8 +268,8 @@ pub fn round_trips(bed: &Bed<'_>, way: Way, window: u32, seconds: f64) -> Result
     Ok((returned.returned as f64 / returned.seconds, lost / returned.packets.max(1) as f64))
 }
 
-/// Goodput of one TCP stream, over a link without a limit or of `mbps` with `delay_ms` each way and a queue of as many packets as are
-/// under way.
+/// Goodput of one TCP stream, over a link without a limit or of `mbps` with `delay_ms` each way and a queue of one
+/// bandwidth-delay product.
 ///
 /// # Errors
 /// If it cannot be measured.

@@ -1,10 +1,10 @@
-//! Calibration: how fast and how exact the emulator is on this machine, measured with real packets.
+//! Calibration: how fast and how accurate the emulator is on this machine, measured with real packets.
 //!
-//! - [`bed`]: two hosts and what carries their packets: the emulator, or its ports alone (a floor).
+//! - [`bed`]: two hosts, and the emulator or only its ports (a lower bound) between them.
 //! - [`measure`]: the measurements, one function each.
-//! - [`statistics`]: what is made of repeated ones.
+//! - [`statistics`]: summaries of repeated measurements.
 //!
-//! [`accuracy`] and [`capacity`] go through what is measured by default. Load comes from processes of its own ([`crate::load`]).
+//! [`accuracy`] and [`capacity`] run the default measurements. Separate processes generate the load ([`crate::load`]).
 
 pub mod bed;
 pub mod measure;
@@ -16,10 +16,10 @@ use bed::{Bed, BedError};
 use measure::{DelayRow, Goodput, LossRow, RateRow, Way};
 use statistics::Repeated;
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Less of everything: an impression in a minute.
+    /// Less of everything: a first impression in a minute.
     pub quick: bool,
 }
 
@@ -32,10 +32,10 @@ impl Extent {
     }
 }
 
-/// Says what is measured next: the share that is done, and in words.
+/// Reports the next measurement: the share that is done, and a text.
 pub type Tell<'a> = &'a mut dyn FnMut(f64, &str);
 
-/// How exact it is: the three tables.
+/// How accurate the emulator is: the three tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Delay.
@@ -46,22 +46,22 @@ pub struct Accuracy {
     pub loss: Vec<LossRow>,
 }
 
-/// Bytes of the packets that are measured with, on an Ethernet wire.
+/// Packet sizes in bytes on an Ethernet wire.
 const SIZES: [u32; 2] = [64, 1518];
 /// Delays, in milliseconds.
 const DELAYS: [f64; 5] = [0.0, 5.0, 10.0, 50.0, 300.0];
-/// Rates in Mbit/s, and packets in the queue in front of each.
+/// Rates in Mbit/s, and packets in the queue of each.
 const RATES: [(f64, u32); 4] = [(1.0, 20), (10.0, 50), (100.0, 200), (1000.0, 1000)];
-/// The largest rate that is measured with small packets, in Mbit/s: there are twenty times as many of them.
+/// The largest rate in Mbit/s that is measured with small packets, which are twenty times as many.
 const SMALL_RATE: f64 = 100.0;
-/// Loss probabilities, and packets a second by which they are measured.
+/// Loss probabilities.
 const LOSSES: [f64; 3] = [0.001, 0.01, 0.1];
 const LOSS_PPS: u32 = 20_000;
 
 /// Measures the three tables.
 ///
 /// # Errors
-/// If something cannot be measured, or somebody asked to stop.
+/// If something cannot be measured, or the user asked to stop.
 pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accuracy, BedError> {
     let mut accuracy = Accuracy::default();
     let delays = if extent.quick { &DELAYS[..3] } else { &DELAYS[..] };
@@ -75,7 +75,7 @@ pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accurac
     for &delay_ms in delays {
         for bytes in SIZES {
             tell(format!("delay of {delay_ms} ms, packets of {bytes} bytes"));
-            // Long delays take long, and matter less.
+            // Long delays take long to measure, and matter less.
             let count = match delay_ms {
                 100.0.. => 20,
                 20.0.. => 60,
@@ -104,16 +104,16 @@ pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accurac
     Ok(accuracy)
 }
 
-/// How much it carries, with source and sink on the same machine.
+/// How much the emulator carries, with source and sink on the same machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// Median round trip without a delay, in milliseconds.
     pub rtt_ms: Repeated,
-    /// The most 64-byte packets a second one way of which less than a thousandth is lost.
+    /// The largest rate of 64-byte packets per second one way with less than a thousandth lost.
     pub one_way_pps: Repeated,
-    /// Packets that arrive in a second when as many as can be are sent.
+    /// Packets that arrive per second when as many as possible are sent.
     pub flooded_pps: Repeated,
-    /// Round trips of 64-byte packets in a second.
+    /// Round trips of 64-byte packets per second.
     pub round_trips_ps: Repeated,
     /// Goodput of one TCP stream over a link without a limit, in bit/s.
     pub stream_bps: Repeated,
@@ -121,15 +121,15 @@ pub struct Capacity {
 
 /// Share of lost packets below which a rate is stable.
 pub const STABLE: f64 = 0.001;
-/// Round trips under way.
+/// Packets in flight when round trips are counted.
 const WINDOW: u32 = 256;
-/// A rate that was lost at is followed by one that is less by this factor.
+/// After a rate with losses, the next one is lower by this factor.
 const STEP: f64 = 0.94;
 
-/// Measures what a way carries.
+/// Measures the capacity of one way of carrying packets.
 ///
 /// # Errors
-/// If something cannot be measured, or somebody asked to stop.
+/// If something cannot be measured, or the user asked to stop.
 pub fn capacity(bed: &Bed<'_>, way: Way, extent: Extent, tell: Tell<'_>) -> Result<Capacity, BedError> {
     let times = extent.times();
     let seconds = extent.seconds(2.0, 1.0);
@@ -156,7 +156,7 @@ pub fn capacity(bed: &Bed<'_>, way: Way, extent: Extent, tell: Tell<'_>) -> Resu
         let mut pps = flooded_pps.median * 1.1;
         loop {
             let one = measure::one_way(bed, way, pps as u64, 64, seconds)?;
-            // A source that does not reach its rate shows what it did reach.
+            // A source that does not reach its rate reports the rate it did reach.
             if one.lost < STABLE || pps < 1000.0 {
                 return Ok(one.received_pps);
             }
@@ -171,10 +171,10 @@ pub fn capacity(bed: &Bed<'_>, way: Way, extent: Extent, tell: Tell<'_>) -> Resu
     Ok(Capacity { rtt_ms, one_way_pps, flooded_pps, round_trips_ps, stream_bps })
 }
 
-/// A stream with BBR over 1 Gbit/s and a round trip of 80 ms; none where this kernel has no BBR.
+/// A stream with BBR over 1 Gbit/s and a round trip of 80 ms; `None` if this kernel has no BBR.
 ///
 /// # Errors
-/// If it cannot be measured, or somebody asked to stop.
+/// If it cannot be measured, or the user asked to stop.
 pub fn long_fat(bed: &Bed<'_>, extent: Extent) -> Result<Option<Goodput>, BedError> {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if !known.is_ok_and(|known| known.split_whitespace().any(|name| name == "bbr")) {

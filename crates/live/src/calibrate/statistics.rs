@@ -1,8 +1,8 @@
-//! What is made of repeated measurements.
+//! Summaries of repeated measurements: quantiles, means, slopes, deviations.
 
 use serde::{Deserialize, Serialize};
 
-/// The value below which a share of the values lies, between neighbours in proportion; none of none. The values are in order.
+/// The quantile of sorted values at `share`, interpolated linearly between neighbours; `None` without values.
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -11,7 +11,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * part)
 }
 
-/// A sample in a few numbers.
+/// A summary of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// How many values.
@@ -31,7 +31,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Sums values up; all zero for none.
+    /// Summarises the values; all zero if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -52,7 +52,7 @@ impl Sample {
     }
 }
 
-/// The median of repeated measurements, and how far they lie apart.
+/// The median of repeated measurements, and their range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repeated {
     /// Median.
@@ -61,28 +61,28 @@ pub struct Repeated {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// How often it was measured.
+    /// Number of measurements.
     pub times: u64,
 }
 
 impl Repeated {
-    /// Sums repetitions up; all zero for none.
+    /// Summarises the repetitions; all zero if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let sample = Sample::of(values);
         Repeated { median: sample.median, min: sample.min, max: sample.max, times: sample.count }
     }
 
-    /// Largest less smallest, as a share of the median.
+    /// Largest minus smallest, as a share of the median.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median.abs() }
     }
 }
 
-/// The slope of the line that lies below all points and as near to them as can be (least sum of distances). Where points are late by
-/// some noise but never early, that is the slope without the noise. The points are in order of the first number. None for fewer than two.
+/// The slope of the line that lies below all points and as near to them as possible (least sum of distances). If points are late by
+/// some noise but never early, that is the slope without the noise. The points are sorted by the first number. `None` for fewer than two.
 pub fn lower_slope(points: &[(f64, f64)]) -> Option<f64> {
     // The line is the edge of the lower convex hull above the mean of the first numbers: there the sum, which is linear in height and
-    // slope, is least. The hull by Andrew's monotone chain.
+    // slope, is smallest. Andrew's monotone chain finds the hull.
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for &point in points {
         while let [.., a, b] = hull[..] {
@@ -99,7 +99,7 @@ pub fn lower_slope(points: &[(f64, f64)]) -> Option<f64> {
     Some((edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0))
 }
 
-/// How far `lost` of `sent` lies from what is expected at probability `p`, in standard deviations of the binomial distribution.
+/// How far `lost` of `sent` is from the expected value at probability `p`, in standard deviations of the binomial distribution.
 pub fn binomial_deviations(lost: u64, sent: u64, p: f64) -> f64 {
     let (sent, lost) = (sent as f64, lost as f64);
     let deviation = (sent * p * (1.0 - p)).sqrt();

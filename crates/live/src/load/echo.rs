@@ -17,7 +17,7 @@ use super::{LoadError, Trips, nap, realtime, system};
 const HEADERS: usize = 20 + 8;
 /// How long an answer may take, in seconds.
 const PATIENCE_S: i64 = 3;
-/// Round trips before those that count: routes and caches are cold.
+/// Round trips before those that count, while routes and caches are cold.
 const WARM_UP: u64 = 5;
 
 /// Measures `count` round trips of packets of `bytes` from the IP header on, `gap` apart.
@@ -28,7 +28,7 @@ pub(super) fn trips(address: Ipv4Addr, count: u64, gap: TimeDelta, bytes: usize)
         | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE;
     setsockopt(&socket, Timestamping, &stamps).map_err(system("switch time stamps on"))?;
-    // Not by waiting for input or errors: the stamp of sending, which lies in the queue of errors, would end that.
+    // Not by waiting for input or errors: the timestamp of the send, which is in the error queue, would end that.
     let patience = nix::sys::time::TimeVal::new(PATIENCE_S, 0);
     setsockopt(&socket, ReceiveTimeout, &patience).map_err(system("limit the wait for an answer"))?;
     let [a, b, c, d] = address.octets();
@@ -42,7 +42,7 @@ pub(super) fn trips(address: Ipv4Addr, count: u64, gap: TimeDelta, bytes: usize)
         let began = realtime();
         send(socket.as_raw_fd(), &packet, MsgFlags::empty()).map_err(system("send a ping"))?;
         let answered = answer(&socket, number as u16)?;
-        // The kernel gives the stamp of sending back through the socket's queue of errors.
+        // The kernel returns the timestamp of the send through the socket's error queue.
         let sent = stamped(&socket, &mut [0; 2048], MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT);
         match answered {
             Some((stamp, seen)) if number >= WARM_UP => {
@@ -58,7 +58,7 @@ pub(super) fn trips(address: Ipv4Addr, count: u64, gap: TimeDelta, bytes: usize)
     Ok(trips)
 }
 
-/// Receives a message, and its stamp if it has one.
+/// Receives a message, and its timestamp if it has one.
 fn stamped(socket: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> nix::Result<Option<u64>> {
     let mut space = nix::cmsg_space!(Timestamps, [u8; 64]);
     let mut into = [IoSliceMut::new(buffer)];
@@ -70,7 +70,7 @@ fn stamped(socket: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> nix::Result<
     Ok(stamp.map(|time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64))
 }
 
-/// Waits for the answer with this number: the kernel's stamp, and when it was here.
+/// Waits for the answer with this number: returns the kernel's timestamp, and when the program had it.
 fn answer(socket: &OwnedFd, number: u16) -> Result<Option<(u64, u64)>, LoadError> {
     let mut buffer = [0; 2048];
     loop {

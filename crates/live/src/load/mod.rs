@@ -1,16 +1,16 @@
-//! Load for measurements, each kind in a process of its own: what it sends and receives are ordinary packets of ordinary sockets.
+//! Load generators for measurements, each in a process of its own: they send and receive ordinary packets through ordinary sockets.
 //!
 //! ```text
 //! echo ADDRESS COUNT GAP_US BYTES          round trips of single pings, which the far kernel answers
-//! udp-sink PORT [stamps]                   counts datagrams, or returns them if they ask for that
-//! udp ADDRESS:PORT SECONDS RATE BYTES BURST  datagrams one way, RATE a second (0: as fast as can be), after BURST at once
-//! return ADDRESS:PORT SECONDS WINDOW       datagrams there and back, WINDOW of them under way
-//! tcp-sink PORT                            takes in streams
+//! udp-sink PORT [stamps]                   counts datagrams, or returns them if they request that
+//! udp ADDRESS:PORT SECONDS RATE BYTES BURST  datagrams one way, RATE per second (0: as fast as possible), after BURST at once
+//! return ADDRESS:PORT SECONDS WINDOW       datagrams there and back, WINDOW of them in flight
+//! tcp-sink PORT                            receives streams
 //! tcp ADDRESS:PORT SECONDS RATE CONTROL    one stream, at most RATE bit/s (0: no limit), with that congestion control
 //! ```
 //!
-//! Sources print what they measured, with what the sink told them, as one JSON object. Instants of arrival are the kernel's stamps
-//! (`SO_TIMESTAMPNS`) where it matters, so that waking up a measuring program is not part of what is measured.
+//! Sources print what they measured, with the sink's report, as one JSON object. Arrival times are the kernel's timestamps
+//! (`SO_TIMESTAMPNS`) where it matters, so the wake-up of a measuring program does not count.
 
 mod echo;
 mod tcp;
@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
 
-/// Why a load could not be made.
+/// Why a load generator failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The words are not understood.
@@ -32,9 +32,9 @@ pub enum LoadError {
     /// The system did not do something.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The other end did not answer.
@@ -49,38 +49,38 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> LoadError {
 /// Round trips, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trips {
-    /// From before the sending to the kernel's stamp of the answer.
+    /// From before the send to the kernel's timestamp of the answer.
     pub stamped: Vec<u64>,
-    /// From before the sending until the program had the answer.
+    /// From before the send until the program had the answer.
     pub seen: Vec<u64>,
     /// Pings without an answer.
     pub lost: u64,
 }
 
-/// What a sink of datagrams has seen.
+/// The report of a sink of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sunk {
     /// Datagrams.
     pub packets: u64,
-    /// Time from one datagram to the next on the part with the source in the lead, in nanoseconds: the slope below which no
-    /// arrival lies. With stamps only, and where enough came in.
+    /// Time from one datagram to the next while the source is ahead, in nanoseconds: the slope below which no
+    /// arrival lies. With timestamps only, and only if enough arrived.
     pub spacing_ns: Option<f64>,
-    /// Time under way in microseconds: smallest, median, largest. With stamps only.
+    /// Transit time in microseconds: smallest, median, largest. With timestamps only.
     pub under_way_us: Option<[f64; 3]>,
 }
 
-/// What a source of datagrams has sent, and what came of it.
+/// The report of a source of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// Datagrams sent.
     pub packets: u64,
     /// For how long, in seconds.
     pub seconds: f64,
-    /// What the sink says.
+    /// The sink's report.
     pub sunk: Sunk,
 }
 
-/// Datagrams that came back.
+/// The report on datagrams that came back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Returned {
     /// Datagrams sent.
@@ -91,18 +91,18 @@ pub struct Returned {
     pub seconds: f64,
 }
 
-/// What became of a stream.
+/// The report on a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Streamed {
-    /// Bytes that the sink has taken in.
+    /// Bytes that the sink has received.
     pub bytes: u64,
-    /// From the first byte that it took in to the last, in seconds.
+    /// From the first byte that the sink received to the last, in seconds.
     pub seconds: f64,
-    /// Bytes taken in during each tenth of a second.
+    /// Bytes received during each tenth of a second.
     pub tenths: Vec<u64>,
 }
 
-/// Does what the words say, and prints what came of it.
+/// Runs the load generator that the words name, and prints its report.
 ///
 /// # Errors
 /// If the words are not understood, or the system or the other end fails.
@@ -148,12 +148,12 @@ fn read(id: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Time since some instant, in nanoseconds.
+/// Monotonic time in nanoseconds.
 fn now() -> u64 {
     read(ClockId::Monotonic)
 }
 
-/// Nanoseconds since 1970, as the kernel's stamps.
+/// Nanoseconds since 1970, like the kernel's timestamps.
 fn realtime() -> u64 {
     read(ClockId::Realtime)
 }

@@ -1,4 +1,4 @@
-//! One TCP stream: as much as goes through, or at a rate.
+//! One TCP stream: as fast as possible, or at a rate.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ const CHUNK: usize = 1 << 18;
 /// A tenth of a second, in nanoseconds.
 const TENTH: u64 = 100_000_000;
 
-/// Takes in streams, one after another, and tells each sender what came in, until it is killed.
+/// Receives streams, one after another, and reports to each sender what arrived, until it is killed.
 pub(super) fn sink(port: u16) -> Result<String, LoadError> {
     let listener = TcpListener::bind(("0.0.0.0", port)).map_err(system("listen"))?;
     let mut buffer = vec![0; CHUNK];
@@ -24,7 +24,7 @@ pub(super) fn sink(port: u16) -> Result<String, LoadError> {
         let mut streamed = Streamed::default();
         let mut start = 0;
         let mut last = 0;
-        // A stream that breaks off has told what it could.
+        // A stream that breaks is reported as far as it got.
         while let Ok(len @ 1..) = stream.read(&mut buffer) {
             last = now();
             if streamed.bytes == 0 {
@@ -40,12 +40,12 @@ pub(super) fn sink(port: u16) -> Result<String, LoadError> {
     }
 }
 
-/// Sends a stream for `span`; `rate` is in bit/s, 0 for as much as goes through.
+/// Sends a stream for `span`; `rate` is in bit/s, 0 for as fast as possible.
 pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> Result<Streamed, LoadError> {
     let mut tries = 0;
     let mut stream = loop {
         match TcpStream::connect(address) {
-            // The sink is not there yet.
+            // The sink is not listening yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused && tries < 100 => {
                 tries += 1;
                 nap(TimeDelta::from_millis(20));

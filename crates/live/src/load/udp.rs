@@ -1,6 +1,6 @@
 //! Datagrams one way, and there and back.
 //!
-//! The first byte of a datagram says what is to become of it: it is counted, returned, or asks for the count.
+//! The first byte of a datagram says what to do with it: count it, return it, or answer with the count.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::UdpSocket;
@@ -22,7 +22,7 @@ use crate::calibrate::statistics::{lower_slope, quantile};
 const HEADERS: usize = 20 + 8;
 /// Datagrams for one system call.
 const BATCH: usize = 64;
-/// Bytes that sockets buffer, where the system lets them.
+/// Bytes that sockets buffer, if the system allows it.
 const BUFFER: usize = 16 << 20;
 
 const COUNT: u8 = b'n';
@@ -33,31 +33,31 @@ const ASK: u8 = b'q';
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) span: TimeDelta,
-    /// Datagrams in a second; 0 for as many as can be.
+    /// Datagrams per second; 0 for as many as possible.
     pub(super) rate: u64,
     /// Bytes of one from the IP header on.
     pub(super) bytes: usize,
-    /// Datagrams that are sent at once at the beginning.
+    /// Datagrams sent at once at the beginning.
     pub(super) burst: u64,
 }
 
 fn big_buffers(socket: &UdpSocket) {
-    // Beyond the system's limit for root, up to it for others.
+    // For root beyond the system's limit, for others up to it.
     let _ = setsockopt(socket, RcvBufForce, &BUFFER).or_else(|_| setsockopt(socket, RcvBuf, &BUFFER));
     let _ = setsockopt(socket, SndBufForce, &BUFFER).or_else(|_| setsockopt(socket, SndBuf, &BUFFER));
 }
 
-/// What a sink notes of the datagrams that it counts.
+/// What a sink records of the datagrams that it counts.
 #[derive(Debug, Default)]
 struct Notes {
     packets: u64,
-    /// The number that the source gave it and its stamp.
+    /// The number that the source gave it, and its timestamp.
     arrivals: Vec<(f64, f64)>,
     under_way: Vec<f64>,
 }
 
 impl Notes {
-    /// Notes a datagram that the kernel saw at `stamp`.
+    /// Records a datagram that the kernel saw at `stamp`.
     fn stamped(&mut self, datagram: &[u8], stamp: u64) {
         let Some(sent) = datagram.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes)
         else {
@@ -73,7 +73,7 @@ impl Notes {
         for arrival in &mut self.arrivals {
             arrival.1 -= first;
         }
-        // The queue is filling at the beginning, and the source is no longer in the lead at the end.
+        // At the beginning the queue is filling, and at the end the source is no longer ahead.
         let (from, to) = (self.arrivals.len() / 10, self.arrivals.len() * 9 / 10);
         let spacing_ns = lower_slope(&self.arrivals[from..to]);
         let mut under_way = std::mem::take(&mut self.under_way);
@@ -124,7 +124,7 @@ pub(super) fn sink(port: u16, stamps: bool) -> Result<String, LoadError> {
                     to.push(from);
                 }
                 Some(&ASK) => {
-                    // Asked again because the answer was lost: nothing has come in since.
+                    // Asked again because the answer was lost: nothing has arrived since.
                     if notes.packets > 0 {
                         last = notes.report();
                         notes = Notes::default();
@@ -145,7 +145,7 @@ pub(super) fn sink(port: u16, stamps: bool) -> Result<String, LoadError> {
             }
         }
         if !echo.is_empty() {
-            // What cannot be sent is lost, and counted by the other end.
+            // Datagrams that cannot be sent are lost; the other end counts them.
             let _ = sendmmsg(socket.as_raw_fd(), &mut out, &echo, &to, [], MsgFlags::empty());
         }
     }
@@ -158,7 +158,7 @@ fn connected(address: &str) -> Result<UdpSocket, LoadError> {
     Ok(socket)
 }
 
-/// Asks the sink what it has seen; it forgets that then.
+/// Asks the sink for its report, which resets it.
 fn ask(socket: &UdpSocket) -> Result<Sunk, LoadError> {
     let wait = Duration::from_millis(700);
     socket.set_read_timeout(Some(wait)).map_err(system("wait for the sink"))?;
@@ -172,7 +172,7 @@ fn ask(socket: &UdpSocket) -> Result<Sunk, LoadError> {
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // The sink is not there yet.
+            // The sink is not listening yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => nap(TimeDelta::from_millis(20)),
             Err(error) => return Err(system("hear from the sink")(error)),
         }
@@ -217,7 +217,7 @@ pub(super) fn send(address: &str, what: &Stream) -> Result<Sent, LoadError> {
     Ok(Sent { packets: sent, seconds, sunk: ask(&socket)? })
 }
 
-/// Keeps `window` small datagrams under way to a sink that returns them.
+/// Keeps `window` small datagrams in flight to a sink that returns them.
 pub(super) fn there_and_back(address: &str, span: TimeDelta, window: u64) -> Result<Returned, LoadError> {
     let socket = connected(address)?;
     ask(&socket)?;
@@ -244,7 +244,7 @@ pub(super) fn there_and_back(address: &str, span: TimeDelta, window: u64) -> Res
                 last = now();
             }
             Err(nix::errno::Errno::EAGAIN) if now() - last > 100_000_000 => {
-                // Nothing for so long: what is under way will not come.
+                // Nothing for this long: the rest is lost.
                 lost = sent - returned;
                 last = now();
             }

@@ -10,25 +10,25 @@ use super::socket::{Complaint, Endpoint};
 use super::{Foremost, MeasureError, random, unspecified, wall_us};
 use crate::clock::RealClock;
 
-/// Datagrams that are made before what came is looked at again.
+/// Datagrams made before arrivals are checked again.
 const TURN: usize = 256;
-/// How often somebody who wants the test to stop is listened to.
+/// How often to check whether the user wants the test to stop.
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
 
-/// A test to be run.
+/// Settings of a test.
 #[derive(Clone, Debug)]
 pub struct CapConfig {
     /// The server.
     pub server: SocketAddr,
-    /// What is asked of it.
+    /// The requested options.
     pub options: CapOptions,
-    /// The key shared with it.
+    /// The key shared with the server.
     pub key: Option<Vec<u8>>,
-    /// How long nothing may be heard of it.
+    /// How long the server may be silent.
     pub patience: TimeDelta,
-    /// How often progress is reported and a sample taken.
+    /// How often progress is reported and sampled.
     pub interval: TimeDelta,
-    /// Whether every event is kept for traces.
+    /// Whether to record every event for traces.
     pub trace: bool,
     /// Whether segmentation offload may be used.
     pub offload: bool,
@@ -37,13 +37,13 @@ pub struct CapConfig {
 /// Progress at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, from the run's start.
+    /// Time since the run's start.
     pub at: Timestamp,
-    /// What had been reached.
+    /// The progress at that time.
     pub progress: Progress,
 }
 
-/// A test that was run.
+/// A finished test.
 #[derive(Clone, Debug)]
 pub struct CapRun {
     /// How it ended.
@@ -52,25 +52,25 @@ pub struct CapRun {
     pub options: CapOptions,
     /// Time and rate that the server granted.
     pub granted: Option<(TimeDelta, Option<warpline_core::Rate>)>,
-    /// Ends of the path.
+    /// This end's address.
     pub local: SocketAddr,
-    /// The server.
+    /// The server's address.
     pub remote: SocketAddr,
-    /// The clock on the wall at the run's start, in microseconds since 1970.
+    /// Wall-clock time at the run's start, in microseconds since 1970.
     pub wall_us: u64,
-    /// What this end saw.
+    /// This end's report.
     pub own: Report,
-    /// What the server saw.
+    /// The server's report.
     pub peer: Option<Report>,
     /// Progress, one sample for each interval.
     pub samples: Vec<Sample>,
-    /// Everything that happened, if it was to be kept.
+    /// All recorded events, if they were requested.
     pub traced: Vec<Traced>,
-    /// MTU that the path told of when segments were too large for it.
+    /// The MTU that the path reported, if segments were too large for it.
     pub too_big: Option<Option<u32>>,
 }
 
-/// Runs a test. `stop` ends it early with what it has; `progress` is called as it goes.
+/// Runs a test. `stop` ends it early with the results so far; `progress` is called with its progress.
 ///
 /// # Errors
 /// If there is no socket, or segments are too large to be sent at all.

@@ -13,7 +13,7 @@ use crate::clock::RealClock;
 const TURN: usize = 256;
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
 
-/// A server to be run.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct CapdConfig {
     /// Where it listens; the unspecified IPv6 address serves IPv4 too.
@@ -22,11 +22,11 @@ pub struct CapdConfig {
     pub limits: ServerLimits,
     /// Whether segmentation offload may be used.
     pub offload: bool,
-    /// Ends after this many tests; none goes on until it is stopped.
+    /// Ends after this many tests; `None` runs until it is stopped.
     pub tests: Option<u64>,
 }
 
-/// What a server tells of.
+/// An event of a server.
 #[derive(Clone, Debug)]
 pub enum CapdEvent {
     /// It listens.
@@ -35,7 +35,7 @@ pub enum CapdEvent {
     Finished(Box<Finished>),
 }
 
-/// Serves until `stop`, or until so many tests are over.
+/// Serves until `stop`, or until the configured number of tests is over.
 ///
 /// # Errors
 /// If there is no socket.
@@ -58,7 +58,7 @@ pub fn serve(
             server.handle_datagram(now, arrival.at, arrival.from, arrival.bytes, arrival.ce);
         })?;
         foremost.turn(now, busy);
-        // Clients come and go: what the network says of one that has gone is no news.
+        // Clients come and go: an error for one that has gone is not interesting.
         endpoint.take_complaint();
         if server.poll_timeout() <= now {
             server.set_host(endpoint.host(now, idle_since));

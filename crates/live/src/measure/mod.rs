@@ -17,45 +17,45 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use crate::clock::{Precedence, RealClock, be_punctual};
 
-/// The port that `capd` listens on unless told otherwise: the number of the RFC.
+/// The port of `capd` by default: the number of the RFC.
 pub const PORT: u16 = 3148;
 
-/// Why something could not be measured.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
-    /// The host's name means nothing.
+    /// The host's name cannot be resolved.
     #[error("cannot find an {family}address of {host}: {source}")]
     Resolve {
         /// The name.
         host: String,
         /// "IPv4 ", "IPv6 " or nothing.
         family: &'static str,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// A socket could not be made or used.
     #[error("cannot {what}: {source}")]
     Socket {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Why it failed.
+        /// The error.
         source: io::Error,
     },
-    /// The user may not have the socket.
+    /// The user may not open the socket.
     #[error(
         "ICMP needs a ping socket or a raw one, and this user may have neither: let the group use ping sockets (sysctl -w \
          net.ipv4.ping_group_range=\"0 2147483647\"), run as root, or use --mode udp"
     )]
     Privilege,
-    /// Segments of the size asked for cannot leave this host.
+    /// Segments of the requested size cannot leave this host.
     #[error("a segment of {size} bytes is larger than the path's MTU{}: choose a smaller --segment", told(.mtu))]
     TooLarge {
         /// Bytes on the wire.
         size: u32,
-        /// What the path takes, if it said.
+        /// The path's MTU, if known.
         mtu: Option<u32>,
     },
-    /// Randomness could not be had.
+    /// The system returned no random bytes.
     #[error("cannot get random bytes: {0}")]
     Random(getrandom::Error),
 }
@@ -71,10 +71,10 @@ impl MeasureError {
     }
 }
 
-/// Which addresses of a host are wanted.
+/// Which addresses of a host to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Family {
-    /// The first that the system gives.
+    /// The first that the system returns.
     #[default]
     Any,
     /// IPv4.
@@ -86,7 +86,7 @@ pub enum Family {
 /// The address of a host.
 ///
 /// # Errors
-/// If it has none of the family wanted.
+/// If it has no address of the requested family.
 pub fn resolve(host: &str, port: u16, family: Family) -> Result<SocketAddr, MeasureError> {
     let name = match family {
         Family::Any => "",
@@ -114,7 +114,7 @@ fn unspecified(ip: IpAddr) -> IpAddr {
 /// Random bytes from the system.
 ///
 /// # Errors
-/// If it gives none.
+/// If there are none.
 pub fn random<const N: usize>() -> Result<[u8; N], MeasureError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(MeasureError::Random)?;
@@ -126,24 +126,24 @@ fn nanos(id: ClockId) -> u64 {
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The clock on the wall at the start of `clock`, in microseconds since 1970.
+/// Wall-clock time at the start of `clock`, in microseconds since 1970.
 fn wall_us(clock: &RealClock) -> u64 {
     let (wall, now) = (nanos(ClockId::Realtime), clock.now());
     wall.saturating_sub(now.as_nanos()) / 1000
 }
 
-/// Time so far in which this thread ran or waited for a processor, in nanoseconds: what it had no choice about. Where the system does not
-/// tell of waiting (`CONFIG_SCHED_INFO`), only its running counts.
+/// Time so far in which this thread ran or waited for a processor, in nanoseconds. If the system does not
+/// report waiting (`CONFIG_SCHED_INFO`), only the time it ran counts.
 fn thread_ns() -> u64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = told.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     nanos(ClockId::ThreadCPUTime) + waited
 }
 
-/// How often a measuring thread looks at what it has taken of its core.
+/// How often a measuring thread checks its use of its core.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
-/// The precedence of a measuring thread: where it wakes late, the emulated TCP sends late and in bursts, which no kernel's would.
+/// The priority of a measuring thread: if it wakes late, the emulated TCP sends late and in bursts, as no kernel's TCP would.
 struct Foremost {
     precedence: Precedence,
     looked: Timestamp,
@@ -155,7 +155,7 @@ impl Foremost {
         be_punctual();
         Foremost { precedence: Precedence::ask(), looked: Timestamp::ZERO, intakes: 0 }
     }
-    /// To be told of every turn: whether something came in.
+    /// To be called on every turn, with whether something came in.
     fn turn(&mut self, now: Timestamp, came: bool) {
         self.intakes += u64::from(came);
         if now.saturating_since(self.looked) >= LOOK {
@@ -165,7 +165,7 @@ impl Foremost {
     }
 }
 
-/// A span for poll(2); none waits for ever.
+/// A time span for poll(2); `None` waits for ever.
 fn timespec(from: Timestamp, until: Timestamp) -> Option<rustix::event::Timespec> {
     if !until.is_set() {
         return None;

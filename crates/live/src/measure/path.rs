@@ -1,4 +1,4 @@
-//! The routers on the way to a target, found with probes that may go one hop, two hops, and so on.
+//! Finds the routers on the way to a target, with probes limited to one hop, two hops, and so on.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::clock::RealClock;
 const TRIES: u64 = 3;
 /// Bytes of such a probe on the wire.
 const SIZE: u32 = 60;
-/// Hops in a row that may keep silent before the search is given up.
+/// Silent hops in a row after which the search ends.
 const SILENT: u32 = 5;
 
 /// A hop.
@@ -23,7 +23,7 @@ const SILENT: u32 = 5;
 pub struct Hop {
     /// Its number, from one.
     pub ttl: u8,
-    /// Who answered; none if nobody did.
+    /// The address that answered; `None` if there was no answer.
     pub address: Option<IpAddr>,
     /// Its round-trip time in nanoseconds.
     pub rtt_ns: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Hop {
     pub target: bool,
 }
 
-/// Finds the hops to `target`, at most `most`; each probe is waited for as long as `wait`.
+/// Finds the hops to `target`, at most `most`; waits `wait` for the answer to each probe.
 ///
 /// # Errors
 /// If there is no socket.

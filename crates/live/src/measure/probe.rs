@@ -1,7 +1,7 @@
-//! Sockets that send probes and hear what answers them: ICMP echo, or UDP to ports where nobody listens, either with a hop limit.
+//! Sockets that send probes and receive the answers: ICMP echo, or UDP to ports where nothing listens, either with a hop limit.
 //!
-//! ICMP needs no privilege where `net.ipv4.ping_group_range` has the user's group (icmp(7), ping sockets); else a raw socket. UDP needs
-//! none anywhere: what routers and the target say about it comes through the socket's error queue (ip(7), `IP_RECVERR`).
+//! ICMP needs no privilege if `net.ipv4.ping_group_range` includes the user's group (icmp(7), ping sockets); otherwise it needs a raw socket. UDP never
+//! needs any: the answers of routers and the target come through the socket's error queue (ip(7), `IP_RECVERR`).
 
 #![expect(
     clippy::disallowed_types,
@@ -26,7 +26,7 @@ use warpline_core::Timestamp;
 use super::MeasureError;
 use crate::clock::RealClock;
 
-/// What is sent.
+/// The kind of probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeMode {
@@ -37,7 +37,7 @@ pub enum ProbeMode {
     Udp,
 }
 
-/// Which socket ICMP goes through.
+/// The socket for ICMP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Ping,
@@ -45,30 +45,30 @@ enum Kind {
     Udp,
 }
 
-/// First port that UDP probes go to, as traceroute's; probes are told apart by their port.
+/// First destination port of UDP probes, like traceroute's; the port distinguishes probes.
 const FIRST_PORT: u16 = 33_434;
-/// Ports that UDP probes come from.
+/// Source ports of UDP probes.
 const OWN_PORTS: (u16, u16) = (20_000, 33_400);
 /// Bytes of an ICMP echo header, and of a UDP header.
 const HEADER: usize = 8;
-/// Largest answer: a datagram, or what a router quotes of one.
+/// Largest answer: a datagram, or the part of one that a router quotes.
 const ROOM: usize = 65_536;
-/// Buffers asked for.
+/// Requested buffer size.
 const BUFFER: usize = 4 << 20;
 
-/// Something heard.
+/// A received message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// A probe was answered: its number modulo [`ProbeSocket::modulus`], how, and by whom.
     Reply(u64, ProbeReply, IpAddr),
-    /// A router, or this host, takes no more than so many bytes: said of the probe with this number modulo [`ProbeSocket::modulus`].
+    /// A router, or this host, has this MTU for the probe with this number modulo [`ProbeSocket::modulus`].
     TooBig(u64, u32),
 }
 
-/// How a send went.
+/// The result of a send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// The probe is on its way.
+    /// The probe was sent.
     Away,
     /// The kernel had no room for it.
     Refused,
@@ -88,18 +88,18 @@ pub struct ProbeSocket {
     answer: Vec<u8>,
     /// Whether a probe has left.
     has_sent: bool,
-    /// What echo requests carry a code of: nobody who has not seen a request can make up the answer.
+    /// Makes the code in echo requests: without seeing a request, nobody can forge the answer.
     secret: RandomState,
 }
 
-/// Smallest MTU that is believed: no IPv6 link has less (RFC 8200, section 5), and Linux takes no less from IPv4's routers
+/// Smallest credible MTU: no IPv6 link has less (RFC 8200, section 5), and Linux accepts no less from IPv4 routers
 /// (`net.ipv4.route.min_pmtu`).
 fn least_mtu(v4: bool) -> u32 {
     if v4 { 552 } else { 1280 }
 }
 
-/// Whether an error is what a router or host said of an earlier probe, which the system tells at the next call (icmp(7); the tables
-/// `icmp_err_convert` in linux/net/ipv4/icmp.c and `tab_unreach` in linux/net/ipv6/icmp.c). The error queue has it too.
+/// Whether an error is a router's or host's answer to an earlier probe, which the system reports at the next call (icmp(7); the tables
+/// `icmp_err_convert` in linux/net/ipv4/icmp.c and `tab_unreach` in linux/net/ipv6/icmp.c). It is in the error queue, too.
 fn is_of_network(errno: Errno) -> bool {
     matches!(
         errno,
@@ -121,10 +121,10 @@ fn last(errno: Errno) -> io::Error {
 }
 
 impl ProbeSocket {
-    /// A socket for probes to `target`, which may go `ttl` hops.
+    /// A socket for probes to `target`, limited to `ttl` hops.
     ///
     /// # Errors
-    /// If the user may not have it, or the system refuses.
+    /// If the user may not open it, or the system refuses.
     pub fn open(target: IpAddr, mode: ProbeMode, ttl: Option<u8>) -> Result<Self, MeasureError> {
         use socket2::{Domain, Protocol, Socket, Type};
         let v4 = target.is_ipv4();
@@ -149,7 +149,7 @@ impl ProbeSocket {
         };
         let fail = |what: &'static str| MeasureError::socket(what);
         socket.set_nonblocking(true).map_err(fail("prepare the socket"))?;
-        // Smaller buffers than asked for are what the system gives.
+        // If the system gives smaller buffers, they are used.
         let _ = socket.set_recv_buffer_size(BUFFER);
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER);
         let _ = socket.set_send_buffer_size(BUFFER / 4);
@@ -172,7 +172,7 @@ impl ProbeSocket {
             (libc::SOL_IPV6, libc::IPV6_RECVERR, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
         };
         option(level, receive_errors, 1).map_err(fail("ask for ICMP errors"))?;
-        // Do not fragment, and do not remember what other sockets have learnt of the path.
+        // Do not fragment, and do not use the MTU that other sockets have learnt of the path.
         option(level, discover, probe).map_err(fail("forbid fragmentation"))?;
         let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
         if let Some(ttl) = ttl {
@@ -181,7 +181,7 @@ impl ProbeSocket {
         }
         let random = u64::from_be_bytes(super::random()?);
         if kind == Kind::Udp {
-            // Below the ports that probes go to: a probe to this very host must not find this socket.
+            // Below the ports of probes: a probe to this very host must not reach this socket.
             let bound = (0..32).any(|step| {
                 let port = OWN_PORTS.0 + ((random >> 16) + step) as u16 % (OWN_PORTS.1 - OWN_PORTS.0);
                 socket.bind(&SocketAddr::new(super::unspecified(target), port).into()).is_ok()
@@ -204,7 +204,7 @@ impl ProbeSocket {
         })
     }
 
-    /// Probes whose numbers differ by a multiple of this cannot be told apart.
+    /// Probes whose numbers differ by a multiple of this cannot be distinguished.
     pub fn modulus(&self) -> u64 {
         match self.kind {
             Kind::Ping | Kind::Raw => 1 << 16,
@@ -212,12 +212,12 @@ impl ProbeSocket {
         }
     }
 
-    /// How the probes travel, for people.
+    /// The kind of probe as text.
     pub fn describe(&self) -> &'static str {
         match self.kind {
             Kind::Ping => "ICMP echo through a ping socket",
             Kind::Raw => "ICMP echo through a raw socket",
-            Kind::Udp => "UDP to ports where nobody listens",
+            Kind::Udp => "UDP to ports where nothing listens",
         }
     }
 
@@ -228,7 +228,7 @@ impl ProbeSocket {
     /// Sends probe `number` of `size` bytes on the wire.
     ///
     /// # Errors
-    /// If the target cannot be sent to at all.
+    /// If nothing can be sent to the target.
     pub fn send(&mut self, number: u64, size: u32) -> Result<Sent, MeasureError> {
         let len = (size as usize).clamp(self.ip_header() + HEADER + 8, ROOM) - self.ip_header();
         let sequence = (number % self.modulus()) as u16;
@@ -265,7 +265,7 @@ impl ProbeSocket {
                 }
                 Err(Errno::EMSGSIZE) => return Ok(Sent::TooLarge),
                 Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::ENOMEM) => return Ok(Sent::Refused),
-                // Word of an earlier probe, which the error queue has too: this one was not sent yet.
+                // An error for an earlier probe, which is in the error queue too: this one has not been sent yet.
                 Err(Errno::EINTR) => {}
                 Err(errno) if is_of_network(errno) || (self.has_sent && errno != Errno::EBADF) => {
                     told = Some(errno);
@@ -276,7 +276,7 @@ impl ProbeSocket {
             }
         }
         match told {
-            // Nothing could be sent yet: this host has no way there. Later it is a way that comes and goes.
+            // Nothing could be sent yet: this host has no route to the target. Later, such an error is a route that comes and goes.
             Some(errno) if !self.has_sent => {
                 Err(MeasureError::socket(format!("send to {}", self.target.ip()))(last(errno)))
             }
@@ -284,7 +284,7 @@ impl ProbeSocket {
         }
     }
 
-    /// The largest packet that the interface towards the target takes, if the system knows.
+    /// The MTU of the interface towards the target, if the system knows it.
     pub fn interface_mtu(&self) -> Option<u32> {
         let socket = std::net::UdpSocket::bind((super::unspecified(self.target.ip()), 0)).ok()?;
         socket.connect((self.target.ip(), 9)).ok()?;
@@ -301,10 +301,10 @@ impl ProbeSocket {
         (result == 0).then_some(mtu.max(0) as u32)
     }
 
-    /// Takes what has come: answers, and then what the error queue has. Returns whether there was anything.
+    /// Receives answers, and then the error queue. Returns whether there was anything.
     ///
     /// # Errors
-    /// If the socket is of no use any more.
+    /// If the socket no longer works.
     pub fn receive(
         &mut self,
         clock: &RealClock,
@@ -378,14 +378,14 @@ impl ProbeSocket {
         Ok(true)
     }
 
-    /// An ICMP message that came as data.
+    /// An ICMP message received as data.
     fn understand_answer(&self, from: IpAddr, bytes: &[u8]) -> Option<Heard> {
         if self.kind == Kind::Udp {
-            // Somebody serves the port, and answers: that is no answer to a probe.
+            // A server on the port answered: that is not an answer to a probe.
             return None;
         }
         let v4 = self.target.is_ipv4();
-        // A raw IPv4 socket gives the IP header too.
+        // A raw IPv4 socket returns the IP header, too.
         let icmp = if self.kind == Kind::Raw && v4 { behind_ipv4(bytes)?.1 } else { bytes };
         let heard = read_icmp(icmp, v4, (self.kind == Kind::Raw).then_some(self.id), from, self.target.ip())?;
         let Heard::Reply(number, ProbeReply::Echo, _) = heard else { return Some(heard) };
@@ -393,7 +393,7 @@ impl ProbeSocket {
         (icmp.get(HEADER..HEADER + 8) == Some(&code[..])).then_some(heard)
     }
 
-    /// An error about a datagram of ours: `bytes` are what is quoted of it from its payload on (UDP) or its ICMP header on.
+    /// An error about a datagram of ours: `bytes` is the quoted part from its payload on (UDP) or its ICMP header on.
     fn understand_error(
         &self,
         told: &libc::sock_extended_err,
@@ -419,7 +419,7 @@ impl ProbeSocket {
         Some(Heard::Reply(number, kind, offender.unwrap_or(self.target.ip())))
     }
 
-    /// Waits for something to come, until `until` at the latest.
+    /// Waits for a message, until `until` at the latest.
     pub fn wait(&self, now: Timestamp, until: Timestamp) {
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         let _ = poll(&mut fds, super::timespec(now, until).as_ref());
@@ -438,7 +438,7 @@ fn to_socket(address: &SockaddrStorage) -> Option<SocketAddr> {
     }
 }
 
-/// What an ICMP error means to a probe (RFC 792; RFC 4443).
+/// The meaning of an ICMP error for a probe (RFC 792; RFC 4443).
 fn classify(v4: bool, kind: u8, code: u8) -> Option<ProbeReply> {
     match (v4, kind, code) {
         (true, 11, 0) | (false, 3, 0) => Some(ProbeReply::TimeExceeded),
@@ -458,7 +458,7 @@ fn behind_ipv4(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(len)
 }
 
-/// What an ICMP message says of our probes: `id` is that of our requests, where others' come too.
+/// The meaning of an ICMP message for our probes: `id` is that of our requests, if messages of other sockets arrive too.
 fn read_icmp(icmp: &[u8], v4: bool, id: Option<u16>, from: IpAddr, target: IpAddr) -> Option<Heard> {
     let word = |at: usize, bytes: &[u8]| Some(u16::from_be_bytes(*bytes.get(at..at + 2)?.first_chunk()?));
     let (kind, code) = (*icmp.first()?, *icmp.get(1)?);

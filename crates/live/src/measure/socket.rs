@@ -1,4 +1,4 @@
-//! A UDP socket with batches, ECN and kernel stamps, and a watch on what the kernel does to its datagrams.
+//! A UDP socket with batches, ECN and kernel timestamps, which watches what the kernel does to its datagrams.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
@@ -17,26 +17,26 @@ use crate::clock::RealClock;
 
 /// Largest payload of a UDP datagram over IPv4, and of a batch.
 const MOST: usize = 65_507;
-/// Receive buffer asked for: a fifth of a second at 400 Mbit/s. The system may give less.
+/// Requested receive buffer: a fifth of a second at 400 Mbit/s. The system may give less.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// Send buffer: more than a few batches would only hide how long the host's own queue is.
 const SEND_BUFFER: usize = 1 << 20;
-/// How often the kernel is asked what it keeps of the socket.
+/// How often to ask the kernel for the socket's queues.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
-/// Peers of whom it is remembered how large datagrams to them may be.
+/// Number of peers for which the largest datagram sent alone is remembered.
 const REMEMBERED: usize = 1 << 10;
-/// Receptions in a row that may fail before a server's socket is taken for broken, and the pause after each.
+/// Failed receptions in a row after which a server's socket counts as broken, and the pause after each.
 const FAILURES: u32 = 100;
 const FAILURE_PAUSE: TimeDelta = TimeDelta::from_millis(10);
-/// How long a server waits for room to send: what has none by then is dropped, so that one slow interface does not hold up all.
+/// How long a server waits for room to send; then it drops the datagrams, so that one slow interface does not delay all.
 const ROOM_WAIT: TimeDelta = TimeDelta::from_millis(100);
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// When, by the kernel's stamp.
+    /// When it arrived, by the kernel's timestamp.
     pub at: Timestamp,
-    /// From where, and to which of this host's addresses.
+    /// Its source, and which of this host's addresses it was sent to.
     pub from: Peer,
     /// Its payload.
     pub bytes: &'a [u8],
@@ -44,16 +44,16 @@ pub struct Arrival<'a> {
     pub ce: bool,
 }
 
-/// What the network said about datagrams that were sent.
+/// An error that the network reported for sent datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Complaint {
-    /// Nobody listens there, or it cannot be reached.
+    /// Nothing listens there, or it cannot be reached.
     Unreachable(Unreachable),
-    /// They are too large; the MTU if it was told.
+    /// They are too large; with the MTU if it was reported.
     TooBig(Option<u32>),
 }
 
-/// A batch under way to the kernel: datagrams of one length to one place.
+/// A batch to be sent: datagrams of one length to one destination.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     to: Peer,
@@ -69,12 +69,12 @@ struct Batch {
 pub struct Endpoint {
     socket: UdpSocket,
     state: UdpSocketState,
-    /// Whether many peers share the socket: then no error of one of them is the socket's.
+    /// Whether many peers share the socket: then an error of one peer is not the socket's.
     serves: bool,
-    /// Whether the socket listens at several addresses of this host, so that answers must name theirs.
+    /// Whether the socket listens on several addresses of this host, so that answers must state theirs.
     names_source: bool,
-    /// Largest datagram that was sent by itself to each peer: batches are made of no larger ones. The system may take one that is too large in a
-    /// batch for a fault of batches, and give them up for everybody.
+    /// Largest datagram sent alone to each peer: batches contain no larger ones. If one in a batch is too large, the system may report
+    /// an error that looks as if batches were not supported, and disable them for all peers.
     sent_alone: BTreeMap<SocketAddr, usize>,
     /// Datagrams that the system refused to send to one peer.
     refused: Vec<(SocketAddr, u64)>,
@@ -120,12 +120,12 @@ impl Endpoint {
         let socket: UdpSocket = socket.into();
         let state =
             UdpSocketState::new((&socket).into()).map_err(MeasureError::socket("prepare the UDP socket"))?;
-        // Smaller buffers than asked for are what the system gives; what was got is reported.
+        // If the system gives smaller buffers, they are used and reported.
         let _ = state.set_recv_buffer_size((&socket).into(), RECEIVE_BUFFER);
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER);
         let _ = state.set_send_buffer_size((&socket).into(), SEND_BUFFER);
         if remote.is_some() {
-            // Then the kernel tells of what its own queues drop, too.
+            // Then the kernel also reports drops in its own queues.
             let _ = state.enable_transport_errors((&socket).into());
         }
         let slot = MOST + 64;
@@ -155,12 +155,12 @@ impl Endpoint {
     /// The socket's own address.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     pub fn local(&self) -> Result<SocketAddr, MeasureError> {
         self.socket.local_addr().map_err(MeasureError::socket("learn the socket's address"))
     }
 
-    /// Counts begin anew: what was before belongs to nobody.
+    /// Resets the counters before a measurement.
     pub fn begin(&mut self) {
         self.look();
         self.drops_before += self.host.receive_drops;
@@ -176,17 +176,17 @@ impl Endpoint {
         self.host
     }
 
-    /// What the network complained of since the last call.
+    /// The errors that the network reported since the last call.
     pub fn take_complaint(&mut self) -> Option<Complaint> {
         self.complaint.take()
     }
 
-    /// Datagrams that the system refused to send since the last call, by whom they were for.
+    /// Datagrams that the system refused to send since the last call, by destination.
     pub fn take_refused(&mut self) -> impl Iterator<Item = (SocketAddr, u64)> + '_ {
         self.refused.drain(..)
     }
 
-    /// Looks at the socket's queues if it has not for a while; returns whether it did.
+    /// Checks the socket's queues if it has not for a while; returns whether it did.
     pub fn watch(&mut self, now: Timestamp) -> bool {
         let due = now.saturating_since(self.looked) >= LOOK;
         if due {
@@ -196,7 +196,7 @@ impl Endpoint {
         due
     }
 
-    /// Asks the kernel how much waits in the socket and what it has dropped (`SO_MEMINFO`, linux/sock_diag.h).
+    /// Asks the kernel how much is in the socket's queue and what it has dropped (`SO_MEMINFO`, linux/sock_diag.h).
     fn look(&mut self) {
         const WORDS: usize = 9;
         let mut info = [0_u32; WORDS];
@@ -227,10 +227,10 @@ impl Endpoint {
         &mut self.out
     }
 
-    /// The datagram was appended: it goes out with others like it, at the latest at [`flush`](Self::flush).
+    /// The datagram was appended: it is sent with others like it, at the latest at [`flush`](Self::flush).
     ///
     /// # Errors
-    /// If the system refuses for a reason that will not pass.
+    /// If the system refuses for a permanent reason.
     #[inline]
     pub fn queue(
         &mut self,
@@ -260,7 +260,7 @@ impl Endpoint {
     /// Sends what is queued.
     ///
     /// # Errors
-    /// If the system refuses for a reason that will not pass.
+    /// If the system refuses for a permanent reason.
     pub fn flush(&mut self, clock: &RealClock) -> Result<(), MeasureError> {
         if self.batch.is_some() {
             self.send(self.out.len(), clock)?;
@@ -269,7 +269,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends the first `len` bytes as the batch says.
+    /// Sends the first `len` bytes as the batch requires.
     fn send(&mut self, len: usize, clock: &RealClock) -> Result<(), MeasureError> {
         let Some(batch) = self.batch.take() else { return Ok(()) };
         self.host.batch_max = self.host.batch_max.max(batch.count as u64);
@@ -301,8 +301,8 @@ impl Endpoint {
                 && self.serves
                 && let Ok(state) = UdpSocketState::new((&self.socket).into())
             {
-                // An address that is none, or a route that leads nowhere, gives the same error as a kernel that knows no ECN and no
-                // batches, and quinn-udp takes it for that. It learns anew.
+                // An invalid address or a missing route gives the same error as a kernel without ECN and
+                // batches, and quinn-udp assumes the latter. Restore its state.
                 self.state = state;
             }
             match error.raw_os_error() {
@@ -321,7 +321,7 @@ impl Endpoint {
                     self.host.send_drops += count;
                     at = end;
                 }
-                // The card, the driver or the way to this peer does not split after all: one by one.
+                // The card, the driver or the route to this peer does not split after all: send one by one.
                 Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if many => {
                     self.offload &= error.raw_os_error() != Some(libc::EIO);
                     self.sent_alone.remove(&batch.to.address);
@@ -331,9 +331,9 @@ impl Endpoint {
                     self.complaint = Some(Complaint::TooBig(None));
                     at = end;
                 }
-                // Word of an earlier datagram, which the system tells at the next opportunity: this one was not sent yet.
+                // An error for an earlier datagram, which the system reports at the next opportunity: this one has not been sent yet.
                 _ if tries < 3 && self.drain_errors() => {}
-                // One peer's trouble (a firewall, no route, an address that is none) is neither the others' nor the socket's.
+                // An error of one peer (a firewall, no route, an invalid address) concerns neither the other peers nor the socket.
                 _ if self.serves => {
                     self.note_refused(batch.to.address, count);
                     at = end;
@@ -354,10 +354,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A datagram of this size went to `to` by itself.
+    /// Records that a datagram of this size was sent to `to` alone.
     fn note_size(&mut self, to: SocketAddr, size: usize) {
         if self.sent_alone.len() >= REMEMBERED && !self.sent_alone.contains_key(&to) {
-            // Whoever is still there is known again after one datagram.
+            // Active peers are known again after one datagram.
             self.sent_alone.clear();
         }
         let largest = self.sent_alone.entry(to).or_default();
@@ -381,7 +381,7 @@ impl Endpoint {
         self.host.send_wait_ns += clock.now().saturating_since(before).as_nanos();
     }
 
-    /// Takes what the error queue has. Returns whether there was anything.
+    /// Reads the error queue. Returns whether there was anything.
     fn drain_errors(&mut self) -> bool {
         let mut any = false;
         while let Ok(Some(error)) = self.state.recv_transport_error((&self.socket).into()) {
@@ -399,10 +399,10 @@ impl Endpoint {
         any
     }
 
-    /// Takes what has come, at most a batch, and hands it over one by one. Returns whether anything had come.
+    /// Receives at most a batch and passes it on datagram by datagram. Returns whether anything had arrived.
     ///
     /// # Errors
-    /// If the socket is of no use any more.
+    /// If the socket no longer works.
     pub fn receive(
         &mut self,
         clock: &RealClock,
@@ -428,7 +428,7 @@ impl Endpoint {
                         Ok(true)
                     }
                     _ if self.drain_errors() => Ok(true),
-                    // Want of memory, say, passes. A socket that fails on and on is of no use.
+                    // Lack of memory, for example, is temporary. A socket that keeps failing is broken.
                     _ if self.serves && self.failures < FAILURES => {
                         self.failures += 1;
                         let now = clock.now();
@@ -456,15 +456,15 @@ impl Endpoint {
         Ok(count > 0)
     }
 
-    /// Waits for something to come, until `until` at the latest.
+    /// Waits for a message, until `until` at the latest.
     pub fn wait(&mut self, now: Timestamp, until: Timestamp) {
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-        // A signal wakes too; whoever asked looks at everything again.
+        // A signal wakes too; the caller checks everything again.
         let _ = poll(&mut fds, super::timespec(now, until).as_ref());
     }
 }
 
-/// What [`quinn_udp::TransportError`] says of itself.
+/// The raw error in a [`quinn_udp::TransportError`].
 trait RawError {
     fn raw_os_error_is(&self, errno: i32) -> bool;
 }

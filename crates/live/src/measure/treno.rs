@@ -12,30 +12,30 @@ use super::probe::{Heard, ProbeMode, ProbeSocket, Sent};
 use super::{Foremost, MeasureError};
 use crate::clock::RealClock;
 
-/// Probes that are sent before what came is looked at again.
+/// Probes sent before arrivals are checked again.
 const TURN: usize = 64;
 const LISTEN: TimeDelta = TimeDelta::from_millis(50);
-/// Responders that are told apart.
+/// Most responders that are listed separately.
 const RESPONDERS: usize = 256;
 /// How long sending pauses when the kernel has no room.
 const REFUSED_PAUSE: TimeDelta = TimeDelta::from_millis(1);
 
-/// A test to be run.
+/// Settings of a test.
 #[derive(Clone, Debug)]
 pub struct TrenoConfig {
-    /// Where probes go.
+    /// The target of the probes.
     pub target: IpAddr,
-    /// What they are.
+    /// Their kind.
     pub mode: ProbeMode,
-    /// How many hops they may go; none for as many as it takes.
+    /// How many hops they may travel; `None` for no limit.
     pub ttl: Option<u8>,
     /// The emulated TCP.
     pub options: TrenoOptions,
-    /// How often progress is reported and a sample taken.
+    /// How often progress is reported and sampled.
     pub interval: TimeDelta,
 }
 
-/// Who answered, and how often in which way.
+/// An address that answered, and how often in which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responder {
     /// Its address.
@@ -46,18 +46,18 @@ pub struct Responder {
     pub count: u64,
 }
 
-/// A test that was run.
+/// A finished test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrenoRun {
     /// How it ended.
     pub outcome: TrenoOutcome,
-    /// How the probes travelled.
+    /// The kind of probes, as text.
     pub carrier: String,
-    /// How many hops they could go.
+    /// How many hops they could travel.
     pub ttl: Option<u8>,
-    /// What was counted.
+    /// Counters.
     pub results: TrenoResults,
-    /// Who answered.
+    /// The addresses that answered.
     pub responders: Vec<Responder>,
     /// Progress, one sample for each interval.
     pub samples: Vec<TrenoSample>,
@@ -77,7 +77,7 @@ fn unfold(low: u64, near: u64, modulus: u64) -> u64 {
         .unwrap_or(low)
 }
 
-/// Runs a test. `stop` ends it early with what it has.
+/// Runs a test. `stop` ends it early with the results so far.
 ///
 /// # Errors
 /// If there is no socket.
@@ -104,9 +104,9 @@ pub fn run(
         let mut came = socket.receive(&clock, |at, heard| match heard {
             Heard::Reply(low, kind, from) => {
                 let number = unfold(low, newest, modulus);
-                // Stamps may lie before what was sent since; time must not go back.
+                // A timestamp may be older than the last send; time must not go back.
                 last = last.max(at);
-                // Answers that nobody asked for say nothing of who is on the path, and might be of any number of addresses.
+                // Unsolicited answers say nothing of who is on the path, and could be from any number of addresses.
                 if treno.on_reply(last, number, kind)
                     && (responders.len() < RESPONDERS || responders.contains_key(&(from, kind)))
                 {

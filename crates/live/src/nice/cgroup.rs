@@ -1,7 +1,7 @@
-//! A control group (cgroups(7), version 2) for one command: what marks its sockets.
+//! A control group (cgroups(7), version 2) for one command, which marks its sockets.
 //!
-//! The hierarchy may be mounted at `/sys/fs/cgroup`, at `unified/` beside those of version 1, read-only as in many containers, or not at all. Where
-//! it cannot be written in its place, it is mounted for this process only, by a descriptor and at no path.
+//! The hierarchy may be mounted at `/sys/fs/cgroup`, at `unified/` beside those of version 1, read-only as in many containers, or not at all. If
+//! it cannot be written there, it is mounted for this process only, by a descriptor and without a path.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::registry::Process;
 
-/// A directory in which the hierarchy is seen, with what keeps it there.
+/// A directory with a mount of the hierarchy, and what keeps it mounted.
 #[derive(Debug)]
 struct Hierarchy {
     root: PathBuf,
@@ -25,12 +25,12 @@ struct Hierarchy {
 #[derive(Debug)]
 pub struct Cgroup {
     hierarchy: Hierarchy,
-    /// From the root of the hierarchy, as this process sees it; begins with a slash.
+    /// Path from the root of the hierarchy, as this process sees it; begins with a slash.
     path: String,
     directory: File,
 }
 
-/// The control group of this process, as the kernel names it.
+/// The control group of this process, by its path in the kernel.
 fn own() -> io::Result<String> {
     let text = fs::read_to_string("/proc/self/cgroup")?;
     let line = text.lines().find_map(|line| line.strip_prefix("0::"));
@@ -48,12 +48,12 @@ fn mounted(mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// A path as mountinfo writes it: blanks and the like as octal numbers.
+/// A path in mountinfo's notation: blanks and the like as octal numbers.
 fn unescape(text: &str) -> PathBuf {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\").into()
 }
 
-/// The hierarchy at each place where it may be had, one after the other.
+/// The hierarchy at each place where it may be, one after the other.
 fn hierarchies() -> impl Iterator<Item = io::Result<Hierarchy>> {
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let there = mounted(&mountinfo).map(|root| Ok(Hierarchy { root, _mounted: None }));
@@ -75,10 +75,10 @@ impl Hierarchy {
 }
 
 impl Cgroup {
-    /// A new one, in that of this process, so that its limits hold for the command too.
+    /// A new group inside that of this process, so that its limits apply to the command too.
     ///
     /// # Errors
-    /// If there is no such hierarchy, or this process may not.
+    /// If there is no such hierarchy, or without permission.
     pub fn create(name: &str) -> io::Result<Self> {
         let path = format!("{}/{name}", own()?.trim_end_matches('/'));
         let mut problem = io::Error::from(io::ErrorKind::NotFound);
@@ -106,18 +106,18 @@ impl Cgroup {
         self.directory.as_fd()
     }
 
-    /// The number by which the kernel knows it.
+    /// The kernel's number of it.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn id(&self) -> io::Result<u64> {
         Ok(self.directory.metadata()?.ino())
     }
 
-    /// What a process writes `0` to, to come in.
+    /// The file to which a process writes `0` to enter.
     ///
     /// # Errors
-    /// If this process may not.
+    /// Without permission.
     pub fn door(&self) -> io::Result<File> {
         fs::OpenOptions::new().write(true).open(self.hierarchy.at(&self.path).join("cgroup.procs"))
     }
@@ -125,13 +125,13 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // What the command left running goes on in the group above.
+        // Processes that the command left running move to the group above.
         let _ = remove_at(&self.hierarchy.at(&self.path), &mut |_, _| false);
     }
 }
 
-/// Removes a control group that the killed process of a session left, by its path from the root of the hierarchy. Processes in it that have
-/// the mark of the session `id` are ended, and `tell` hears of each before; others go on in the group above. Tells whether it was there.
+/// Removes a control group that the killed process of a session left, by its path from the root of the hierarchy. Ends processes in it that have
+/// the mark of the session `id`, and calls `tell` before each; others move to the group above. Returns whether the group existed.
 ///
 /// # Errors
 /// If it cannot be removed.
@@ -145,7 +145,7 @@ pub fn remove(path: &str, id: &str, tell: &mut dyn FnMut(&str)) -> io::Result<bo
             told.push(pid);
             tell(&format!("ending {process}, left in the control group {path}"));
         }
-        // One that has ended by itself is as well.
+        // If it has ended by itself, that is fine too.
         let _ = process.signal(signal);
         true
     };
@@ -171,7 +171,7 @@ fn members(directory: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Removes a group. `end` is told the number of each process in it, and the signal to end it with; those that it does not end go to the group
+/// Removes a group. Calls `end` with the number of each process in it and the signal to end it; processes that it does not end move to the group
 /// above.
 fn remove_at(directory: &Path, end: &mut dyn FnMut(i32, Signal) -> bool) -> io::Result<()> {
     // Programs may have made groups of their own in it.
@@ -190,7 +190,7 @@ fn remove_at(directory: &Path, end: &mut dyn FnMut(i32, Signal) -> bool) -> io::
         }
         outcome = fs::remove_dir(directory);
         match &outcome {
-            // A process that has just ended is still counted for a moment.
+            // A process that has just ended still counts for a moment.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::registry::pause(),
             _ => break,
         }
@@ -209,7 +209,7 @@ mod tests {
 25 24 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
 34 24 0:32 / /sys/fs/cgroup/uni\\040fied rw shared:9 - cgroup2 cgroup2 rw\n";
         assert_eq!(mounted(hybrid), Some("/sys/fs/cgroup/uni fied".into()));
-        // One that shows a part only is no place for a path from the root.
+        // A mount that shows only a part does not help with a path from the root.
         assert_eq!(mounted("34 24 0:32 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"), None);
         assert_eq!(mounted(""), None);
     }

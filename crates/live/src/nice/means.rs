@@ -1,8 +1,8 @@
-//! By what means a command is made to yield: the best that the kernel and the user's privileges allow.
+//! The means that make a command yield: the best that the kernel and the user's privileges allow.
 //!
-//! What is chosen follows from what was found by `choose` alone. There are two questions: which congestion control, and how the command's
-//! sockets get it. TCP Nice in the kernel with programs on a control group is the best, and takes root's privileges. Who has none may
-//! still choose what the kernel lets anybody choose, TCP Nice if it is loaded; then the sockets of a supervised command (`supervise`) are given it.
+//! `choose` alone decides, from what was found. There are two questions: which congestion control, and how the command's
+//! sockets get it. TCP Nice in the kernel with programs on a control group is the best, and needs root's privileges. A user without them can
+//! still use congestion controls that the kernel allows to all, such as TCP Nice if it is loaded; the sockets of a supervised command (`supervise`) then get it.
 
 use std::fmt;
 use std::fs::File;
@@ -25,29 +25,29 @@ use crate::registry::Entry;
 pub enum Way {
     /// TCP Nice in the kernel.
     Nice {
-        /// Whether what is received is held back as well.
+        /// Whether receiving is limited as well.
         receive: bool,
     },
     /// TCP Nice in the kernel, given to each socket as it connects: without programs on a control group.
     Supervised {
-        /// Whether what is received was to be held back, which is not to be had so.
+        /// Whether limiting of receiving was requested, which this does not do.
         receive: bool,
-        /// Why not by programs.
+        /// Why programs are not used.
         reason: String,
     },
-    /// Another congestion control for background traffic that the kernel has.
+    /// Another congestion control for background traffic in the kernel.
     BuiltIn {
         /// Its name.
         name: &'static str,
         /// Why it is not TCP Nice.
         reason: String,
-        /// Whether what is received was to be held back, which it does not do.
+        /// Whether limiting of receiving was requested, which this does not do.
         receive: bool,
     },
 }
 
 impl Way {
-    /// Whether it is less than what was asked for.
+    /// Whether it is less than what was requested.
     pub fn is_lesser(&self) -> bool {
         !matches!(self, Way::Nice { .. } | Way::Supervised { receive: false, .. })
     }
@@ -84,7 +84,7 @@ pub enum Choice {
     Absent,
 }
 
-/// Asks the kernel, by a socket.
+/// Asks the kernel, through a socket.
 pub fn choice(name: &str) -> Choice {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
     match socket.and_then(|socket| set_tcp_congestion(socket, name)) {
@@ -97,47 +97,47 @@ pub fn choice(name: &str) -> Choice {
 /// The kernel's own congestion control that yields to others.
 const BUILT_IN: &str = "lp";
 
-/// What was found where TCP Nice with programs on a control group cannot be had.
+/// What was found if TCP Nice with programs on a control group is not available.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    /// Whether TCP Nice may be chosen by name, since it is loaded.
+    /// Whether TCP Nice may be chosen by name, because it is loaded.
     nice: Choice,
     /// Whether tcp-lp may be.
     built_in: Choice,
-    /// Whether programs may be attached to control groups all the same (by root, on a kernel without struct_ops, say).
+    /// Whether programs can be attached to control groups all the same (by root, on a kernel without struct_ops, for example).
     programs: bool,
-    /// Whether calls of the command can be stopped.
+    /// Whether system calls of the command can be intercepted.
     supervision: bool,
 }
 
-/// What was asked for.
+/// What was requested.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
-    /// Parameters of its own.
+    /// Parameters other than the defaults.
     parameters: bool,
     receive: bool,
     strict: bool,
 }
 
-/// What is to be used instead.
+/// The substitute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instead {
-    /// TCP Nice by name, given by supervision.
+    /// TCP Nice by name, assigned by supervision.
     Supervised,
-    /// tcp-lp, given by programs or by supervision.
+    /// tcp-lp, assigned by programs or by supervision.
     BuiltIn { by_programs: bool },
 }
 
-/// Why there is nothing to be used instead, or it is not wanted.
+/// Why there is no substitute, or it is not wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It would be less than what was asked for.
+    /// It would be less than what was requested.
     Strict(&'static str),
-    /// There is nothing: what to do.
+    /// There is none; the text says what to do.
     Nothing(String),
 }
 
-/// Chooses what is used where the best is not to be had.
+/// Chooses a substitute if the best is not available.
 fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
     if found.supervision && found.nice == Choice::Free && !wish.parameters {
         return match wish.receive && wish.strict {
@@ -154,8 +154,8 @@ fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
     let mut ways = Vec::new();
     if !found.supervision && !found.programs {
         ways.push(
-            "without privileges it takes Linux 5.6 and that nobody else stops the command's calls (seccomp's user notifications), as a \
-             container may, or another warpline nice around this one, where the command needs none of its own",
+            "without privileges it needs Linux 5.6, and no other process that intercepts the command's calls (seccomp's user notifications), such as a \
+             container, or another warpline nice around this one, where the command needs none of its own",
         );
     } else {
         match found.nice {
@@ -169,9 +169,9 @@ fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
         }
         match found.built_in {
             Choice::Forbidden => ways.push(
-                "tcp-lp would do in its place, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
+                "tcp-lp could replace it, but users may not choose it (sysctl net.ipv4.tcp_allowed_congestion_control)",
             ),
-            _ => ways.push("tcp-lp would do in its place, but is not there (sudo modprobe tcp_lp)"),
+            _ => ways.push("tcp-lp could replace it, but is not in the kernel (sudo modprobe tcp_lp)"),
         }
     }
     Err(Refusal::Nothing(ways.join("; ")))
@@ -180,7 +180,7 @@ fn choose(found: Found, wish: Wish) -> Result<Instead, Refusal> {
 /// How the command's sockets get their congestion control.
 #[derive(Debug)]
 enum Hands {
-    // In the order in which they are given up.
+    // Dropped in this order.
     Programs { background: Background, cgroup: Cgroup },
     Supervision { name: &'static str, supervisor: Option<Supervisor> },
 }
@@ -194,7 +194,7 @@ pub(super) struct Means {
 }
 
 impl Means {
-    /// Gets hold of the best means that are to be had.
+    /// Sets up the best means available.
     pub(super) fn prepare(config: &NiceConfig, entry: &mut Entry) -> Result<Self, NiceError> {
         let (hold, reason) = match control::hold(config.parameters.as_ref()) {
             Ok(hold) => {
@@ -215,7 +215,7 @@ impl Means {
             supervision: supervise::is_possible().is_ok(),
         };
         let wish = Wish {
-            // Held, it is as asked.
+            // If we hold it, its parameters match.
             parameters: config.parameters.is_some() && hold.is_none(),
             receive: config.receive,
             strict: config.strict,
@@ -244,7 +244,7 @@ impl Means {
         Means { way, hands: Hands::Supervision { name, supervisor: None }, _hold: hold }
     }
 
-    /// Programs on a control group.
+    /// Attaches programs to a control group.
     fn attach(way: Way, governing: &Governing<'_>, entry: &mut Entry) -> Result<Self, NiceError> {
         let cgroup = Cgroup::create(&super::group_name(&entry.session.id))
             .map_err(super::system("make a control group (cgroups of version 2; see warpline doctor)"))?;
@@ -258,7 +258,7 @@ impl Means {
         &self.way
     }
 
-    /// Starts the command by `spawn`, which is given what the command writes `0` to.
+    /// Starts the command with `spawn`, which gets the file to which the command writes `0`.
     pub(super) fn start(
         &mut self,
         spawn: impl FnOnce(Option<File>) -> Result<Child, NiceError> + Send + 'static,
@@ -283,7 +283,7 @@ impl Means {
         }
     }
 
-    /// The command has ended. Tells whether what it left running needs us to connect.
+    /// The command has ended. Returns whether processes that it left running need us to connect.
     pub(super) fn is_needed(&mut self) -> bool {
         match &mut self.hands {
             Hands::Programs { .. } => false,
@@ -317,12 +317,12 @@ mod tests {
     fn a_user_has_nice_once_it_is_loaded() {
         let found = Found { nice: Choice::Free, ..USER };
         assert_eq!(choose(found, WISH), Ok(Instead::Supervised));
-        // It is TCP Nice, and so not refused; but it holds nothing back that is received.
+        // It is TCP Nice, and so not refused; but it does not limit receiving.
         assert_eq!(choose(found, Wish { strict: true, ..WISH }), Ok(Instead::Supervised));
         assert_eq!(choose(found, Wish { receive: true, ..WISH }), Ok(Instead::Supervised));
         let strict = choose(found, Wish { strict: true, receive: true, ..WISH });
         assert!(matches!(strict, Err(Refusal::Strict(instead)) if instead.contains("received would not")));
-        // Which parameters it was loaded with, users cannot see.
+        // Users cannot see which parameters it was loaded with.
         assert!(nothing(found, Wish { parameters: true, ..WISH }).contains("leave the options out"));
     }
 

@@ -1,4 +1,4 @@
-//! What the connections of a command do: rate, window, share of the time that they stood back.
+//! Reads a command's connections: rate, window, share of the time that they backed off.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use super::{Direction, Socket};
 use crate::bpf::sockets::Sockets;
 use crate::clock::RealClock;
 
-/// A look at all connections of a command.
+/// A reading of all connections of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
-    /// Connections that there are.
+    /// Number of connections.
     pub connections: usize,
-    /// Bits per second that were acknowledged since the reading before.
+    /// Bits per second that were acknowledged since the previous reading.
     pub sent_rate: f64,
-    /// Bits per second that were received since the reading before.
+    /// Bits per second that were received since the previous reading.
     pub received_rate: f64,
-    /// Bytes acknowledged since the start, as far as seen: what a connection did after the last look at it is missing.
+    /// Bytes acknowledged since the start, as far as seen: the last part of a connection, after its last reading, is missing.
     pub sent_bytes: u64,
     /// Bytes received since the start, as far as seen.
     pub received_bytes: u64,
-    /// Sum of the windows in segments, of what is sent or, where that is what yields, of what is received.
+    /// Sum of the congestion windows in segments, or of the advertised windows for connections that yield in receiving.
     pub window: f64,
-    /// Share of the time, of all connections since they began, in which they stood back.
+    /// Share of the connections' lifetime in which they backed off.
     pub yielded: f64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Meter {
     clock: RealClock,
     last: Timestamp,
     known: BTreeMap<(SocketAddr, SocketAddr), Socket>,
-    /// Age and time stood back of connections that have gone.
+    /// Age and backed-off time of connections that have ended.
     gone: (f64, f64),
     reading: Reading,
 }
@@ -57,7 +57,7 @@ impl Meter {
         }
     }
 
-    /// Takes a reading; none where the kernel does not tell.
+    /// Takes a reading; `None` if the kernel does not report.
     pub(super) fn read(&mut self) -> Option<&Reading> {
         let (sockets, cgroup) = self.sockets.as_ref()?;
         let now = self.clock.now();
@@ -69,7 +69,7 @@ impl Meter {
         Some(&self.reading)
     }
 
-    /// Takes in the connections that there are, `span` seconds after the last time.
+    /// Adds the current connections, `span` seconds after the last time.
     fn take(&mut self, there: Vec<Socket>, span: f64) {
         let mut known = BTreeMap::new();
         let (mut sent, mut received) = (0, 0);
@@ -82,7 +82,7 @@ impl Meter {
             received += socket.bytes_received.saturating_sub(before.1);
             age += socket.age_s;
             yielded += socket.yielded_s;
-            // A download's acknowledgements have a window too, which says nothing.
+            // A download's acknowledgements have a window too, which has no meaning.
             let receives = socket.direction != Direction::Sends && socket.bytes_received > socket.bytes_acked;
             window += if receives { socket.receive_window } else { socket.window };
             known.insert((socket.local, socket.remote), socket);
@@ -106,7 +106,7 @@ impl Meter {
         };
     }
 
-    /// The last reading; none where there was none.
+    /// The last reading; `None` if there was none.
     pub(super) fn last(&self) -> Option<Reading> {
         self.sockets.as_ref().map(|_| self.reading)
     }

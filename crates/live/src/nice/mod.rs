@@ -1,12 +1,12 @@
-//! A command whose TCP connections yield to everybody's, as `warpline nice` runs it.
+//! A command whose TCP connections yield to all others, as `warpline nice` runs it.
 //!
-//! The command is started in a control group of its own ([`cgroup`]); programs attached to that give every socket that the command and
-//! its children open TCP Nice, which is in the kernel ([`crate::bpf`]), and hold back what they receive, where that is wanted.
-//! Where the kernel or the user may not have that, there are other means ([`means`]): the outcome says which it was.
+//! The command starts in a control group of its own ([`cgroup`]). Programs attached to the group give TCP Nice, which is in the kernel
+//! ([`crate::bpf`]), to every socket that the command and its children open, and limit what they receive, if requested.
+//! If the kernel or the user's privileges do not allow that, there are other means ([`means`]); the outcome says which were used.
 //!
-//! When the command has ended its control group is removed; what it left running goes on in the group above, and connections keep what
-//! they have. When this process is killed, the kernel asks the command to end, the programs go with the descriptors that hold them, and
-//! the empty group is removed by the next command or by [`crate::registry::clean`].
+//! When the command has ended its control group is removed; processes that it left running move to the group above, and connections keep their
+//! settings. If this process is killed, the kernel signals the command to end, the programs end with the descriptors that hold them, and
+//! the next command or [`crate::registry::clean`] removes the empty group.
 
 pub mod cgroup;
 pub mod means;
@@ -37,7 +37,7 @@ use means::{Means, Way};
 use meter::Meter;
 pub use meter::Reading;
 
-/// Which way of a connection yields.
+/// Which direction of a connection yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -49,7 +49,7 @@ pub enum Direction {
     Both,
 }
 
-/// A TCP connection that Nice governs.
+/// A TCP connection that Nice controls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Socket {
     /// Number of its control group.
@@ -58,7 +58,7 @@ pub struct Socket {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Which way yields.
+    /// Which direction yields.
     pub direction: Direction,
     /// Bytes that the other end has acknowledged.
     pub bytes_acked: u64,
@@ -66,54 +66,54 @@ pub struct Socket {
     pub bytes_received: u64,
     /// Congestion window in segments; may be below one.
     pub window: f64,
-    /// Window that is advertised, in segments; zero where receiving is not governed.
+    /// Advertised window in segments; zero if receiving is not controlled.
     pub receive_window: f64,
     /// Smoothed round-trip time in milliseconds.
     pub srtt_ms: f64,
-    /// Smallest round-trip time seen, in milliseconds: taken for that of empty queues.
+    /// Smallest round-trip time seen, in milliseconds, assumed to be that of empty queues.
     pub base_rtt_ms: f64,
-    /// Largest, taken for that of full queues; at first twice the smallest.
+    /// Largest round-trip time, assumed to be that of full queues; at first twice the smallest.
     pub max_rtt_ms: f64,
     /// Payload of a full segment in bytes.
     pub mss: u32,
     /// Rounds in which it has yielded.
     pub halvings: u32,
-    /// How long it has been governed, in seconds.
+    /// How long it has been controlled, in seconds.
     pub age_s: f64,
-    /// How much of that it stood back, in seconds: from a round that was congested to the next that was not.
+    /// How much of that it backed off, in seconds: from a congested round to the next that was not.
     pub yielded_s: f64,
 }
 
-/// What is to run, and how.
+/// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct NiceConfig {
     /// The program and its arguments; at least the program.
     pub command: Vec<OsString>,
-    /// Parameters of TCP Nice; none for the defaults, or for those of the one that is loaded.
+    /// Parameters of TCP Nice; `None` for the defaults, or for those of the loaded one.
     pub parameters: Option<Parameters>,
-    /// Whether what the command receives is held back as well.
+    /// Whether to limit what the command receives as well.
     pub receive: bool,
-    /// Whether lesser means than TCP Nice in the kernel are refused.
+    /// Whether to refuse lesser means than TCP Nice in the kernel.
     pub strict: bool,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct NiceOutcome {
     /// How the command ended.
     pub status: ExitStatus,
     /// What made it yield.
     pub way: Way,
-    /// What was counted of its sockets; none where nothing counts.
+    /// Counters of its sockets; `None` if nothing counts.
     pub counts: Option<Counts>,
-    /// The last reading of its connections; none where they cannot be read.
+    /// The last reading of its connections; `None` if they cannot be read.
     pub reading: Option<Reading>,
 }
 
 /// Why a command could not be run in the background.
 #[derive(Debug, thiserror::Error)]
 pub enum NiceError {
-    /// No TCP Nice as asked for, and lesser means are refused.
+    /// TCP Nice is not available as requested, and lesser means are refused.
     #[error("{reason}; without --strict {instead}")]
     Strict {
         /// Why there is no TCP Nice.
@@ -121,31 +121,31 @@ pub enum NiceError {
         /// What would be used instead.
         instead: &'static str,
     },
-    /// No TCP Nice, and no lesser means either.
+    /// TCP Nice is not available, and neither are lesser means.
     #[error("{reason}; {remedy}")]
     Nothing {
         /// Why there is no TCP Nice.
         reason: Box<NiceError>,
-        /// What could be done.
+        /// What could help.
         remedy: String,
     },
-    /// Something that cannot be made up for by lesser means.
+    /// An error that lesser means cannot make up for.
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// The command could not be started.
     #[error("cannot start {command:?}: {source}")]
     Command {
-        /// What was to be started.
+        /// The command.
         command: OsString,
         /// Why not.
         source: io::Error,
     },
-    /// Something the system should do did not work.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -172,18 +172,18 @@ const PERIOD: i64 = 250_000_000;
 
 /// Runs a command so that its TCP connections yield, until it ends.
 ///
-/// `began` is told by what means, before the command starts; `watch`, four times a second, what the connections do; `lingers`, when
-/// the command has ended, that what it left running is waited for, since it could not connect without us.
+/// Calls `began` with the means before the command starts, `watch` four times a second with the state of the connections, and `lingers` if
+/// the command has ended and this function waits for processes that it left running, which could not connect without us.
 ///
 /// # Errors
-/// If it cannot yield as asked, or cannot be started. Nothing is left behind then.
+/// If it cannot yield as requested, or cannot be started. Nothing is left behind then.
 pub fn run(
     config: &NiceConfig,
     began: impl FnOnce(&Way),
     mut watch: impl FnMut(&Reading),
     lingers: impl FnOnce(),
 ) -> Result<NiceOutcome, NiceError> {
-    // What an earlier one left must not be in the way.
+    // Leftovers of an earlier session must not be in the way.
     let _ = registry::clean(&mut |_| {});
     let mut entry = Entry::create("warpline nice");
     let mut means = Means::prepare(config, &mut entry)?;
@@ -201,7 +201,7 @@ pub fn run(
         signals.forward(|signal: Signal| {
             let _ = kill(number, signal);
         });
-        // Before the command is collected: afterwards its number may be another's.
+        // Before the command is reaped: afterwards its number may belong to another process.
         if let Some(reading) = meter.read() {
             watch(reading);
         }
@@ -213,13 +213,13 @@ pub fn run(
     Ok(NiceOutcome { status, way: means.way().clone(), counts: means.counts(), reading: meter.last() })
 }
 
-/// Where what the command left running cannot connect without us, waits until it has ended, or until a signal asks not to.
+/// If processes that the command left running cannot connect without us, waits until they have ended, or until a signal ends the wait.
 fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), NiceError> {
     let enough = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&enough)).map_err(system("listen for signals"))?;
     }
-    // The end of the last process takes a moment to be told.
+    // The end of the last process shows after a moment.
     let mut lingers = Some(lingers);
     for turn in 0.. {
         if !means.is_needed() || enough.load(Ordering::Relaxed) {
@@ -238,7 +238,7 @@ fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), Ni
 /// Waits until `descriptor` is readable, for a period at most.
 fn wait_for(descriptor: BorrowedFd<'_>) {
     let span = Timespec { tv_sec: 0, tv_nsec: PERIOD };
-    // An interruption is a signal, which the caller looks at.
+    // An interruption is a signal, which the caller handles.
     let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span));
 }
 
@@ -252,8 +252,8 @@ fn start(words: &[OsString], door: Option<File>, session: &str) -> Result<std::p
     command.args(arguments).env(MARK, session);
     let parent = std::process::id();
     let prepare = move || {
-        // Asked to end if we are killed: it would go on in the foreground. As this process's first thread starts it, it is that
-        // whose end counts.
+        // If we are killed the command gets a signal to end: otherwise it would go on in the foreground. This process's first thread starts it, and
+        // that thread's end counts.
         set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
         if std::os::unix::process::parent_id() != parent {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));

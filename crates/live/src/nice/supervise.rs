@@ -1,11 +1,11 @@
-//! A command's sockets are given a congestion control without a privilege: the kernel asks us before the command's programs connect or listen.
+//! Gives a command's sockets a congestion control without privileges: the kernel asks us before the command's programs connect or listen.
 //!
-//! A filter of system calls (seccomp_unotify(2), Linux 5.6) stops `connect` and `listen` of the command and all that it starts. For each we take a
-//! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call go on as it was: accepted sockets inherit it. Programs
-//! that ask for another congestion control get the answer that they have it. What the kernel lets any program choose can be given so: TCP Nice after `warpline nice load`.
+//! A system call filter (seccomp_unotify(2), Linux 5.6) stops `connect` and `listen` of the command and all that it starts. For each we take a
+//! copy of the socket (pidfd_getfd(2)), set TCP_CONGESTION on it, and let the call continue unchanged; accepted sockets inherit it. If programs
+//! ask for another congestion control, the call reports success and does nothing. This works for every congestion control that the kernel allows to any program: TCP Nice after `warpline nice load`.
 //!
-//! What it cannot: hold back what is received; reach programs that are not those of this user any more. Without a privilege programs
-//! cannot get one either (no_new_privs(2)): sudo does not work below. Nobody answers when we have gone, so the calls fail then
+//! It cannot limit what is received, or reach programs that no longer run as this user. Without privileges programs
+//! cannot gain any either (no_new_privs(2)): sudo does not work below. If we are killed nobody answers, so the calls fail
 //! (ENOSYS): a killed `warpline nice` leaves nothing that goes on in the foreground.
 
 use std::fs;
@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use crate::bpf::Counts;
 
-/// What the kernel calls this architecture (audit.h); none where we do not know it.
+/// The kernel's number of this architecture (audit.h); `None` if we do not know it.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -33,7 +33,7 @@ const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// How often it is looked whether the command has ended, in nanoseconds.
+/// How often to check whether the command has ended, in nanoseconds.
 const PERIOD: i64 = 100_000_000;
 
 mod request {
@@ -41,7 +41,7 @@ mod request {
     nix::ioctl_readwrite!(receive, b'!', 0, libc::seccomp_notif);
     nix::ioctl_readwrite!(answer, b'!', 1, libc::seccomp_notif_resp);
     nix::ioctl_write_ptr!(is_valid, b'!', 2, u64);
-    // Under this number before Linux 5.9, which took it for one that writes.
+    // Before Linux 5.9 it had this number, as if it wrote.
     nix::ioctl_read!(is_valid_early, b'!', 2, u64);
 }
 
@@ -49,7 +49,7 @@ mod request {
 #[derive(Debug)]
 pub(super) struct Supervisor {
     shared: Arc<Shared>,
-    /// The thread that started the command, which lives until this goes.
+    /// The thread that started the command; it lives until this value is dropped.
     launcher: Option<(Sender<()>, JoinHandle<()>)>,
     server: Option<JoinHandle<()>>,
 }
@@ -57,27 +57,27 @@ pub(super) struct Supervisor {
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Nobody is left whose calls are stopped.
+    /// No process is left whose calls are intercepted.
     over: AtomicBool,
     switched: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Supervisor {
-    /// Starts a command by `spawn`, so that its sockets use the congestion control `name`.
+    /// Starts a command with `spawn`, so that its sockets use the congestion control `name`.
     ///
     /// # Errors
-    /// If the kernel has no such filters or does not let us; in the inner result, if the command could not be started.
+    /// If the kernel has no such filters or does not allow them; in the inner result, if the command could not be started.
     pub(super) fn start<E: Send + 'static>(
         name: &'static str,
         spawn: impl FnOnce() -> Result<Child, E> + Send + 'static,
     ) -> io::Result<(Self, Result<Child, E>)> {
         let (told, hear) = channel();
         let (keep, released) = channel::<()>();
-        // The filter is that of a thread and of what it starts: this one makes it, starts the command, and does nothing else.
+        // The filter applies to a thread and what it starts: this thread makes it, starts the command, and does nothing else.
         let launcher = thread::Builder::new().name("launcher".to_owned()).spawn(move || {
             let _ = told.send(filter().map(|listener| (listener, spawn())));
-            // The command is asked to end when the thread that started it does.
+            // The command gets a signal to end when the thread that started it ends.
             let _ = released.recv();
         })?;
         let (listener, child) = hear.recv().map_err(|_| io::Error::other("a thread ended"))??;
@@ -89,7 +89,7 @@ impl Supervisor {
         Ok((Supervisor { shared, launcher: Some((keep, launcher)), server: Some(server) }, child))
     }
 
-    /// What was done.
+    /// The counters so far.
     pub(super) fn counts(&self) -> Counts {
         Counts {
             switched: self.shared.switched.load(Ordering::Relaxed),
@@ -98,7 +98,7 @@ impl Supervisor {
         }
     }
 
-    /// The command has ended. Tells whether something that it started goes on, which cannot connect once this has gone.
+    /// The command has ended. Returns whether processes that it started go on, which cannot connect once this value is dropped.
     pub(super) fn is_needed(&mut self) -> bool {
         if let Some((keep, launcher)) = self.launcher.take() {
             drop(keep);
@@ -118,7 +118,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Whether this kernel and this user can have such a filter. Asked in a thread of its own, which keeps it until it ends.
+/// Whether this kernel and this user can have such a filter. Tested in a thread of its own, which keeps the filter until it ends.
 pub(crate) fn is_possible() -> io::Result<()> {
     let try_it = || {
         let listener = filter()?;
@@ -139,7 +139,7 @@ const fn jump(code: u32, k: u32, yes: u8, no: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: yes, jf: no, k }
 }
 
-/// Stops `connect` and `listen` of this thread, and of all that it starts from now on. Returns where we are asked.
+/// Intercepts `connect` and `listen` of this thread, and of all that it starts from now on. Returns the descriptor for the notifications.
 fn filter() -> io::Result<OwnedFd> {
     let architecture = ARCHITECTURE.ok_or(io::ErrorKind::Unsupported)?;
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -154,7 +154,7 @@ fn filter() -> io::Result<OwnedFd> {
         jump(equal, libc::SYS_connect as u32, 8, 0),
         jump(equal, libc::SYS_listen as u32, 7, 0),
         jump(equal, libc::SYS_setsockopt as u32, 0, 5),
-        // Programs that ask for another congestion control get the answer that they have it.
+        // If programs ask for another congestion control, the call reports success.
         statement(load, 24),
         jump(equal, libc::IPPROTO_TCP as u32, 0, 3),
         statement(load, 32),
@@ -177,23 +177,23 @@ fn filter() -> io::Result<OwnedFd> {
         if listener < 0 { Err(io::Error::last_os_error()) } else { Ok(listener as i32) }
     };
     let listener = match install() {
-        // Whoever lacks CAP_SYS_ADMIN has to give up privileges to come.
+        // Without CAP_SYS_ADMIN, a process has to give up future privileges first.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
             rustix::thread::set_no_new_privs(true)?;
             install()
         }
         other => other,
     }?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(listener) })
 }
 
-/// Answers until nobody is left who asks, or it is to stop.
+/// Answers until no process is left that asks, or until it has to stop.
 fn serve(listener: &OwnedFd, name: &str, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         let mut ready = [PollFd::new(listener, PollFlags::IN)];
         let span = Timespec { tv_sec: 0, tv_nsec: PERIOD };
-        // An interruption is none of ours.
+        // Interruptions are ignored.
         let _ = poll(&mut ready, Some(&span));
         if ready[0].revents().contains(PollFlags::HUP) {
             break;
@@ -205,13 +205,13 @@ fn serve(listener: &OwnedFd, name: &str, shared: &Shared) {
     shared.over.store(true, Ordering::Relaxed);
 }
 
-/// One call.
+/// Handles one call.
 fn one(listener: BorrowedFd<'_>, name: &str, shared: &Shared) {
-    // SAFETY: all zeros is a value of this structure, and what the kernel wants to see.
+    // SAFETY: all zeros is a value of this structure, and what the kernel expects.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure is the call's.
     if unsafe { request::receive(listener.as_raw_fd(), &raw mut call) }.is_err() {
-        // Whoever asked was killed meanwhile.
+        // The caller was killed meanwhile.
         return;
     }
     match switch(call.pid, call.data.args[0] as i32, name, || still_waits(listener, call.id)) {
@@ -225,11 +225,11 @@ fn one(listener: BorrowedFd<'_>, name: &str, shared: &Shared) {
         error: 0,
         flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
     };
-    // SAFETY: the descriptor is open and the structure is the call's. Whoever asked may have been killed: then there is nothing to do.
+    // SAFETY: the descriptor is open and the structure is the call's. If the caller was killed there is nothing to do.
     let _ = unsafe { request::answer(listener.as_raw_fd(), &raw mut answer) };
 }
 
-/// Whether the call is still stopped: then who made it lives, and what was found by its number is its own (seccomp_unotify(2)).
+/// Returns an error unless the call is still stopped: if it is, its caller lives, and what was found by its number belongs to it (seccomp_unotify(2)).
 ///
 /// # Errors
 /// If it has been killed, or interrupted by a signal.
@@ -245,8 +245,8 @@ fn still_waits(listener: BorrowedFd<'_>, mut call: u64) -> io::Result<()> {
     answer.map(drop).map_err(io::Error::from)
 }
 
-/// Gives a socket of another process, by its number there, a congestion control, if the thread still waits for it: otherwise its number may
-/// have been given to another, whose socket this would be. Tells whether it was one of TCP.
+/// Gives a congestion control to a socket of another process, by its number there, if the thread still waits: otherwise its number may
+/// have been reused, and this would be another process's socket. Returns whether it was a TCP socket.
 fn switch(
     thread: u32,
     number: i32,
@@ -256,7 +256,7 @@ fn switch(
     let process = Pid::from_raw(process_of(thread)?).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(process, PidfdFlags::empty())?;
     let socket = match pidfd_getfd(process, number, PidfdGetfdFlags::empty()) {
-        // What is no open file is the caller's mistake, and told to it by the call.
+        // A closed descriptor is the caller's mistake, which the call itself reports.
         Err(rustix::io::Errno::BADF) => return Ok(false),
         other => other?,
     };
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// Connects to itself from a thread and from a child, and says the congestion controls.
+    /// Connects to itself from a thread and from a child, and prints the congestion controls.
     const SOCKETS: &str = "
 import os, socket, threading
 name = lambda s: s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b'\\0')[0].decode()
@@ -308,7 +308,7 @@ os.wait()
         if let Err(error) = is_possible() {
             return warpline_skip::skip("seccomp-notify", error);
         }
-        // Every kernel lets everybody use it, and it is the default nowhere that this is tested.
+        // Every kernel allows it to every user, and it is the default nowhere that this is tested.
         let spawn = || Command::new("python3").args(["-c", SOCKETS]).stdout(Stdio::piped()).spawn();
         let (mut supervisor, child) = Supervisor::start("reno", spawn).unwrap();
         let Ok(child) = child else {
@@ -328,7 +328,7 @@ os.wait()
         if let Err(error) = is_possible() {
             return warpline_skip::skip("seccomp-notify", error);
         }
-        // A caller that is killed while its call is stopped: its number may be anybody's by now, here this process's.
+        // A caller that is killed while its call is stopped: its number may now belong to any process, here to this one.
         let (told, hear) = channel();
         let (keep, released) = channel::<()>();
         let launcher = thread::spawn(move || {
@@ -353,7 +353,7 @@ os.wait()
             || String::from_utf8_lossy(&socket2::SockRef::from(&own).tcp_congestion().unwrap()).into_owned();
         let before = name();
         assert!(!before.starts_with("reno"), "the test gives it what it has");
-        // Who called, where python3 is a script that starts another.
+        // The caller, if python3 is a script that starts another program.
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(call.pid as i32),
             nix::sys::signal::Signal::SIGKILL,

@@ -1,13 +1,13 @@
 //! A port on a network interface: a packet socket (packet(7)) with a receive ring.
 //!
-//! Frames are stamped by the kernel when the interface gives them to it (`SO_TIMESTAMPNS` switches that on), before the
-//! emulator wakes. Sending goes around the queueing discipline (`PACKET_QDISC_BYPASS`) in batches of `sendmmsg`. What this socket
-//! sends it does not receive (`PACKET_IGNORE_OUTGOING`). Segments of a TCP stream that leave together are sent as one (`run`), by a
-//! second socket that takes such (`PACKET_VNET_HDR`).
+//! The kernel stamps frames when the interface passes them to it (`SO_TIMESTAMPNS` switches that on), before the
+//! emulator wakes. Sending bypasses the queueing discipline (`PACKET_QDISC_BYPASS`) in batches of `sendmmsg`. The socket does not
+//! receive what it sends itself (`PACKET_IGNORE_OUTGOING`). Segments of a TCP stream that leave together are sent as one (`run`), by a
+//! second socket that supports this (`PACKET_VNET_HDR`).
 //!
-//! The interface is expected to be one that the emulator has to itself, the far end of a veth pair: whatever the host behind
-//! it sends is taken, whoever it is addressed to. Segments larger than the interface's MTU (a sender's offload) do not fit
-//! and are counted as overruns; `crate::offload` switches such offloads off. A checksum that the sender left to its card is
+//! The emulator should have the interface to itself, as the end of a veth pair: it receives everything that the host behind
+//! the interface sends, whatever the destination. Segments larger than the interface's MTU (a sender's offload) do not fit
+//! and count as overruns; `crate::offload` switches such offloads off. Checksums that the sender left to its card are
 //! completed here.
 
 use std::ffi::c_int;
@@ -27,26 +27,26 @@ use crate::pool::Pool;
 
 /// Bytes of an Ethernet header.
 pub(super) const ETHERNET: usize = 14;
-/// Datagrams taken at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
+/// Datagrams received at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
 const BATCH: usize = 256;
 /// Datagrams sent by one system call.
 const SEND_BATCH: usize = 64;
 
-/// Frames that a receive ring holds where nothing else is said: a tenth of a second of small packets, for which the thread that reads
-/// them may be put aside on a busy machine.
+/// Frames of a receive ring by default: a tenth of a second of small packets, during which the reading
+/// thread may be preempted on a busy machine.
 pub const RING: usize = 32_768;
 
 /// A MAC address.
 pub type Mac = [u8; 6];
 
-/// How a port on an interface is made.
+/// Settings of a port on an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AfPacketConfig {
     /// The interface, in the network namespace of the calling thread.
     pub interface: String,
-    /// Where frames are sent to: the address of the host behind the interface.
+    /// Destination address of frames: that of the host behind the interface.
     pub destination: Mac,
-    /// Where they say that they come from.
+    /// Source address of frames.
     pub source: Mac,
     /// Frames that the receive ring holds.
     pub ring: usize,
@@ -66,7 +66,7 @@ impl AfPacketConfig {
 pub struct AfPacketPort {
     name: String,
     socket: OwnedFd,
-    /// What sends runs, unless the interface refuses them.
+    /// The socket that sends runs, unless the interface refuses them.
     runs: Option<OwnedFd>,
     ring: RxRing,
     /// Ethernet headers for IPv4 and IPv6.
@@ -75,7 +75,7 @@ pub struct AfPacketPort {
     batch: SendBatch,
 }
 
-/// What `sendmmsg` takes, kept so that it need not be made anew.
+/// The structures for `sendmmsg`, kept for reuse.
 struct SendBatch {
     vectors: Box<[libc::iovec; SEND_BATCH]>,
     messages: Box<[libc::mmsghdr; SEND_BATCH]>,
@@ -105,14 +105,14 @@ pub(super) fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, v
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
-/// A packet socket. Protocol 0: nothing comes in until it is bound, so no frame of another interface is ever seen.
+/// A packet socket. Protocol 0: nothing arrives until it is bound, so it never sees a frame of another interface.
 fn open() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let socket = unsafe {
         libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
     };
     let socket = Errno::result(socket)?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(socket) })
 }
 
@@ -196,7 +196,7 @@ impl AfPacketPort {
         })
     }
 
-    /// Sends up to [`SEND_BATCH`] datagrams, and returns how many of them are done with, sent or given up.
+    /// Sends up to [`SEND_BATCH`] datagrams, and returns how many of them are finished: sent, or given up.
     fn send_some(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<usize, PortError> {
         let count = handles.len().min(SEND_BATCH);
         for (at, &handle) in handles[..count].iter().enumerate() {
@@ -219,7 +219,7 @@ impl AfPacketPort {
         self.account(pool, handles, sent)
     }
 
-    /// Sends the run that `handles` are as one frame. Returns whether it was taken.
+    /// Sends the run `handles` as one frame. Returns whether the interface accepted it.
     fn send_run(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<bool, PortError> {
         let ethernet = &self.headers[usize::from(pool.header(handles[0]).version == 6)];
         let (Some(socket), Some(head)) = (&self.runs, run::Head::new(pool, handles, ethernet)) else {
@@ -232,17 +232,17 @@ impl AfPacketPort {
         }
         match nix::sys::uio::writev(socket, &vectors[..=handles.len()]) {
             Ok(_) => self.account(pool, handles, Ok(handles.len())).map(|_| true),
-            // An interface that takes none: from now on segment by segment.
+            // An interface that does not support runs: from now on segment by segment.
             Err(Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
                 self.runs = None;
                 Ok(false)
             }
-            // Whatever else is wrong shows with single frames, too.
+            // Any other error shows with single frames, too.
             Err(_) => Ok(false),
         }
     }
 
-    /// Counts what became of `handles`, the first of which were sent or the first of which was refused, and returns how many are done with.
+    /// Counts the result for `handles`, the first of which were sent or the first of which was refused, and returns how many are finished.
     fn account(
         &mut self,
         pool: &Pool,
@@ -261,7 +261,7 @@ impl AfPacketPort {
             Err(Errno::ENXIO | Errno::ENODEV | Errno::ENETDOWN) => {
                 Err(PortError::Vanished(self.name.clone()))
             }
-            // The first of them cannot be sent: it is lost, the others are tried again.
+            // The first one cannot be sent: it is lost, and the others are tried again.
             Err(_) => {
                 self.counters.send_errors += 1;
                 Ok(1)
@@ -270,7 +270,7 @@ impl AfPacketPort {
     }
 }
 
-/// Keeps the datagram of a frame. None, and counted, if it holds none, is cut short, or has no room.
+/// Stores the datagram of a frame. If there is none, it is cut short, or there is no room, counts that and returns `None`.
 #[inline]
 fn take_frame(frame: &RxFrame<'_>, pool: &mut Pool, counters: &mut PortCounters) -> Option<u32> {
     let protocol = frame.bytes.get(12..ETHERNET)?;
@@ -290,10 +290,10 @@ fn take_frame(frame: &RxFrame<'_>, pool: &mut Pool, counters: &mut PortCounters)
     Some(handle)
 }
 
-/// Takes any bytes, as a fuzzer makes them, as a frame and what the kernel says about it (the first byte).
+/// Fuzz target: handles any bytes as a frame and its kernel metadata (the first byte).
 ///
 /// # Panics
-/// If the parser breaks its word: that is what a fuzzer looks for.
+/// If the parser violates its contract, which is what the fuzzer looks for.
 #[doc(hidden)]
 pub fn fuzz_frame(bytes: &[u8]) {
     let Some((&flags, bytes)) = bytes.split_first() else { return };
@@ -314,7 +314,7 @@ pub fn fuzz_frame(bytes: &[u8]) {
     }
 }
 
-/// The frame of a datagram: it behind the Ethernet header of its IP version.
+/// The frame of a datagram: the datagram behind the Ethernet header of its IP version.
 fn framed<'p>(headers: &[[u8; ETHERNET]; 2], pool: &'p mut Pool, handle: u32) -> &'p mut [u8] {
     let header = &headers[usize::from(pool.header(handle).version == 6)];
     let frame = pool.framed_mut(handle, ETHERNET);
@@ -370,7 +370,7 @@ impl LivePort for AfPacketPort {
 
     fn transmit(&mut self, pool: &mut Pool, mut handles: &[u32]) -> Result<(), PortError> {
         while !handles.is_empty() {
-            // Singles up to where a run begins, then the run.
+            // Single datagrams up to the beginning of a run, then the run.
             let mut singles = 0;
             let mut together = 1;
             while self.runs.is_some() && singles < handles.len().min(SEND_BATCH) {
@@ -412,9 +412,9 @@ impl LivePort for AfPacketPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
-        // A departure stamp that came late shows as an error, until it is read.
+        // A departure timestamp that came late shows as an error, until it is read.
         let _ = departure::take(self.socket.as_fd());
-        // Asking takes the error away. The kernel sets ENETDOWN when the interface goes down or away.
+        // Reading the error clears it. The kernel sets ENETDOWN when the interface goes down or away.
         match rustix::net::sockopt::socket_error(&self.socket) {
             Ok(Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO)) => {
                 Err(PortError::Vanished(self.name.clone()))
@@ -436,7 +436,7 @@ impl LivePort for AfPacketPort {
                 &raw mut length,
             )
         };
-        // Reading sets the kernel's counters back.
+        // Reading resets the kernel's counters.
         if result == 0 {
             self.counters.ring_overruns += u64::from(statistics.tp_drops);
         }

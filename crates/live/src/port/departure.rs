@@ -1,7 +1,7 @@
-//! When a frame left: the kernel's transmit stamp of single frames (Linux Documentation/networking/timestamping.rst).
+//! When a frame left: the kernel's transmit timestamp of single frames (Linux Documentation/networking/timestamping.rst).
 //!
-//! A stamp is asked for with the frame (`SOF_TIMESTAMPING_TX_SOFTWARE` as a control message) and comes back on the socket's error
-//! queue. A veth pair takes it in the sender's system call, just before the frame is given to the other end; so does a card's driver,
+//! A timestamp is requested with the frame (`SOF_TIMESTAMPING_TX_SOFTWARE` as a control message) and comes back on the socket's error
+//! queue. A veth pair takes it in the sender's system call, just before the frame is passed to the other end; so does a card's driver,
 //! or it takes it later, or not at all.
 
 use std::io::IoSliceMut;
@@ -18,16 +18,16 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 #[repr(C, align(8))]
 struct Control([u8; 24]);
 
-/// Lets stamps be asked for on `socket`. They come without the frame.
+/// Allows timestamp requests on `socket`. The timestamps come without the frame.
 ///
 /// # Errors
-/// If the kernel knows no stamps.
+/// If the kernel has no timestamps.
 pub(super) fn enable(socket: BorrowedFd<'_>) -> std::io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     super::af_packet::set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
-/// Sends one frame and asks for its stamp, which [`take`] reads.
+/// Sends one frame and requests its timestamp, which [`take`] reads.
 ///
 /// # Errors
 /// Those of sendmsg(2).
@@ -54,7 +54,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, frame: &mut [u8]) -> Result<(), Errno
     Errno::result(sent).map(drop)
 }
 
-/// The last stamp on the error queue, in nanoseconds since 1970, if there is one. The queue is empty then.
+/// The last timestamp on the error queue, in nanoseconds since 1970, if there is one. Empties the queue.
 pub(super) fn take(socket: BorrowedFd<'_>) -> Option<u64> {
     let mut last = None;
     let mut control = cmsg_space!([libc::timespec; 3], [libc::timespec; 1], [u8; 64]);
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(take(from.as_fd()), None);
         let mut buffer = [0; 16];
         assert_eq!(to.recv(&mut buffer).unwrap(), 5);
-        // One that does not ask gets none.
+        // A frame without a request gets no timestamp.
         from.send(b"again").unwrap();
         assert_eq!(take(from.as_fd()), None);
     }

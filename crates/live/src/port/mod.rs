@@ -1,7 +1,7 @@
 //! Ports: where live packets come in and go out.
 //!
-//! A port reads all that has come in, each datagram with the instant at which the kernel saw it, into the [`Pool`]; and it sends
-//! what it is given in one batch. It does not wait: the emulator waits for all ports together, by their descriptors.
+//! A port reads all arrivals, each datagram with the instant at which the kernel saw it, into the [`Pool`]; and it sends
+//! datagrams in batches. It does not wait: the emulator waits for all ports together, by their descriptors.
 
 pub mod af_packet;
 mod departure;
@@ -27,16 +27,16 @@ pub struct PortId(pub u32);
 pub struct Arrival {
     /// When the kernel saw it, on the run's clock.
     pub at: Timestamp,
-    /// Where it came in.
+    /// The port of arrival.
     pub port: PortId,
-    /// Its bytes.
+    /// Its bytes in the pool.
     pub handle: u32,
 }
 
-/// What a port has carried, and what it has lost. None of the losses is an emulated one.
+/// Counters of a port: packets carried, and losses, none of which are emulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters {
-    /// Datagrams that came in and were taken.
+    /// Datagrams received.
     pub received_packets: u64,
     /// Their bytes from the IP header on.
     pub received_bytes: u64,
@@ -46,9 +46,9 @@ pub struct PortCounters {
     pub sent_bytes: u64,
     /// Datagrams that the kernel had no room for in the ring: the emulator was too slow.
     pub ring_overruns: u64,
-    /// Datagrams that the pool had no room for, or that were larger than it takes.
+    /// Datagrams without room in the pool, or larger than its frames.
     pub pool_overruns: u64,
-    /// Frames that are no IP datagram, or a damaged one.
+    /// Frames that are not an IP datagram, or a damaged one.
     pub malformed: u64,
     /// Frames that do not concern the emulated network: ARP, link-local multicast and the like.
     pub ignored: u64,
@@ -57,14 +57,14 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// Datagrams lost here for want of room or by an error.
+    /// Datagrams lost here for lack of room or by an error.
     pub fn lost(&self) -> u64 {
         self.ring_overruns + self.pool_overruns + self.send_errors
     }
 }
 
-/// Keeps the datagram that `bytes` begin with; what follows it is padding. None, and counted, if it is damaged, is for its own link only,
-/// or has no room.
+/// Stores the datagram at the beginning of `bytes`; the rest is padding. If it is damaged, is for its own link only,
+/// or there is no room, counts that and returns `None`.
 #[inline]
 pub fn take(bytes: &[u8], pool: &mut Pool, counters: &mut PortCounters) -> Option<(u32, Header)> {
     let Ok(header) = datagram::read(bytes) else {
@@ -85,7 +85,7 @@ pub fn take(bytes: &[u8], pool: &mut Pool, counters: &mut PortCounters) -> Optio
     Some((handle, header))
 }
 
-/// Why a port cannot go on.
+/// Why a port cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The interface has gone or is down.
@@ -98,25 +98,25 @@ pub enum PortError {
     System {
         /// The interface.
         name: String,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// A way in and out of the emulated network.
+/// A port of the emulated network to the outside.
 pub trait LivePort: std::fmt::Debug + Send {
     /// The interface's name.
     fn name(&self) -> &str;
-    /// What becomes readable when something comes in; none where another port tells of it.
+    /// The descriptor that becomes readable when something arrives; `None` if another port's does.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
-    /// Whether something has come in that has not been read, if that can be known without asking the kernel.
+    /// Whether there are unread arrivals, if that is known without asking the kernel.
     fn pending(&self) -> Option<bool>;
-    /// Reads what has come in, up to some hundred datagrams, as arrivals at port `id`; `now` is the present.
+    /// Reads arrivals, up to some hundred datagrams, as those of port `id`; `now` is the current time.
     ///
     /// # Errors
-    /// If nothing will ever come in again.
+    /// If nothing will ever arrive again.
     fn receive(
         &mut self,
         id: PortId,
@@ -125,24 +125,24 @@ pub trait LivePort: std::fmt::Debug + Send {
         pool: &mut Pool,
         into: &mut Vec<Arrival>,
     ) -> Result<(), PortError>;
-    /// Sends datagrams in this order. What cannot be sent is counted. The frames stay the caller's.
+    /// Sends datagrams in this order, and counts those that cannot be sent. The caller keeps the frames.
     ///
     /// # Errors
     /// If nothing can be sent any more.
     fn transmit(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<(), PortError>;
-    /// Sends one datagram as [`transmit`](Self::transmit) does, and says when it left, in nanoseconds since 1970, where the kernel tells:
-    /// for measuring what sending takes. An instant from before the call is of an earlier one.
+    /// Sends one datagram as [`transmit`](Self::transmit) does, and returns when it left, in nanoseconds since 1970, if the kernel reports that:
+    /// it measures how long sending takes. An instant before the call belongs to an earlier datagram.
     ///
     /// # Errors
     /// If nothing can be sent any more.
     fn transmit_stamped(&mut self, pool: &mut Pool, handle: u32) -> Result<Option<u64>, PortError> {
         self.transmit(pool, &[handle]).map(|()| None)
     }
-    /// Looks what is wrong after the descriptor has shown an error.
+    /// Checks what is wrong after the descriptor has shown an error.
     ///
     /// # Errors
     /// If the port cannot go on.
     fn check(&mut self) -> Result<(), PortError>;
-    /// What has been carried and lost so far.
+    /// The counters so far.
     fn counters(&mut self) -> PortCounters;
 }

@@ -1,7 +1,7 @@
 //! The receive ring that a packet socket shares with the kernel (`TPACKET_V2`, Documentation/networking/packet_mmap.rst).
 //!
-//! The kernel fills slots in turn and hands each over by a word in its head; whoever has read it hands it back in the same
-//! way. No system call is needed to receive. Version 3 of the ring hands over blocks, half-filled ones only after a time-out of
+//! The kernel fills slots in turn and hands each over by a word in its head; the reader hands it back in the same
+//! way. Receiving needs no system call. Version 3 of the ring hands over blocks, half-filled ones only after a time-out of
 //! a millisecond or more, which an emulator cannot wait for.
 
 use std::num::NonZeroUsize;
@@ -30,7 +30,7 @@ unsafe impl Send for RxRing {}
 pub(super) struct RxFrame<'a> {
     /// The captured bytes, from the link-layer header on.
     pub(super) bytes: &'a [u8],
-    /// Bytes that the frame had.
+    /// Original length of the frame in bytes.
     pub(super) original_len: usize,
     /// When the kernel saw it: nanoseconds of `CLOCK_REALTIME`.
     pub(super) realtime: u64,
@@ -38,7 +38,7 @@ pub(super) struct RxFrame<'a> {
     pub(super) partial_checksum: bool,
 }
 
-/// How the ring is laid out: asked of the kernel before the mapping.
+/// The layout of the ring, to request from the kernel before the mapping.
 pub(super) fn layout(slots: usize, slot_size: usize) -> libc::tpacket_req {
     let block = slot_size.max(1 << 16);
     let per_block = block / slot_size;
@@ -109,7 +109,7 @@ impl RxRing {
         })
     }
 
-    /// Hands the next slot back to the kernel and goes on to the one behind.
+    /// Hands the next slot back to the kernel and moves on to the following one.
     #[inline]
     pub(super) fn advance(&mut self) {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);

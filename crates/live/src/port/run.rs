@@ -1,9 +1,9 @@
-//! Runs: segments of one TCP connection that leave one right after the other, handed to the kernel as the one large segment that it
+//! Runs: consecutive segments of one TCP connection, passed to the kernel as the one large segment that it
 //! would make of them itself (generic receive offload, Linux net/ipv4/tcp_offload.c `tcp_gro_receive`).
 //!
-//! Only what leaves at the same time is put together, on a link without a rate or when there is something to catch up with. The receiver
-//! gets the same bytes and headers, and goes through its stack once; like behind any card that does this it acknowledges less often.
-//! The packets keep being packets in the emulated network: this is how they leave it.
+//! Only segments that leave at the same time are combined, on a link without a rate or when there is something to catch up with. The receiver
+//! gets the same bytes and headers, and goes through its stack once; as behind any card with this offload it acknowledges less often.
+//! In the emulated network the packets remain packets: this is only how they leave it.
 
 use super::af_packet::ETHERNET;
 use crate::checksum::{fold, sum};
@@ -11,16 +11,16 @@ use crate::datagram::Header;
 use crate::ip::{IPV4_HEADER, IPV6_HEADER, TCP};
 use crate::pool::Pool;
 
-/// Segments of a run, at the most.
+/// Most segments of a run.
 pub(super) const MOST: usize = 64;
-/// Bytes of a run from the IP header on, at the most: what a length field holds.
+/// Most bytes of a run from the IP header on: the range of the length field.
 const LARGEST: usize = 65_535;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: usize = 20;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// Bytes of `struct virtio_net_hdr` (`linux/virtio_net.h`), which says how a frame is to be cut up.
+/// Bytes of `struct virtio_net_hdr` (`linux/virtio_net.h`), which says how to split a frame.
 const VNET: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
@@ -29,7 +29,7 @@ const GSO_TCPV4: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV6`
 const GSO_TCPV6: u8 = 4;
 
-/// A segment that may be part of a run: where its parts are.
+/// A segment that may be part of a run, with the positions of its parts.
 #[derive(Clone, Copy)]
 struct Segment<'a> {
     bytes: &'a [u8],
@@ -39,7 +39,7 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// None for what must travel alone: no TCP, nothing to carry, flags other than ACK and PSH, IP options or fragments.
+    /// `None` for a datagram that must travel alone: not TCP, no payload, flags other than ACK and PSH, IP options or fragments.
     #[inline]
     fn read(bytes: &'a [u8], header: Header) -> Option<Self> {
         if header.protocol != TCP {
@@ -73,14 +73,14 @@ impl<'a> Segment<'a> {
         self.bytes[self.ip + 13] & PSH != 0
     }
 
-    /// Whether its checksum is right. The kernel computes those of a run anew: what was damaged on its way must stay so.
+    /// Whether its checksum is correct. The kernel computes new ones for a run, and a segment damaged on its way must stay damaged.
     fn is_sound(&self) -> bool {
         let addresses = if self.ip == IPV4_HEADER { 12..20 } else { 8..40 };
         let segment = &self.bytes[self.ip..];
         fold(sum(&self.bytes[addresses]) + u64::from(TCP) + segment.len() as u64 + sum(segment)) == 0
     }
 
-    /// Whether the headers say the same but for what differs from one segment of a stream to the next.
+    /// Whether the headers are equal except for fields that change from one segment of a stream to the next.
     fn resembles(&self, other: &Segment<'_>) -> bool {
         if (self.ip, self.headers) != (other.ip, other.headers) {
             return false;
@@ -101,7 +101,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// How many of the first of `handles` make up a run; one if the first travels alone.
+/// How many of the first of `handles` form a run; 1 if the first travels alone.
 #[inline]
 pub(super) fn length(pool: &Pool, handles: &[u32]) -> usize {
     let read = |handle: u32| Segment::read(pool.datagram(handle), pool.header(handle));
@@ -111,7 +111,7 @@ pub(super) fn length(pool: &Pool, handles: &[u32]) -> usize {
     for &handle in handles.iter().skip(1).take(MOST - 1) {
         let Some(next) = read(handle) else { break };
         let follows = next.sequence() == last.sequence().wrapping_add(last.payload() as u32);
-        // All but the last are of one size, and none but the last pushes.
+        // All but the last have one size, and only the last may push.
         if !follows || last.payload() != size || next.payload() > size || last.pushes() {
             break;
         }
@@ -126,12 +126,12 @@ pub(super) fn length(pool: &Pool, handles: &[u32]) -> usize {
     count
 }
 
-/// What stands before the payloads of a run: how it is to be cut up, and its headers.
+/// The head of a run, before its payloads: how to split it, and its headers.
 #[derive(Debug)]
 pub(super) struct Head {
     bytes: [u8; VNET + ETHERNET + IPV6_HEADER + 60],
     len: usize,
-    /// Bytes of IP and TCP headers, which are left out of each datagram.
+    /// Bytes of IP and TCP headers, to be skipped in each datagram.
     pub(super) headers: usize,
 }
 
@@ -140,7 +140,7 @@ impl Head {
         &self.bytes[..self.len]
     }
 
-    /// The head of the run that `handles` are, behind the Ethernet header `ethernet`.
+    /// The head of the run `handles`, behind the Ethernet header `ethernet`.
     pub(super) fn new(pool: &Pool, handles: &[u32], ethernet: &[u8; ETHERNET]) -> Option<Head> {
         let read = |handle: &u32| Segment::read(pool.datagram(*handle), pool.header(*handle));
         let (first, last) = (read(handles.first()?)?, read(handles.last()?)?);
@@ -153,7 +153,7 @@ impl Head {
         (vnet[0], vnet[1]) = (NEEDS_CSUM, kind);
         let numbers = [ETHERNET + headers, first.payload(), ETHERNET + ip, 16];
         for (to, number) in vnet[2..].chunks_exact_mut(2).zip(numbers) {
-            // In the machine's order of bytes.
+            // In the machine's byte order.
             to.copy_from_slice(&(number as u16).to_ne_bytes());
         }
         frame[..ETHERNET].copy_from_slice(ethernet);
@@ -170,7 +170,7 @@ impl Head {
             datagram[4..6].copy_from_slice(&(tcp_len as u16).to_be_bytes());
             8..40
         };
-        // The sum of the pseudo header, which whoever completes the checksum adds to.
+        // The sum of the pseudo header, to which the kernel adds when it completes the checksum.
         let pseudo = !fold(sum(&datagram[addresses]) + u64::from(TCP) + tcp_len as u64);
         datagram[ip + 16..ip + 18].copy_from_slice(&pseudo.to_be_bytes());
         Some(head)
@@ -235,7 +235,7 @@ mod tests {
             ];
             assert_eq!(length_of(&all), 3);
             assert_eq!(length_of(&all[2..]), 1);
-            // Past the end of the numbers.
+            // Across the wrap of sequence numbers.
             let all = [segment(version, u32::MAX - 9, 100, ACK), segment(version, 90, 100, ACK)];
             assert_eq!(length_of(&all), 2);
         }
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(length_of(&[first.clone(), segment(6, 1100, 100, ACK)]), 1, "another version");
         assert_eq!(length_of(&[segment(4, 1000, 0, ACK), segment(4, 1000, 0, ACK)]), 1, "nothing to carry");
         assert_eq!(length_of(&[segment(4, 1000, 100, ACK | PSH), next]), 1, "after a push");
-        // No longer than a length field says, nor of more than so many segments.
+        // No longer than the length field allows, and no more than the limit of segments.
         let large: Vec<_> = (0..60).map(|i| segment(4, i * 1400, 1400, ACK)).collect();
         assert_eq!(length_of(&large), (65_535 - 52) / 1400);
         let small: Vec<_> = (0..100).map(|i| segment(4, i * 10, 10, ACK)).collect();
@@ -304,7 +304,7 @@ mod tests {
             let numbers: Vec<usize> = vnet[2..].chunks_exact(2).map(number).collect();
             assert_eq!(vnet[..2], [1, if version == 4 { 1 } else { 4 }]);
             assert_eq!(numbers, [14 + ip + 32, 100, 14 + ip, 16]);
-            // With its payloads and a completed checksum it is the segment that one would have sent at once.
+            // With its payloads and a completed checksum it equals the segment that a sender would have sent at once.
             let mut whole = frame[ETHERNET..].to_vec();
             whole.extend(&all[0][head.headers..]);
             whole.extend(&all[1][head.headers..]);

@@ -1,7 +1,7 @@
-//! A port on a TUN device: the kernel hands over IP datagrams, without link-layer headers, one by one.
+//! A port on a TUN device: the kernel passes IP datagrams, without link-layer headers, one by one.
 //!
-//! The device exists for as long as the port. The kernel does not say when a datagram was handed over: its stamp is the instant
-//! at which it was read, so a late wake-up is added to its delay, unlike with [`super::af_packet`]. For where there is no veth.
+//! The device exists as long as the port. The kernel does not report when a datagram was sent: its timestamp is the instant
+//! at which it was read, so a late wake-up adds to its delay, unlike with [`super::af_packet`]. For machines without veth.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -120,7 +120,7 @@ impl LivePort for TunPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
-        // The device lives as long as its descriptor, unless somebody deletes it: then reading fails.
+        // The device lives as long as its descriptor, unless another process deletes it: then reading fails.
         match rustix::io::read(&self.device, &mut [0u8; 0]) {
             Err(rustix::io::Errno::BADFD | rustix::io::Errno::NODEV) => {
                 Err(PortError::Vanished(self.name.clone()))

@@ -1,7 +1,7 @@
-//! Processes of a session: how they are known, and how they are ended.
+//! Processes of a session: how they are identified, and how they are ended.
 //!
-//! Numbers of processes and of namespaces are used again. So a process is held by a descriptor (pidfd_open(2)) before it is looked at, and
-//! counts as a session's only if it is in the session's network namespace, has its mark in its environment, and is this user's.
+//! Numbers of processes and of namespaces are reused. So we hold a process by a descriptor (pidfd_open(2)) before we inspect it, and it
+//! counts as a session's only if it is in the session's network namespace, has its mark in its environment, and belongs to this user.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ const PATIENCE: u32 = 20;
 /// When a process started, in clock ticks since the machine did; none if there is no such process.
 pub(super) fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything: fields are counted from behind it. The start is field 22.
+    // The name, in parentheses, may contain anything: fields are counted from after it. The start is field 22.
     let rest = stat.rsplit_once(')')?.1;
     let mut fields = rest.split_whitespace();
     if matches!(fields.next(), None | Some("Z" | "X")) {
@@ -28,7 +28,7 @@ pub(super) fn started(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// A process, whatever becomes of its number.
+/// A process, even if its number is reused.
 #[derive(Debug)]
 pub(crate) struct Process {
     number: i32,
@@ -36,18 +36,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Takes hold of the process that has this number now.
+    /// Opens the process that has this number now.
     pub(crate) fn open(number: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Process { number, descriptor: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
-    /// Sends it a signal. If what was read of it in `/proc` was of a later process of its number, it has ended, and nobody gets the signal.
+    /// Sends it a signal. If what was read in `/proc` was of a later process with its number, it has ended, and no process gets the signal.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.descriptor, signal)?)
     }
 
-    /// Whether it is this user's, who may be root and have started it as any other, and has the mark of the session `id`.
+    /// Whether it belongs to this user (for root: to any user) and has the mark of the session `id`.
     pub(crate) fn is_marked(&self, id: &str) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.number)).unwrap_or_default();
         let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next());
@@ -68,13 +68,13 @@ impl Process {
 impl std::fmt::Display for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = fs::read_to_string(format!("/proc/{}/comm", self.number)).unwrap_or_default();
-        // A program chooses its name: none of it is a terminal's.
+        // A program chooses its name: control characters must not reach the terminal.
         let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
         write!(f, "process {} ({name})", self.number)
     }
 }
 
-/// Processes of a session that run now, apart from its own and this one.
+/// Processes of a session that run now, apart from its main process and this one.
 pub(super) fn processes(session: &Session) -> Vec<Process> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -84,11 +84,11 @@ pub(super) fn processes(session: &Session) -> Vec<Process> {
     let others = numbers.filter(|&pid| !spared(pid)).filter_map(|pid| Process::open(pid).ok());
     // A shell in a shell has changed the mark of its own processes, but those are in another namespace.
     let own = others.filter(|one| one.is_in(&session.namespaces) && one.is_marked(&session.id));
-    // Who has ended and is not collected has no environment any more.
+    // A process that has ended and is not reaped has no environment any more.
     own.collect()
 }
 
-/// Ends what still runs of a session: asks, waits a little, kills. `tell` hears of each before it is asked.
+/// Ends processes of a session: asks, waits a little, kills. Calls `tell` before it asks each.
 pub(super) fn end(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut ended = Vec::new();
     for signal in [Signal::TERM, Signal::KILL] {
@@ -148,7 +148,7 @@ mod tests {
         let id = format!("{}-1", std::process::id());
         let (mut own, mut other) = (sleeper(&id), sleeper("1-1"));
         let mut told = Vec::new();
-        // The mark alone does not do.
+        // The mark alone is not enough.
         assert!(
             end(&Session { namespaces: vec![1], ..session(&id) }, &mut |text| told.push(text.to_owned()))
                 .is_empty()
@@ -172,7 +172,7 @@ mod tests {
         let held = Process::open(child.id() as i32).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        // Whoever has the number by now, and whatever is read of it, the signal is not for it.
+        // Another process that has the number by now does not get the signal, whatever is read of it.
         assert_eq!(held.signal(Signal::TERM).unwrap_err().raw_os_error(), Some(nix::libc::ESRCH));
     }
 }

@@ -1,12 +1,12 @@
-//! Settings of the kernel that sessions change outside of namespaces of their own: the whole list. What a session's file says of others is
-//! not believed.
+//! Kernel settings that sessions change outside namespaces of their own: the complete list. Other settings in a session's file
+//! are ignored.
 
 use std::fs;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// A setting that sessions change in the network namespace that they start from, and take back.
+/// A setting that sessions change in the network namespace that they start from, and restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Setting {
@@ -25,7 +25,7 @@ impl Setting {
         }
     }
 
-    /// Whether the kernel may have had this value for it.
+    /// Whether this is a possible value of it.
     pub(super) fn allows(self, value: &str) -> bool {
         match self {
             Setting::ForwardIpv4 => matches!(value, "0" | "1"),
@@ -40,7 +40,7 @@ impl Setting {
         Ok(fs::read_to_string(self.path())?.trim().to_owned())
     }
 
-    /// Gives it a value in the network namespace of this thread.
+    /// Sets it in the network namespace of this thread.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! What a file of sessions can make us do, and what it cannot.
+//! What a session's file can make us do, and what it cannot.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ fn no_file_is_written_but_settings_of_the_list() {
         assert!(directory.names().unwrap().is_empty());
     }
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
-    // A setting of the list, with what it never was.
+    // A setting of the list, with a value that it never had.
     let before = Setting::ForwardIpv4.value().unwrap();
     write(&directory, &Session { settings: vec![(Setting::ForwardIpv4, "7".to_owned())], ..session });
     let (cleaned, told) = cleaned(&directory);
@@ -81,7 +81,7 @@ fn what_a_session_makes_is_accepted() {
     let before = session.clone();
     leave_foreign(&mut session, &mut |text| panic!("{text}"));
     assert_eq!(session, before);
-    // As earlier versions wrote it.
+    // In the format of earlier versions.
     let text = serde_json::to_string(&session).unwrap();
     assert!(text.contains(r#""settings":[["/proc/sys/net/ipv4/ip_forward","0"]]"#), "{text}");
     assert_eq!(Session::read("1-2.json", text.as_bytes()), Some(session));
@@ -96,7 +96,7 @@ fn a_file_speaks_only_for_the_session_that_it_is_named_after() {
     directory.write(&id.file(), &serde_json::to_vec(&id).unwrap()).unwrap();
     let (cleaned, _) = cleaned(&directory);
     assert!(cleaned.sessions.is_empty());
-    // What is no session's name is not ours to remove.
+    // A file without the name of a session is not ours to remove.
     assert_eq!(directory.names().unwrap(), ["x; y.json"]);
 }
 

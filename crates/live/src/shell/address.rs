@@ -1,4 +1,4 @@
-//! Addresses of shells: each link has a block of its own, of which it hands parts to the shells inside it.
+//! Addresses of shells: each link has a block of its own, and gives parts of it to the shells inside.
 //!
 //! The first level divides 100.64.0.0/10 (RFC 6598) into 64 blocks of /16. A shell takes the first two addresses of its block
 //! for its link, 1 for the outside and 2 for the inside, and the shells inside it divide the rest by 16: a route to the whole
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// What all shells share.
+/// The block that all shells share.
 const ALL: Block = Block { network: u32::from_be_bytes([100, 64, 0, 0]), len: 10 };
 
 /// A block of addresses.
@@ -20,12 +20,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// The blocks that a shell may choose from: in `parent`, the block of the shell that it runs in, if it runs in one. None
-    /// when there is no room for another level.
+    /// The blocks that a shell may choose from: those in `parent`, the block of the surrounding shell, if there is one. Empty
+    /// if there is no room for another level.
     pub fn choices(parent: Option<Block>) -> Vec<Block> {
         let (within, bits, first) = match parent {
             None => (ALL, 6, 0),
-            // The first part is the parent's own link's.
+            // The first part belongs to the parent's own link.
             Some(parent) if parent.len + 4 <= 28 => (parent, 4, 1),
             Some(_) => return Vec::new(),
         };
@@ -35,13 +35,13 @@ impl Block {
             .collect()
     }
 
-    /// Which of the choices it is.
+    /// Its number among the choices.
     pub fn number(&self) -> u32 {
         let bits = if self.len == 16 { 6 } else { 4 };
         (self.network >> (32 - self.len)) & ((1 << bits) - 1)
     }
 
-    /// The interface outside: whoever has it has the block.
+    /// The outside interface: the shell that has it has the block.
     pub fn interface(&self) -> String {
         format!("wl{}", self.number())
     }
@@ -59,13 +59,13 @@ impl Block {
     pub fn inside(&self) -> [IpAddr; 2] {
         [Ipv4Addr::from(self.network + 2).into(), self.v6(2)]
     }
-    /// The whole blocks, as networks with the length of their prefix.
+    /// The whole blocks, as networks with prefix lengths.
     pub fn networks(&self) -> [(IpAddr, u8); 2] {
         [(Ipv4Addr::from(self.network).into(), self.len), (self.v6(0), 48 + self.len)]
     }
 }
 
-/// The interfaces of shells in one namespace: those of the first level are the most.
+/// The possible interfaces of shells in one namespace: the first level has the most.
 pub(crate) fn interfaces() -> impl Iterator<Item = String> {
     Block::choices(None).into_iter().map(|block| block.interface())
 }

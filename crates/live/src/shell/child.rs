@@ -24,14 +24,14 @@ pub(super) const NETWORK: &str = "WARPLINE_NETWORK";
 #[derive(Debug)]
 pub(super) struct Child {
     child: std::process::Child,
-    /// Refers to it even when its number has been given to another.
+    /// Refers to it even if its number has been reused.
     pidfd: OwnedFd,
     /// Whether it leads a process group of its own.
     group: bool,
 }
 
 impl Child {
-    /// Starts a program, in `namespace` or where this process is, from this process's first thread: it dies with that.
+    /// Starts a program, in `namespace` or in this process's, from this process's first thread: it dies with that thread.
     pub(super) fn start(
         words: &[OsString],
         namespace: Option<&NetNs>,
@@ -52,7 +52,7 @@ impl Child {
             .env(NETWORK, block.to_string())
             .env(MARK, session);
         if namespace.is_none() {
-            // A server's Ctrl-C is not meant for it; and what it forks is ended with it, whatever became of its environment.
+            // Ctrl-C is not meant for a server; and processes that it forks end with it, whatever their environment.
             command.process_group(0);
         }
         let group = namespace.is_none();
@@ -87,7 +87,7 @@ impl Child {
         self.pidfd.try_clone()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn poll(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -102,7 +102,7 @@ impl Child {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 
-    /// Asks the group to end, and waits for that. Tells whether there is still something in it.
+    /// Asks the group to end, and waits for that. Returns whether it still has a process.
     fn ask(&mut self) -> bool {
         let group = Pid::from_raw(self.child.id() as i32);
         let _ = killpg(group, Signal::SIGTERM);
@@ -116,23 +116,23 @@ impl Child {
         true
     }
 
-    /// Ends it, if it has not ended yet. A group is asked first, and has a second to leave nothing behind.
+    /// Ends it, if it has not ended yet. A group is asked first, and has a second to clean up.
     pub(super) fn end(&mut self) {
         if self.group && self.ask() {
             let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         }
         if self.poll().is_none() {
-            // What it has started is found by its mark.
+            // Processes that it has started are found by their mark.
             self.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }
-        // The number of a group that has ended may be given to another.
+        // The number of a group that has ended may be reused.
         self.group = false;
     }
 }
 
-/// Whether somebody in a process group lives. Who has ended and is not collected yet does not, though a signal would find it: some
-/// containers' first processes take their time.
+/// Whether a process group has a living process. One that has ended but is not reaped yet does not count, although a signal would reach it: some
+/// containers' first processes reap slowly.
 fn has_living(group: Pid) -> bool {
     if killpg(group, None).is_err() {
         return false;
@@ -144,7 +144,7 @@ fn has_living(group: Pid) -> bool {
     })
 }
 
-/// The state and the process group in a line of `/proc/PID/stat`, proc(5): behind the name, which may hold anything.
+/// The state and the process group in a line of `/proc/PID/stat`, proc(5): after the name, which may contain anything.
 fn state_and_group(text: &str) -> Option<(&str, i32)> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     Some((fields.next()?, fields.nth(1)?.parse().ok()?))

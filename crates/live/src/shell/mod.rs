@@ -5,11 +5,11 @@
 //!   warp0 ------------------- up, down ------------------- wl0  $WARPLINE_BASE
 //! ```
 //!
-//! The namespace in the middle has no name and no process: it is held by descriptors of the emulator, and ends, with both
-//! veth pairs, when the emulator does, however it does. The command is killed by the kernel when the emulator dies.
+//! The namespace in the middle has no name and no process: descriptors of the emulator hold it, and it ends, with both
+//! veth pairs, when the emulator does, however it does. The kernel kills the command when the emulator dies.
 //!
-//! As root, the outside is where the caller is. An ordinary user gets a user namespace and in it a network namespace that takes
-//! the place of the outside: what it holds is what [`ShellConfig::base_command`] starts there, and, where pasta is installed, a way to
+//! For root, the outside is the caller's namespace. An ordinary user gets a user namespace and in it a network namespace that replaces
+//! the outside: it contains what [`ShellConfig::base_command`] starts there, and, if pasta is installed, a route to
 //! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
 pub mod address;
@@ -40,7 +40,7 @@ use address::Block;
 use child::Child;
 use outward::Outward;
 
-/// What a shell is made of.
+/// Settings of a shell.
 #[derive(Clone, Debug)]
 pub struct ShellConfig {
     /// The link from the command to the world outside. Its ends are filled in.
@@ -49,38 +49,38 @@ pub struct ShellConfig {
     pub down: LinkConfig,
     /// Seed of loss, jitter and random queues.
     pub seed: u64,
-    /// How the emulator works, the MTU included.
+    /// Settings of the emulator, the MTU included.
     pub emulator: EmulatorConfig,
     /// The program and its arguments; at least the program.
     pub command: Vec<OsString>,
-    /// A command for `sh -c` that runs in the namespace outside while the shell does: a server of the user's own.
+    /// A command for `sh -c` that runs in the namespace outside while the shell does: a server of the user's.
     pub base_command: Option<OsString>,
     /// Whether packets may leave for the world beyond this machine.
     pub nat: bool,
-    /// Told, before the command is started, why packets do not get as far as they could.
+    /// Called, before the command starts, if packets do not travel as far as they could, with the reason.
     pub warn: fn(&str),
-    /// How long the observer waits for a turn at the most; none where it needs none without packets.
+    /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
 }
 
-/// What a shell is like when its command is about to start.
+/// The state of a shell when its command is about to start.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// The congestion control that the kernel gives to connections of the command, if it says.
+    /// The congestion control that the kernel gives to connections of the command, if known.
     pub congestion_control: Option<String>,
     /// The IPv4 address of the world outside.
     pub base: IpAddr,
-    /// How far packets get.
+    /// How far packets can travel.
     pub reach: Reach,
 }
 
-/// Watches a shell.
+/// Observes a shell.
 pub trait Observer {
     /// The command is about to start.
     fn began(&mut self, begun: &Begun) {
         let _ = begun;
     }
-    /// A turn of the emulator is done: see [`Turn`].
+    /// A turn of the emulator has ended: see [`Turn`].
     fn turn(&mut self, turn: Turn<'_, Crossing>) {
         let _ = turn;
     }
@@ -90,27 +90,27 @@ pub trait Observer {
     }
 }
 
-/// Watches nothing.
+/// Observes nothing.
 impl Observer for () {}
 
-/// How a shell ended.
+/// The result of a shell.
 #[derive(Debug, Serialize)]
 pub struct ShellOutcome {
     /// How the command ended.
     #[serde(skip)]
     pub status: ExitStatus,
-    /// How far it kept pace.
+    /// The audit.
     pub audit: Audit,
     /// Counters of the two links, up and down.
     #[serde(skip)]
     pub links: [LinkStats; 2],
-    /// How far packets got.
+    /// How far packets could travel.
     pub reach: Reach,
-    /// Why they did not get further, in words.
+    /// Why they could not travel further.
     pub reach_note: String,
 }
 
-/// Why a shell could not be had.
+/// Why a shell could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
     /// No user namespace.
@@ -134,29 +134,29 @@ pub enum ShellError {
     /// The command could not be started.
     #[error("cannot start {command:?}: {source}")]
     Command {
-        /// What was to be started.
+        /// The command.
         command: OsString,
         /// Why not.
         source: std::io::Error,
     },
-    /// Something the system should do did not work.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 /// Runs a command behind an emulated link, until it ends.
 ///
-/// Called from a process with one thread: an ordinary user's is put into namespaces of its own, for good.
+/// To be called from a process with one thread: moves an ordinary user's process into namespaces of its own, for good.
 ///
 /// # Errors
-/// If the namespaces or the command cannot be had, or the emulator fails. Nothing is left behind then.
+/// If the namespaces or the command cannot be started, or the emulator fails. Nothing is left behind then.
 pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutcome, ShellError> {
-    // What an earlier one left must not be in the way; if it cannot be removed, this one says what is.
+    // Leftovers of an earlier shell must not be in the way; if they cannot be removed, the error of this one says what is.
     let _ = registry::clean(&mut |_| {});
     let ordinary = !privilege::is_privileged();
     // Before the namespaces are entered: it stays outside.
@@ -225,7 +225,7 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     let audit = emulator.audit();
     observer.ended(&mut network, &audit);
     let links = [0, 1].map(|link| network.link_stats(LinkId(link)));
-    // Whatever the command left running is behind a link that ends now.
+    // Processes that the command left running are behind a link that ends now.
     if let Some(server) = &mut server {
         server.end();
     }

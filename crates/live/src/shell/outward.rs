@@ -1,10 +1,10 @@
-//! The way from an ordinary user's namespaces to the machine's network: pasta (passt.top), where it is installed.
+//! The route from an ordinary user's namespaces to the machine's network: pasta (passt.top), if it is installed.
 //!
-//! The kernel lets an ordinary user join no interface of a new namespace to the machine's network. pasta carries what arrives at
-//! a tap device there by sockets of the user's own. It has to be started outside of the namespaces, by a process that stays
-//! there; so a small `sh` is started before they are made, and waits to be told that they exist. It ends pasta when it gets
-//! SIGTERM, which it also gets when the emulator dies, however that dies: pasta itself would not be told, since the kernel forgets that
-//! wish when a process joins a user namespace (prctl(2), PR_SET_PDEATHSIG).
+//! The kernel does not let an ordinary user connect a new namespace to the machine's network. pasta carries packets that arrive at
+//! a tap device there through sockets of the user's own. It has to be started outside the namespaces, by a process that stays
+//! there; so a small `sh` is started before they are made, and waits for the signal that they exist. It ends pasta when it gets
+//! SIGTERM, which it also gets when the emulator dies, however that dies. pasta itself would not get it, since the kernel forgets that
+//! setting when a process joins a user namespace (prctl(2), PR_SET_PDEATHSIG).
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,15 +25,15 @@ const SCRIPT: &str = "read -r go || exit 0\n\
     trap 'kill $!' TERM\n\
     wait $!";
 
-/// How long pasta is waited for, in steps of 20 ms: it ends by itself where something is wrong.
+/// How long to wait for pasta, in steps of 20 ms: if something is wrong it ends by itself.
 const PATIENCE: u32 = 1500;
-/// The device that pasta makes the namespace's interface with.
+/// The device with which pasta makes the namespace's interface.
 pub(crate) const TUN: &str = "/dev/net/tun";
 
 /// Whether this user may use that device.
 ///
 /// # Errors
-/// What the system says, and what helps.
+/// The system's error, and what helps.
 pub(crate) fn tun() -> io::Result<()> {
     let opened = fs::OpenOptions::new().read(true).write(true).open(TUN);
     opened.map(drop).map_err(|error| {
@@ -42,14 +42,14 @@ pub(crate) fn tun() -> io::Result<()> {
     })
 }
 
-/// The process that leads out, for as long as this exists.
+/// The process that provides the route, as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Outward {
     child: Child,
 }
 
 impl Outward {
-    /// Starts the process that waits. For use before this process enters its namespaces.
+    /// Starts the process that waits. To be called before this process enters its namespaces.
     ///
     /// # Errors
     /// If there is no pasta, or no `sh`, or this user may not use what pasta needs.
@@ -63,7 +63,7 @@ impl Outward {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // Ctrl-C is for the shell's command; and both are ended together.
+            // Ctrl-C is for the shell's command; and both end together.
             .process_group(0);
         let prepare = move || {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -77,8 +77,8 @@ impl Outward {
         Ok(Outward { child })
     }
 
-    /// Has this process's network namespace, by now one of its own, connected. Returns the address at which the machine itself is
-    /// found there: pasta takes what is sent to the gateway to the machine's loopback.
+    /// Connects this process's network namespace, by now one of its own. Returns the address of the machine itself
+    /// in it: pasta passes what is sent to the gateway to the machine's loopback.
     ///
     /// # Errors
     /// If pasta ends, with its last line, or does not connect within half a minute.
@@ -106,14 +106,14 @@ impl Outward {
 
 impl Drop for Outward {
     fn drop(&mut self) {
-        // Where it was not told to begin it ends with its standard input.
+        // Before it has been told to begin, it ends with its standard input.
         drop(self.child.stdin.take());
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         let _ = self.child.wait();
     }
 }
 
-/// The gateway of the default route, in a table as `/proc/net/route` shows it: addresses in hexadecimal, in the machine's byte order.
+/// The gateway of the default route, in a table in the format of `/proc/net/route`: addresses in hexadecimal, in the machine's byte order.
 fn gateway(table: &str) -> Option<Ipv4Addr> {
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace().skip(1);

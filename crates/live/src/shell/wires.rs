@@ -25,26 +25,26 @@ fn mac(block: &Block, end: u8) -> Mac {
     [0x02, b'w', b'l', 0, block.number() as u8, end]
 }
 
-/// How far packets get that leave a shell, and why no further, in words.
+/// How far packets from a shell can travel, and why no further.
 pub(super) type Opened = (Reach, String);
 
-/// What a shell's packets cross.
+/// The namespaces and interfaces that a shell's packets cross.
 #[derive(Debug)]
 pub(super) struct Wires {
     pub(super) block: Block,
-    /// Where the command runs.
+    /// The command's namespace.
     pub(super) inside: NetNs,
-    /// Where the emulator's ends are; nobody runs there.
+    /// The namespace of the emulator's ends; no process runs there.
     middle: NetNs,
     outside_name: String,
     mtu: u32,
-    /// What was done about offloads, for the audit.
+    /// The state of offloads, for the audit.
     pub(super) offloads: String,
 }
 
 impl Wires {
-    /// Makes the namespaces and wires them up. `parent` is the block of the shell that this one runs in; `own_base` says that
-    /// the namespace outside is this process's own making. What is made outside is noted in `entry`.
+    /// Makes the namespaces and connects them. `parent` is the block of the surrounding shell; `own_base` says that
+    /// this process made the namespace outside itself. Interfaces made outside are recorded in `entry`.
     pub(super) fn lay(
         parent: Option<Block>,
         own_base: bool,
@@ -54,10 +54,10 @@ impl Wires {
         let system = |what| move |source| ShellError::System { what, source };
         let base = NetNs::current()?;
         let (inside, middle) = (NetNs::create()?, NetNs::create()?);
-        entry.session.base = base.inode().map_err(system("tell namespaces apart"))?;
-        // The base, too: what --base started is there.
+        entry.session.base = base.inode().map_err(system("identify network namespaces"))?;
+        // The base, too: the command of --base runs there.
         entry.session.namespaces =
-            vec![inside.inode().map_err(system("tell namespaces apart"))?, entry.session.base];
+            vec![inside.inode().map_err(system("identify network namespaces"))?, entry.session.base];
         let mut netlink = Netlink::open()?;
         if own_base {
             netlink.set_up("lo", true)?;
@@ -103,22 +103,22 @@ impl Wires {
         Ok(Wires { block, inside, middle, outside_name, mtu, offloads: offloads.join("; ") })
     }
 
-    /// Lets packets out of the namespace outside, the caller's, as far as that is possible. `nested`: it is the inside of another
+    /// Lets packets out of the namespace outside, the caller's, as far as possible. `nested`: it is the inside of another
     /// shell.
     pub(super) fn open_up(&self, nat: bool, nested: bool, entry: &mut Entry) -> Opened {
         if nested {
             return (Reach::World, String::new()); // as far as the shell that this one runs in gets
         }
         if !nat {
-            return (Reach::Base, "address translation was not asked for".to_owned());
+            return (Reach::Base, "address translation was not requested".to_owned());
         }
-        // IPv4 only: a machine that forwards IPv6 no longer listens to its router's advertisements.
+        // IPv4 only: a machine that forwards IPv6 stops listening to its router's advertisements.
         let networks = &self.block.networks()[..1];
         translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry)
     }
 
-    /// The same for an ordinary user's namespace outside, which is this process's own making. `serves`: it has servers of its own,
-    /// which are meant when it is addressed, not the machine's.
+    /// The same for an ordinary user's namespace outside, which this process made itself. `serves`: it has servers of its own,
+    /// which its address then means, instead of the machine's.
     pub(super) fn open_outward(
         &self,
         outward: Result<&mut Outward, &mut io::Error>,
@@ -128,7 +128,7 @@ impl Wires {
         let machine = match outward {
             Ok(outward) => outward.connect().map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err("an ordinary user's shell reaches the machine's network by pasta, which is not installed (package \
+                Err("an ordinary user's shell reaches the machine's network through pasta, which is not installed (package \
                      passt); start servers in the namespace outside with --base, or run as root"
                     .to_owned())
             }
@@ -169,14 +169,15 @@ impl Wires {
 fn translate(way: &Way<'_>, entry: &mut Entry) -> Opened {
     match nat::masquerade(&mut entry.session, way) {
         Ok(()) => (Reach::World, String::new()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            (Reach::Base, "there is no nft (package nftables) to translate addresses with".to_owned())
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (
+            Reach::Base,
+            "address translation needs nft (package nftables), which is not installed".to_owned(),
+        ),
         Err(error) => (Reach::Base, format!("nft: {error}")),
     }
 }
 
-/// Makes the pair outside under the first name that is free: that is what the block belongs to.
+/// Makes the outside pair under the first free name, which claims the block.
 fn claim(
     netlink: &mut Netlink,
     parent: Option<Block>,
@@ -185,7 +186,7 @@ fn claim(
 ) -> Result<(Block, String), ShellError> {
     let choices = Block::choices(parent);
     if choices.is_empty() {
-        return Err(ShellError::Full("four shells are inside each other already"));
+        return Err(ShellError::Full("four shells are nested already"));
     }
     for block in choices {
         let name = block.interface();
@@ -206,7 +207,7 @@ fn addresses(netlink: &mut Netlink, name: &str, both: [IpAddr; 2]) -> Result<(),
     unless_no_ipv6(true, netlink.add_address(name, v6, 126))
 }
 
-/// A system without IPv6 does without.
+/// Ignores an IPv6 error on a system without IPv6.
 fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     if is_ipv6 { Ok(()) } else { result }
 }
@@ -214,7 +215,7 @@ fn unless_no_ipv6(is_ipv6: bool, result: Result<(), NetlinkError>) -> Result<(),
 fn describe(name: &str, result: io::Result<Vec<&'static str>>) -> String {
     match result {
         Ok(left) if left.is_empty() => format!("{name} off"),
-        Ok(left) => format!("{name} off but {}", left.join(", ")),
-        Err(error) => format!("{name} as they were ({error})"),
+        Ok(left) => format!("{name} off except {}", left.join(", ")),
+        Err(error) => format!("{name} unchanged ({error})"),
     }
 }

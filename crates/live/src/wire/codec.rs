@@ -248,10 +248,10 @@ pub fn write(
     Ok(())
 }
 
-/// Takes any bytes, as a fuzzer makes them, through all parsers; what parses is written and parsed again.
+/// Fuzz target: passes any bytes through all parsers; what parses is written and parsed again.
 ///
 /// # Panics
-/// If a parser breaks its word: that is what a fuzzer looks for.
+/// If a parser violates its contract, which is what the fuzzer looks for.
 pub fn fuzz_parse(bytes: &[u8]) {
     let Ok(datagram) = ip::parse(bytes) else { return };
     assert!(datagram.bytes.len() <= bytes.len() && datagram.payload.len() < datagram.bytes.len());
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// A segment with raw options after a good header, right checksum.
+    /// A segment with raw options after a good header, correct checksum.
     fn with_options(flags: Flags, options: &[u8]) -> WireSegment {
         let mut raw = bytes(false, &WireSegment { flags, ..WireSegment::default() }, options);
         let at = ip::IPV4_HEADER;
@@ -354,7 +354,7 @@ mod tests {
             fuzz_parse(&bytes);
         }
 
-        /// Any single wrong bit is found.
+        /// Any single wrong bit is detected.
         #[test]
         fn a_wrong_bit_is_found(v6: bool, segment in any_segment(), bit: prop::sample::Index) {
             let mut bytes = bytes(v6, &segment, &[1, 2, 3]);
@@ -374,7 +374,7 @@ mod tests {
             fuzz_parse(&bytes);
         }
 
-        /// Options may be anything, behind a good header with a right checksum.
+        /// Options may be anything, behind a good header with a correct checksum.
         #[test]
         fn no_options_panic(syn: bool, words in prop::collection::vec(prop_oneof![0u8..12, any::<u8>()], 0..40)) {
             let whole = words.len() / 4 * 4;

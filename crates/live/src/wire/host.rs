@@ -27,9 +27,9 @@ use crate::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
 use crate::reassembly::Reassembly;
 use crate::router;
 
-/// Answers without a connection that wait to be sent, at the most.
+/// Answers without a connection that wait to be sent, at most.
 const MAX_ANSWERS: usize = 256;
-/// Events that wait to be looked at, at the most: the oldest go.
+/// Events that wait to be looked at, at most: the oldest go.
 const MAX_EVENTS: usize = 4096;
 /// ICMP errors at once.
 const ICMP_BURST: u64 = 50;
@@ -38,7 +38,7 @@ const OVERHEAD: u64 = 4096;
 /// Least MTUs that are believed: Linux's (`net.ipv4.route.min_pmtu`), and that of IPv6 (RFC 8200 section 5).
 const LEAST_MTU_V4: u32 = 552;
 const LEAST_MTU_V6: u32 = 1280;
-/// Paths whose MTU is remembered, at the most.
+/// Paths whose MTU is remembered, at most.
 const MAX_PATHS: usize = 1024;
 /// First of the ports for connections out (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
@@ -511,7 +511,7 @@ impl ModelHost {
         self.timers.first().map_or(Timestamp::NEVER, |&(deadline, _)| deadline)
     }
 
-    /// Puts the next datagram to send into `out`, in place of what was there. Returns whether there was one; call until not.
+    /// Puts the next datagram to send into `out`, instead of what was there. Returns whether there was one; call until not.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
         out.clear();
         if let Some(answer) = self.answers.pop_front() {
@@ -701,7 +701,7 @@ impl ModelHost {
 /// UDP datagram, ICMP message or fragment whose checksums are made right.
 ///
 /// # Panics
-/// If the host breaks its word: that is what a fuzzer looks for.
+/// If the host violates its contract, which is what the fuzzer looks for.
 pub fn fuzz_host(bytes: &[u8]) {
     let own = IpAddr::from([192, 0, 2, 1]);
     let config = HostConfig { memory: 16 << 20, ..HostConfig::new(vec![own]) };

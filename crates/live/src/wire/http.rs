@@ -1,9 +1,9 @@
 //! As much of HTTP/1.1 (RFC 9112) as `curl http://host/bytes/N` needs: one request per connection, answered by N bytes.
 
-/// Bytes of a request's head that are read at the most.
+/// Bytes of a request's head that are read at most.
 pub const LARGEST_HEAD: usize = 8192;
 
-/// What is answered: a head, and so many bytes of the pattern ([`super::payload::Pattern`]) after it.
+/// What is answered: a head, and this many bytes of the pattern ([`super::payload::Pattern`]) after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Status line and fields, with the empty line.

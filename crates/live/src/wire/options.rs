@@ -53,16 +53,16 @@ pub struct HostConfig {
     pub algorithm: Algorithm,
     /// Receive buffer, and room to send back, of connections whose payload is looked at ([`super::Service::looks`]), in bytes.
     pub buffer: u64,
-    /// Connections at the same time, at the most.
+    /// Connections at the same time, at most.
     pub max_connections: usize,
-    /// Connections that others have begun and not completed, at the most. A SYN beyond that is dropped.
+    /// Connections that others have begun and not completed, at most. A SYN beyond that is dropped.
     pub max_half_open: usize,
     /// Bytes that the payload kept for all connections may take. A SYN beyond that is dropped.
     pub memory: u64,
     /// A connection that has nothing to wait for, and hears nothing for so long, is reset: the other side may have gone without a
     /// word.
     pub idle: TimeDelta,
-    /// ICMP errors per second at the most (RFC 4443 section 2.4 (f)).
+    /// ICMP errors per second at most (RFC 4443 section 2.4 (f)).
     pub icmp_rate: u32,
 }
 

@@ -13,7 +13,7 @@ pub enum Service {
     Discard,
     /// Takes everything, and counts the bytes that are not those of the [`Pattern`].
     Verify,
-    /// Sends the [`Pattern`] and takes everything (in the manner of RFC 864): so many bytes, and closes then; or until the
+    /// Sends the [`Pattern`] and takes everything (in the manner of RFC 864): this many bytes, and closes then; or until the
     /// other side closes.
     Source {
         /// How many bytes; `None` for no end.
@@ -69,7 +69,7 @@ pub(super) struct Worker {
     pub(super) differences: u64,
 }
 
-/// Room of an inbox beyond the window: a window is rounded up to its unit, 2^14 bytes at the most.
+/// Room of an inbox beyond the window: a window is rounded up to its unit, 2^14 bytes at most.
 const ROUNDING: usize = 1 << 14;
 
 impl Worker {

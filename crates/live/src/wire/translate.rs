@@ -473,7 +473,7 @@ pub fn reset_with_ack(wire: &WireSegment, len: usize) -> WireSegment {
     }
 }
 
-/// The datagram that refuses a TCP segment where nobody listens: a reset, or none if it is one itself.
+/// The datagram that refuses a TCP segment where nothing listens: a reset, or none if it is one itself.
 pub fn refuse(datagram: &IpDatagram<'_>) -> Option<Vec<u8>> {
     let (wire, payload) = codec::parse(datagram).ok()?;
     if wire.flags.contains(Flags::RST) || !is_single(datagram.header.source) {

@@ -89,7 +89,7 @@ mod tests {
             let mut bytes = Vec::new();
             write(&mut bytes, &header(v6), &udp, &payload).unwrap();
             prop_assert_eq!(parse(&ip::parse(&bytes).unwrap()).unwrap(), (udp, &payload[..]));
-            // Any single wrong bit is found.
+            // Any single wrong bit is detected.
             let bit = bit.index(bytes.len() * 8);
             // IPv6's flow label is under no checksum.
             prop_assume!(!(v6 && matches!(bit, 8..12 | 16..32)));

@@ -239,7 +239,7 @@ impl Bed {
         [0, 1].map(|link| self.network.link_stats(LinkId(link)))
     }
 
-    /// Writes so many bytes of the pattern to a file in the bed's directory.
+    /// Writes this many bytes of the pattern to a file in the bed's directory.
     pub(crate) fn write_pattern(&self, name: &str, len: usize) {
         let mut bytes = vec![0; len];
         Pattern.fill(0, &mut bytes);

@@ -1,37 +1,37 @@
-//! Who may begin a handshake: what strangers can make a server do before they have shown a key.
+//! Limits on handshakes: what strangers can make a server do before they have shown a key.
 //!
-//! A handshake costs memory and an Ed25519 signature, and an address can be forged. So while more than a few handshakes are under way, whoever comes is
-//! asked to prove its address first (Retry, RFC 9000 section 8.1.2), which costs the server nothing; one address has few at a time; and all
-//! together are limited. Whoever is beyond a limit is not answered, and tries again by itself.
+//! A handshake costs memory and an Ed25519 signature, and an address can be forged. So while more than a few handshakes are under way, a new peer
+//! must first prove its address (Retry, RFC 9000 section 8.1.2), which costs the server nothing. One address has few handshakes at a time, and the
+//! total is limited too. A peer beyond a limit gets no answer, and tries again by itself.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Handshakes under way from which on addresses have to be proved.
+/// Handshakes under way from which on addresses must be proved.
 const FREE: usize = 16;
 
-/// Handshakes under way at most.
+/// Most handshakes under way.
 const MOST: usize = 256;
 
-/// Handshakes under way from one address at most (IPv6: one network of 64 bits).
+/// Most handshakes under way from one address (IPv6: one network of 64 bits).
 const PER_ADDRESS: usize = 32;
 
-/// Connections of a server at most, with those that shake hands.
+/// Most connections of a server, including handshakes.
 pub(super) const CONNECTIONS: usize = 1024;
 
-/// A handshake is given up after so long.
+/// A handshake is abandoned after this long.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What is done with somebody who comes.
+/// The decision about a new peer.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It may shake hands; the place is held until this is dropped.
+    /// It may do a handshake; the place is held until this is dropped.
     Welcome(Place),
-    /// It has to prove its address.
+    /// It must prove its address.
     Prove,
-    /// It is not answered.
+    /// It gets no answer.
     Ignore,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Place {
     address: IpAddr,
 }
 
-/// What counts as one address: whoever has an IPv6 network has all of it.
+/// The part of an address that counts as one peer: an IPv6 host has its whole network.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => IpAddr::V6((u128::from(six) >> 64 << 64).into()),
@@ -65,7 +65,7 @@ impl Admission {
         self.under_way().values().sum()
     }
 
-    /// Judges somebody who comes from `remote`, with an address that is proved or not, to a server with so many connections.
+    /// Decides about a peer at `remote`, whose address is proved or not, for a server with this many connections.
     pub(super) fn judge(&self, remote: SocketAddr, proved: bool, connections: usize) -> Verdict {
         let address = counted(remote.ip());
         let mut under_way = self.under_way();
@@ -120,7 +120,7 @@ mod tests {
             proved += 1;
         }
         assert_eq!(proved, PER_ADDRESS);
-        // Others are not kept out by that one.
+        // It does not keep others out.
         assert!(matches!(judge("198.51.100.2", true), Verdict::Welcome(_)));
         places.clear();
         assert_eq!(admission.count(), 0);

@@ -1,4 +1,4 @@
-//! A server under many half-open handshakes: who can prove an address gets through, and what is held for the others is bounded.
+//! A server under many half-open handshakes: peers that can prove an address get through, and the memory for others is bounded.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
 
 use super::{Client, Identity, Server, Settings, Trust, tls};
 
-/// The first datagram of a handshake that will not go on.
+/// The first datagram of a handshake that never continues.
 fn initial(identity: &Identity, to: SocketAddr, now: Instant) -> Vec<u8> {
     let tls = tls::client(identity, &Trust::only(identity.public())).unwrap();
     let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
@@ -41,7 +41,7 @@ fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
             socket
         })
         .collect();
-    // The last one is answered too, and so all were judged.
+    // The last one is answered too, so all were judged.
     let mut buffer = [0; 2048];
     let last = strangers.last().unwrap().recv(&mut buffer).unwrap();
     assert!(is_retry(&buffer[..last]), "{:02x}", buffer[0]);
@@ -51,7 +51,7 @@ fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
         let sent =
             scope.spawn(|| client.connect(&address.to_string()).unwrap().send(&mut &b"hello"[..]).unwrap());
         let connection = loop {
-            // Handshakes that were given up are no reason to end.
+            // An abandoned handshake must not end the server.
             if let Ok(Some(connection)) = server.accept(Duration::from_secs(20)) {
                 break connection;
             }
@@ -74,7 +74,7 @@ fn a_key_of_another_host_is_refused() {
         Client::new(&own, &trust, &Settings::default()).unwrap().connect(&address).map(|_| ())
     };
     let other = Identity::generate().unwrap().public();
-    // The key is on the list, and for another host: whoever was broken into there cannot pass for this one.
+    // The key is on the list, but for another host: an attacker there cannot pass for this one.
     let error = connect(format!("elsewhere {}\n127.0.0.1 {other}", receiver.public())).unwrap_err();
     assert!(error.to_string().ends_with("shows a key that is not trusted here"), "{error}");
     let error = connect(format!("elsewhere {}", receiver.public())).unwrap_err();

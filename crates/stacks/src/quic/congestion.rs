@@ -1,21 +1,21 @@
 //! A congestion control of `warpline-transport` behind quinn's `congestion::Controller`.
 //!
-//! What quinn tells per packet becomes one [`AckSample`] per ACK frame; an episode of congestion (RFC 9002 section 7.3.2) is one
-//! event, persistent congestion a time-out. Every algorithm counts in datagrams of the size at the start; when path MTU discovery
+//! quinn's calls per packet become one [`AckSample`] per ACK frame; a congestion episode (RFC 9002 section 7.3.2) is one
+//! event, persistent congestion a time-out. Every algorithm counts in datagrams of the initial size; when path MTU discovery
 //! changes the size, bytes are scaled, so that a window of one segment stays one datagram.
 //!
-//! What quinn does not have and how it is bridged:
+//! How we bridge differences from quinn:
 //! * quinn sends a datagram while `in_flight + mtu < window`: with a window below two datagrams it would send one at a time, below one
 //!   none at all. Here such a window is a gate, as in the library's TCP: a burst (TCP Nice: a pair) may leave, then the gate stays
 //!   shut for `burst / cwnd * srtt`. quinn has no timer for that, see [`gate`](super::gate).
-//! * Delay samples include what the receiver waited with its ACK: quinn subtracts that for itself only. The endpoints here ask for
-//!   short waits (the ACK frequency extension), and the ACK of a lone packet with nothing in flight behind it gives no sample.
-//! * Both programs run when the scheduler lets them. On a path of a fraction of a millisecond that noise would pass for a queue all the time, and
-//!   Nice would hardly send: a settable part of every delay (a millisecond) is forgiven.
+//! * Delay samples include the receiver's ACK delay, which quinn subtracts only for itself. The endpoints here request
+//!   short delays (the ACK frequency extension), and the ACK of a lone packet with nothing in flight behind it gives no sample.
+//! * Both programs run when the scheduler lets them. On a path of a fraction of a millisecond that noise would look like a queue all the time, and
+//!   Nice would hardly send: a configurable part of every delay (a millisecond) is ignored.
 //!
-//! What cannot be had: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window says (the gate stays
-//! shut longer for them); the algorithm's own pacing rate is not heeded, quinn paces at 1.25 windows per RTT in bursts of up to ten
-//! datagrams; a loss that proves spurious is not undone; the number of CE marks and one-way delays are not known (LEDBAT goes by the RTT);
+//! Not supported: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window is (the gate stays
+//! shut longer for them); the algorithm's own pacing rate is ignored, quinn paces at 1.25 windows per RTT in bursts of up to ten
+//! datagrams; a loss that proves spurious is not undone; the number of CE marks and one-way delays are unknown (LEDBAT uses the RTT);
 //! there is no proportional rate reduction.
 
 use std::any::Any;
@@ -44,8 +44,8 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// Connections that use `algorithm`. So much of an RTT above the smallest is put down to the scheduling of the two programs and not to
-    /// a queue: `jitter`.
+    /// Connections that use `algorithm`. The part `jitter` of an RTT above the smallest is attributed to the scheduling of the two programs and
+    /// not to a queue.
     pub const fn new(algorithm: Algorithm, jitter: TimeDelta) -> Self {
         Factory { algorithm, jitter }
     }
@@ -60,7 +60,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// What quinn holds. Clones share the state: a path that a NAT moved goes on with the same window.
+/// The controller that quinn holds. Clones share the state: a path that a NAT moved continues with the same window.
 #[derive(Clone, Debug)]
 struct Bridge(Arc<Shared>);
 
@@ -68,18 +68,18 @@ struct Bridge(Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told whenever the gate shuts, or opens at another time.
+    /// Notified when the gate shuts, or opens at another time.
     pub(super) changed: Notify,
 }
 
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // What it holds is consistent after every call: a panic elsewhere is no reason to stop sending.
+        // Its state is consistent after every call: a panic elsewhere is no reason to stop sending.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The congestion control of a connection, as it is now.
+/// The current state of a connection's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
     /// The algorithm's name.
@@ -98,21 +98,21 @@ pub struct View {
     pub delivered: u64,
     /// Bytes declared lost.
     pub lost: u64,
-    /// When the gate of a window below two datagrams opens, in time since the connection's start; none while it is open.
+    /// When the gate of a window below two datagrams opens, in time since the connection's start; `None` while it is open.
     pub shut_until: Option<Timestamp>,
 }
 
-/// The shared state of a quinn connection that was made with a [`Factory`].
+/// The shared state of a quinn connection that was created with a [`Factory`].
 pub(super) fn shared(connection: &quinn::Connection) -> Option<Arc<Shared>> {
     within(connection.congestion_state())
 }
 
-/// What is behind a controller that quinn holds, if it is ours.
+/// The shared state of quinn's controller, if it is ours.
 pub(super) fn within(controller: Box<dyn QuinnController>) -> Option<Arc<Shared>> {
     controller.into_any().downcast::<Bridge>().ok().map(|bridge| bridge.0)
 }
 
-/// What was known when a packet left.
+/// The state when a packet left.
 #[derive(Clone, Copy, Debug)]
 struct SentAt {
     at: Timestamp,
@@ -121,7 +121,7 @@ struct SentAt {
     first_at: Timestamp,
 }
 
-/// The acknowledgements of one ACK frame, while they come in.
+/// The acknowledgements of one ACK frame, while they are processed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     acked: u64,
@@ -149,7 +149,7 @@ pub(super) struct State {
     batch: Batch,
     srtt: TimeDelta,
     min_rtt: TimeDelta,
-    /// The episode's start and kind: losses of what was sent before are no new congestion.
+    /// The episode's start and kind: losses of earlier packets are no new congestion.
     episode: Option<(Timestamp, Phase)>,
     gate: Gate,
 }
@@ -199,12 +199,12 @@ impl State {
         self.cc.cwnd() < self.burst() && !self.srtt.is_zero()
     }
 
-    /// What quinn is to take for the window: it sends while `in_flight + mtu` is below.
+    /// The window to report to quinn, which sends while `in_flight + mtu` is below it.
     fn window(&self) -> u64 {
         let allowed = match (self.is_small(), self.gate.is_shut()) {
             (true, true) => return 1,
             (true, false) => self.burst(),
-            // Before the first RTT sample there is nothing to reckon a gate by: the handshake may leave.
+            // Before the first RTT sample a gate cannot be computed: the handshake may leave.
             (false, _) => self.cc.cwnd().max(2 * self.mss),
         };
         scale(allowed, self.mtu, self.mss).saturating_add(1)
@@ -215,7 +215,7 @@ impl State {
         let bytes = self.counted(wire);
         if self.in_flight == 0 {
             let (idle, rto) = (now.saturating_since(self.last_sent_at), self.rto());
-            // The waits of the gate are none of the program's: nothing is forgotten for them.
+            // Pauses at the gate are not the program's: they do not count as idle time.
             if self.sent > 0 && idle > rto && !self.is_small() {
                 self.cc.on_idle(now, idle, rto);
             }
@@ -239,7 +239,7 @@ impl State {
         self.gate.on_sent(now, bytes, self.burst(), self.mss, self.cc.cwnd(), self.srtt)
     }
 
-    /// The window or the RTT may be another one: the gate follows. Returns whether the keeper has to look at it.
+    /// Updates the gate for a changed window or RTT. Returns whether the keeper has to look at it.
     fn follow(&mut self) -> bool {
         if self.is_small() {
             return self.gate.rewait(self.cc.cwnd(), self.srtt);
@@ -249,7 +249,7 @@ impl State {
         was_shut
     }
 
-    /// Retransmission time-out for the judgement of idle times (RFC 9002 section 6.2.1, without the variance).
+    /// Retransmission time-out for the detection of idle times (RFC 9002 section 6.2.1, without the variance).
     fn rto(&self) -> TimeDelta {
         if self.srtt.is_zero() { TimeDelta::from_secs(1) } else { self.srtt * 2 + TimeDelta::from_millis(25) }
     }
@@ -268,14 +268,14 @@ impl State {
         self.in_flight = after;
         let Some(newest) = newest else { return };
         let rtt = now.saturating_since(newest);
-        // A receiver that has only one packet waits for a second before it answers. That wait is no queue.
+        // A receiver with only one packet delays its answer by up to a second. That delay is not a queue.
         let waited = packets == 1 && after == 0 && self.delivered > 0 && rtt > self.min_rtt;
         // quinn's estimate of the smoothed RTT follows after this call; before the first sample it is a guess.
         if self.delivered == 0 {
             (self.srtt, self.min_rtt) = (rtt, rtt);
         }
         self.min_rtt = self.min_rtt.min(rtt);
-        // The newest that was sent no later stays: packets that left together are one entry, probes of the MTU have none.
+        // Keeps the newest entry sent no later: packets that left together are one entry, MTU probes have none.
         while self.unacked.get(1).is_some_and(|sent| sent.at <= newest) {
             self.unacked.pop_front();
         }
@@ -313,7 +313,7 @@ impl State {
         });
     }
 
-    /// The phase in which an acknowledgement of a packet sent at `sent` falls; the first that was sent after an episode's start ends it.
+    /// The phase of an acknowledgement of a packet sent at `sent`; the first packet sent after an episode's start ends the episode.
     fn phase_at(&mut self, now: Timestamp, sent: Timestamp) -> Phase {
         match self.episode {
             Some((start, phase)) if sent <= start => phase,
@@ -361,7 +361,7 @@ impl State {
         }
     }
 
-    /// When the gate is to be opened, if it is shut.
+    /// When to open the gate, if it is shut.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         let at = self.gate.opens_at()?;
         self.epoch.checked_add(std::time::Duration::from_nanos(at.as_nanos()))

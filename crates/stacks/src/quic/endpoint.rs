@@ -1,8 +1,8 @@
 //! Blocking clients, servers, connections and streams over quinn, for programs without a runtime of their own.
 //!
-//! A client or a server brings its own small tokio runtime; calls block the calling thread and must not be made from inside another
-//! runtime. Streams are [`io::Read`] and [`io::Write`]. A connection closes when its last handle (streams are handles too) goes; data
-//! that must arrive is to be confirmed by the other end first.
+//! A client or a server has its own small tokio runtime. Calls block the calling thread and must not be made from inside another
+//! runtime. Streams are [`io::Read`] and [`io::Write`]. A connection closes when its last handle (streams are handles too) is dropped; if data
+//! must arrive, let the other end confirm it first.
 
 use std::fmt;
 use std::future::Future;
@@ -28,16 +28,16 @@ use super::tls;
 /// TLS alert `unknown_ca` (RFC 8446 section 6) as a QUIC error (RFC 9001 section 4.8): the key is not on the list.
 const UNTRUSTED: u64 = 0x100 + 48;
 
-/// How connections behave.
+/// Settings of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Congestion control of what this end sends. Default: TCP Nice.
     pub algorithm: Algorithm,
-    /// How much of an RTT above the smallest is put down to the scheduling of the programs and not to a queue. Default 1 ms.
+    /// The part of an RTT above the smallest that is attributed to the scheduling of the programs and not to a queue. Default 1 ms.
     pub jitter: TimeDelta,
     /// Bytes that may be unacknowledged or unread on a connection. Default 8 MiB: 670 Mbit/s at an RTT of 100 ms.
     pub buffer: u32,
-    /// A connection is given up after so long without a packet from the other end. Default 30 s.
+    /// A connection ends after this long without a packet from the other end. Default 30 s.
     pub idle_timeout: Duration,
 }
 
@@ -58,11 +58,11 @@ impl Settings {
         Settings { algorithm, ..Settings::default() }
     }
 
-    /// The same for quinn: for endpoints that a program builds itself. A [`Keeper`] has to be attached with `buffer` as send window.
+    /// The same for quinn, for a program's own endpoints. Attach a [`Keeper`] with `buffer` as send window.
     pub fn transport(&self) -> TransportConfig {
         let mut config = TransportConfig::default();
         let mut acks = AckFrequencyConfig::default();
-        // A lone packet's ACK waits this long at most: the wait would pass for a queue.
+        // The longest delay of a lone packet's ACK, which would look like a queue.
         acks.max_ack_delay(Some(Duration::from_millis(5)));
         let idle = VarInt::from_u64(u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX))
             .unwrap_or(VarInt::MAX);
@@ -78,7 +78,7 @@ impl Settings {
     }
 }
 
-/// Why a connection could not be had, or broke.
+/// Why a connection could not be opened, or broke.
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
     /// An address that does not resolve.
@@ -86,15 +86,15 @@ pub enum QuicError {
     Address {
         /// The address.
         address: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
-    /// The socket cannot be had.
+    /// The socket could not be opened.
     #[error("cannot open a UDP socket on {address}: {source}")]
     Socket {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// The other end shows a key that is not on our list.
@@ -109,15 +109,15 @@ pub enum QuicError {
         /// The other end.
         remote: SocketAddr,
     },
-    /// The list of trusted keys has none for this host.
+    /// The list of trusted keys has no key for this host.
     #[error(
         "the list of trusted keys has none for {host}: add a line `{host} KEY` with the key that it shows"
     )]
     NoKeyFor {
-        /// The host as it was named.
+        /// The host as the user named it.
         host: String,
     },
-    /// The server's socket is gone: nobody will come any more.
+    /// The server's socket failed: there will be no more connections.
     #[error("the server's UDP socket failed")]
     Ended,
     /// Nothing came from the other end.
@@ -131,7 +131,7 @@ pub enum QuicError {
     Broken {
         /// The other end.
         remote: SocketAddr,
-        /// What quinn says.
+        /// quinn's error.
         problem: String,
     },
     /// The other end closed the connection, with a reason.
@@ -139,12 +139,12 @@ pub enum QuicError {
     Closed {
         /// The other end.
         remote: SocketAddr,
-        /// The code that it gave.
+        /// Its code.
         code: u64,
-        /// The text that it gave.
+        /// Its text.
         reason: String,
     },
-    /// The system or the TLS library cannot.
+    /// The system or the TLS library failed.
     #[error("QUIC cannot be set up: {0}")]
     Setup(String),
 }
@@ -181,9 +181,9 @@ impl From<QuicError> for io::Error {
     }
 }
 
-/// An endpoint and what runs it.
+/// An endpoint and its runtime.
 struct Base {
-    /// Taken apart in `drop` only.
+    /// Taken only in `drop`.
     runtime: Option<Runtime>,
     endpoint: quinn::Endpoint,
     settings: Settings,
@@ -234,11 +234,11 @@ impl Drop for Base {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if tokio::runtime::Handle::try_current().is_ok() {
-            // Waiting is not allowed in here.
+            // Blocking is not allowed here.
             runtime.shutdown_background();
             return;
         }
-        // What says goodbye to the other ends may leave first.
+        // The packets that close the connections may leave first.
         self.endpoint.close(VarInt::from_u32(0), b"");
         let idle =
             async { tokio::time::timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
@@ -265,10 +265,10 @@ impl Client {
     /// A client that shows `identity` and accepts servers with a key of `trust`.
     ///
     /// # Errors
-    /// If there is no socket to be had.
+    /// If no socket can be opened.
     pub fn new(identity: &Identity, trust: &Trust, settings: &Settings) -> Result<Self, QuicError> {
         let own = identity.endpoint();
-        // Of both families where the machine has them.
+        // For both address families, if the machine has them.
         let both = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
         let four = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
         let base =
@@ -276,7 +276,7 @@ impl Client {
         Ok(Client { base, identity: identity.clone(), trust: trust.clone() })
     }
 
-    /// What a connection to this host needs: only keys that are trusted for it are accepted.
+    /// The configuration of a connection to this host: only keys that are trusted for it are accepted.
     fn config(&self, host: &str) -> Result<quinn::ClientConfig, QuicError> {
         let setup = |error: &dyn fmt::Display| QuicError::Setup(error.to_string());
         let trust = self.trust.of(host);
@@ -293,7 +293,7 @@ impl Client {
     /// Connects to `address`, "host:port".
     ///
     /// # Errors
-    /// If it does not answer, or shows a key that is not trusted for this host and port. That it does not trust ours shows in the first use of the connection.
+    /// If it does not answer, or shows a key that is not trusted for this host and port. If it does not trust our key, the first use of the connection fails.
     pub fn connect(&self, address: &str) -> Result<Connection, QuicError> {
         let config = self.config(address)?;
         let remote = resolve(address)?;
@@ -304,7 +304,7 @@ impl Client {
             }
             _ => remote,
         };
-        // quinn begins with tasks of its own, for which it looks for the runtime.
+        // quinn spawns tasks, for which it looks for the runtime.
         let connecting =
             self.base.block_on(async { self.base.endpoint.connect_with(config, target, "warpline") });
         let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
@@ -326,7 +326,7 @@ impl Server {
     /// Listens on `address`, "address:port" (`0.0.0.0:4433`, `[::]:4433`), shows `identity` and accepts clients with a key of `trust`.
     ///
     /// # Errors
-    /// If the address is none of this machine, or taken.
+    /// If the address does not belong to this machine, or is taken.
     pub fn bind(
         address: &str,
         identity: &Identity,
@@ -338,7 +338,7 @@ impl Server {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
-        // What comes before it is judged: a first flight and little more of each.
+        // Limits what arrives before the decision: a first flight and little more of each.
         config.max_incoming(CONNECTIONS).incoming_buffer_size(16 << 10).incoming_buffer_size_total(4 << 20);
         let base = Base::bind(resolve(address)?, Some(config), &identity.endpoint(), settings)?;
         let (to, incoming) = sync_channel(CONNECTIONS);
@@ -367,19 +367,19 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.base.endpoint.local_addr()
     }
 
-    /// The next connection; none when `patience` is over. Somebody who was turned away is an error, after which the server goes on.
+    /// The next connection; `None` when `patience` is over. A refused peer is an error, after which the server continues.
     ///
     /// # Errors
-    /// If somebody could not be let in: an untrusted key, or a handshake that broke. [`QuicError::Ended`] is the only one after which nobody
-    /// comes any more.
+    /// If a peer could not be accepted: an untrusted key, or a handshake that broke. [`QuicError::Ended`] is the only one after which there are
+    /// no more connections.
     pub fn accept(&self, patience: Duration) -> Result<Option<Connection>, QuicError> {
         let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         match incoming.recv_timeout(patience) {
@@ -403,7 +403,7 @@ async fn shake_hands(
         Err(_) => Err(QuicError::Silent { remote }),
     };
     drop(place);
-    // Nobody listens any more, the server is gone; or nobody takes connections: one more is not kept.
+    // The server is gone, or nothing accepts connections: drop this one.
     let _ = to.try_send(outcome);
 }
 
@@ -465,12 +465,12 @@ impl Connection {
         QuicError::lost(self.remote_address(), error)
     }
 
-    /// Why the connection is gone; none while it is there.
+    /// Why the connection ended; `None` while it is open.
     pub fn close_reason(&self) -> Option<QuicError> {
         self.0.connection.close_reason().map(|error| self.lost(&error))
     }
 
-    /// Closes the connection at once, whatever is still under way, and tells the peer `code` and `reason`.
+    /// Closes the connection at once, whatever is in flight, and sends `code` and `reason` to the peer.
     pub fn close(&self, code: u32, reason: &str) {
         self.0.connection.close(VarInt::from_u32(code), reason.as_bytes());
     }
@@ -492,13 +492,13 @@ impl Connection {
         self.0.keeper.as_ref().map(Keeper::view)
     }
 
-    /// What quinn counts.
+    /// quinn's counters.
     pub fn stats(&self) -> quinn::ConnectionStats {
         self.0.connection.stats()
     }
 }
 
-/// The sending half of a stream. Dropped before [`finish`](Self::finish), it is reset: the peer sees an error, never a shorter stream.
+/// The sending half of a stream. If it is dropped before [`finish`](Self::finish), it is reset: the peer sees an error, never a shorter stream.
 pub struct SendStream {
     stream: quinn::SendStream,
     finished: bool,
@@ -512,10 +512,10 @@ impl fmt::Debug for SendStream {
 }
 
 impl SendStream {
-    /// Says that this was all.
+    /// Marks the end of the stream.
     ///
     /// # Errors
-    /// If it was said before.
+    /// If it was already finished.
     pub fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
         self.stream.finish().map_err(io::Error::other)
@@ -547,7 +547,7 @@ impl Write for SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         if !self.finished {
-            // Nothing is to be reset on a connection that is gone.
+            // On a connection that is gone there is nothing to reset.
             let _ = self.stream.reset(VarInt::from_u32(0));
         }
     }

@@ -1,10 +1,10 @@
 //! Windows below two datagrams: a burst, then a shut gate (TCP Nice section 4: pairs).
 //!
-//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as what left takes at `cwnd / srtt`. The wait
-//! follows the window: one that has grown on the burst's acknowledgements does not go on waiting for what the smaller one had to. What leaves through the shut gate all the same (loss probes, ACKs) counts towards the next burst.
+//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as it takes at `cwnd / srtt`. The wait
+//! follows the window: if the burst's acknowledgements make it grow, the wait gets shorter. Packets that leave through the shut gate (loss probes, ACKs) count towards the next burst.
 //!
-//! quinn asks for the window without saying what time it is, and sleeps when the window allows nothing until a packet or one of its own
-//! timers comes. So whoever drives the connection has to open the gate and wake quinn: a [`Keeper`] does both.
+//! quinn asks for the window without passing the time, and if the window allows nothing it sleeps until a packet or one of its own
+//! timers arrives. So the program has to open the gate and wake quinn: a [`Keeper`] does both.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,7 +49,7 @@ impl Gate {
         srtt: TimeDelta,
     ) -> bool {
         self.left = self.left.saturating_add(bytes);
-        // Less than half a segment is not worth waiting for: headers and coalesced frames leave such remains.
+        // Less than half a segment is not worth waiting for: headers and coalesced frames leave such remainders.
         if self.is_shut() || self.left + mss / 2 <= burst {
             return false;
         }
@@ -59,7 +59,7 @@ impl Gate {
         true
     }
 
-    /// The window or the RTT is another one than when it shut. Returns whether that moved its opening.
+    /// The window or the RTT has changed since it shut. Returns whether that moved its opening.
     pub(super) fn rewait(&mut self, cwnd: u64, srtt: TimeDelta) -> bool {
         let (since, left) = self.shut_for;
         let before = self.shut_until;
@@ -85,7 +85,7 @@ fn wait(bytes: u64, cwnd: u64, srtt: TimeDelta) -> TimeDelta {
 
 /// Opens a connection's gate when it is time, and wakes quinn.
 ///
-/// It holds the connection: close the connection, or drop the keeper, to let go of it.
+/// It holds the connection: close the connection, or drop the keeper, to release it.
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
@@ -93,10 +93,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps the gate of `connection`, which was made with a [`Factory`](super::Factory); none if it was made without. Without a keeper a
+    /// Keeps the gate of `connection`, which was created with a [`Factory`](super::Factory); `None` if it was created without. Without a keeper a
     /// window below two datagrams stalls until a loss probe or a keep-alive packet of the peer.
     ///
-    /// `send_window` is what the connection's `TransportConfig::send_window` was given: setting it anew is what wakes quinn.
+    /// `send_window` is the connection's `TransportConfig::send_window`: setting it again wakes quinn.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -106,7 +106,7 @@ impl Keeper {
         Some(Keeper { shared, task })
     }
 
-    /// The congestion control as it is now.
+    /// The current state of the congestion control.
     pub fn view(&self) -> View {
         self.shared.state().view()
     }
@@ -183,7 +183,7 @@ mod tests {
         let start = Timestamp::from_secs(1);
         gate.on_sent(start, 2400, 2400, 1200, 1200, SRTT);
         assert_eq!(gate.opens_at(), Some(start + SRTT * 2));
-        // A probe: it neither moves the opening nor is it forgotten.
+        // A probe neither moves the opening nor is forgotten.
         assert!(!gate.on_sent(start + SRTT, 1200, 2400, 1200, 1200, SRTT));
         let opened = start + SRTT * 2;
         assert!(gate.open(opened));

@@ -1,8 +1,8 @@
-//! Keys: who a program is, and whom it trusts.
+//! Keys: a program's identity, and the keys that it trusts.
 //!
-//! An identity is an Ed25519 key pair in a file (PKCS#8, PEM). The public half is one line of text, `ed25519:` and 43 characters, and stands in a
-//! list of trusted keys. Both ends of a connection prove that they hold a key of the other's list (TLS 1.3 with raw public keys, RFC 7250): no
-//! names, no certificates, no dates. The same file on all machines makes a shared secret; a file each lets every machine be told apart.
+//! An identity is an Ed25519 key pair in a file (PKCS#8, PEM). The public half is one line of text, `ed25519:` and 43 characters, for
+//! lists of trusted keys. Both ends of a connection prove that they hold a key of the other's list (TLS 1.3 with raw public keys, RFC 7250): there are no
+//! names, certificates or dates. The same file on all machines makes a shared secret; a file for each machine distinguishes them.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::sign::SigningKey;
 use subtle::ConstantTimeEq as _;
 
-/// What stands before a public key.
+/// The prefix of a public key.
 const PREFIX: &str = "ed25519:";
 
 /// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to the key's 32 bytes.
@@ -34,11 +34,11 @@ pub enum KeyError {
     /// The file cannot be read or written.
     #[error("cannot {action} the key file {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// The file holds no key.
@@ -47,7 +47,7 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// Others may read the file.
+    /// Other users may read the file.
     #[error("{} can be read by others than its owner; a secret key must not be: chmod 600 {}", path.display(), path.display())]
     Readable {
         /// The file.
@@ -59,11 +59,11 @@ pub enum KeyError {
         place(path)
     )]
     NoPublicKey {
-        /// The file, if it stands in one.
+        /// The file, if it is in one.
         path: Option<PathBuf>,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         text: String,
     },
     /// A list without a key.
@@ -72,7 +72,7 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// The system gives no randomness, or the like.
+    /// The system's random numbers failed.
     #[error("cannot make a key: the system's random numbers failed")]
     Random,
 }
@@ -86,7 +86,7 @@ fn place(path: &Option<PathBuf>) -> String {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// The key in SubjectPublicKeyInfo form, as TLS carries it; none if it is of another kind.
+    /// The key in SubjectPublicKeyInfo form, as in TLS; `None` if it is of another kind.
     pub(super) fn from_spki(spki: &[u8]) -> Option<Self> {
         let key = spki.strip_prefix(&SPKI_HEAD)?;
         Some(PublicKey(key.try_into().ok()?))
@@ -120,7 +120,7 @@ impl FromStr for PublicKey {
     }
 }
 
-/// A key pair: who this program is.
+/// A key pair: the identity of this program.
 #[derive(Clone)]
 pub struct Identity {
     public: PublicKey,
@@ -130,7 +130,7 @@ pub struct Identity {
 }
 
 impl fmt::Debug for Identity {
-    /// The public half only.
+    /// Shows only the public half.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Identity").field(&self.public).finish()
     }
@@ -204,13 +204,13 @@ impl Identity {
             .ok_or_else(|| KeyError::NoKey { path: path.to_owned() })
     }
 
-    /// The public half: what others put on their lists.
+    /// The public half, for lists of trusted keys.
     pub fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// An endpoint whose connections, after the program was killed and has started again, are reset at once and not only given up in time
-    /// (RFC 9000 section 10.3): its reset key and its connection IDs are those of before.
+    /// An endpoint that, after the program was killed and restarted, resets old connections at once, so that they need not time out
+    /// (RFC 9000 section 10.3): its reset key and its connection IDs are the same as before.
     pub(super) fn endpoint(&self) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::new(self.derived.clone()));
         let tag = ring::hmac::sign(&self.derived, b"connection IDs");
@@ -224,8 +224,8 @@ impl Identity {
     }
 }
 
-/// The keys of those who may connect, or be connected to. A key may be bound to hosts: then it is good for a connection to these only, and a
-/// receiver that is broken into cannot pass for another.
+/// The keys of peers that may connect, or be connected to. A key may be bound to hosts: then it is valid for connections to these only, and a
+/// compromised receiver cannot impersonate another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust(Vec<Trusted>);
 
@@ -233,7 +233,7 @@ pub struct Trust(Vec<Trusted>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Trusted {
     key: PublicKey,
-    /// Hosts as "host" (any port) or "host:port"; none for any host.
+    /// Hosts as "host" (any port) or "host:port"; `None` for any host.
     hosts: Option<Vec<String>>,
 }
 
@@ -243,8 +243,8 @@ impl From<PublicKey> for Trusted {
     }
 }
 
-/// Host and port of `host:port`, `[address]:port`, `host`, or a bare address. Names are the same in upper and lower case, and addresses in all
-/// their spellings.
+/// Host and port of `host:port`, `[address]:port`, `host`, or a bare address. Case does not matter in names, nor do the different spellings of
+/// addresses.
 fn host_and_port(text: &str) -> (String, Option<u16>) {
     let text = text.trim();
     let (host, port) = match text.parse::<std::net::Ipv6Addr>() {
@@ -283,26 +283,26 @@ impl Trust {
         Trust(keys.into_iter().map(Trusted::from).collect())
     }
 
-    /// The keys that are good for a connection to `address`, "host:port".
+    /// The keys that are valid for a connection to `address`, "host:port".
     pub fn of(&self, address: &str) -> Self {
         Trust(self.0.iter().filter(|trusted| trusted.is_for(address)).cloned().collect())
     }
 
-    /// Whether nobody is trusted.
+    /// Whether no key is trusted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a key is bound to hosts, which a server cannot heed: it knows who comes by the key alone.
+    /// Whether a key is bound to hosts, which a server cannot use: it knows peers by their keys alone.
     pub fn names_hosts(&self) -> bool {
         self.0.iter().any(|trusted| trusted.hosts.is_some())
     }
 
-    /// Reads a list: in each line a public key, or before it the hosts that it belongs to (`host1,host2:4433 ed25519:...`; without a port it is any
-    /// port), and after it what you like; `#` begins a comment.
+    /// Reads a list: each line has a public key, optionally preceded by the hosts that it belongs to (`host1,host2:4433 ed25519:...`; without a port,
+    /// any port) and followed by any text; `#` begins a comment.
     ///
     /// # Errors
-    /// If the file cannot be read, a line holds no key, or none does.
+    /// If the file cannot be read, a line has no key, or there are none.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let failed = |source| KeyError::File { action: "read", path: path.to_owned(), source };
         let text = fs::read_to_string(path).map_err(failed)?;
@@ -321,7 +321,7 @@ impl Trust {
     /// Reads the text of a list.
     ///
     /// # Errors
-    /// At the first line that holds no key.
+    /// At the first line without a key.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         lines
@@ -333,7 +333,7 @@ impl Trust {
                 if let Ok(key) = first.parse::<PublicKey>() {
                     return Ok(Trusted::from(key));
                 }
-                // Hosts and then a key, or a key that is spelt wrong.
+                // Hosts and then a key, or a misspelt key.
                 let key = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
                 let hosts = first.split(',').filter(|host| !host.is_empty()).map(ToOwned::to_owned).collect();
                 Ok(Trusted { key, hosts: Some(hosts) })
@@ -342,7 +342,7 @@ impl Trust {
             .map(Trust)
     }
 
-    /// Whether `key` is on the list, in a time that does not depend on the keys.
+    /// Whether `key` is on the list, in constant time.
     pub(super) fn holds(&self, key: &PublicKey) -> bool {
         self.0.iter().fold(0u8, |found, trusted| found | trusted.key.0.ct_eq(&key.0).unwrap_u8()) != 0
     }

@@ -1,4 +1,4 @@
-//! One call to send, one to receive: a message is a stream of bytes that counts as sent when the receiver has taken it.
+//! One call to send, one to receive: a message is a stream of bytes that counts as sent when the receiver has accepted it.
 
 use std::io::{self, Read, Write as _};
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use super::congestion::View;
 use super::endpoint::{Client, Connection, QuicError, RecvStream, SendStream, Server, Settings};
 use super::identity::{Identity, PublicKey, Trust};
 
-/// What the receiver answers when it has taken a message.
+/// The receiver's answer when it has accepted a message.
 const TAKEN: u8 = 1;
 
-/// What [`send`] did.
+/// The result of [`send`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     /// Bytes of the message.
@@ -20,7 +20,7 @@ pub struct Sent {
     pub congestion: Option<View>,
 }
 
-/// A message that comes in: read it to its end. An error in reading means that it did not come whole.
+/// An incoming message: read it to its end. A read error means that it did not arrive completely.
 #[derive(Debug)]
 pub struct Message {
     receive: RecvStream,
@@ -28,7 +28,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Takes in the next message of a connection.
+    /// Accepts the next message of a connection.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -47,7 +47,7 @@ impl Message {
         self.receive.connection().remote_address()
     }
 
-    /// Tells the sender that the message is taken. One that is dropped without is refused.
+    /// Confirms the message to the sender. A message dropped without this is refused.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -64,7 +64,7 @@ impl Read for Message {
 }
 
 impl Connection {
-    /// Sends a message: all that can be read from `data`. Returns when the receiver has taken it.
+    /// Sends a message: all that can be read from `data`. Returns when the receiver has accepted it.
     ///
     /// # Errors
     /// If reading fails, the connection breaks, or the receiver refuses the message.
@@ -97,11 +97,11 @@ pub fn send(
     Client::new(identity, trust, settings)?.connect(address)?.send(data)
 }
 
-/// Listens on `address` ("0.0.0.0:4433") and hands every message to `handle`, in a thread for each connection, for ever. A message is taken when
-/// `handle` returns well, and refused otherwise.
+/// Listens on `address` ("0.0.0.0:4433") and passes every message to `handle`, in a thread for each connection, for ever. A message is accepted if
+/// `handle` succeeds, and refused otherwise.
 ///
 /// # Errors
-/// If it cannot listen, or its socket fails. What goes wrong with one connection ends that connection only.
+/// If it cannot listen, or its socket fails. An error of one connection ends only that connection.
 pub fn serve(
     address: &str,
     identity: &Identity,
@@ -116,7 +116,7 @@ pub fn serve(
             let connection = match server.accept(Duration::from_secs(3600)) {
                 Ok(Some(connection)) => connection,
                 Err(QuicError::Ended) => return Err(QuicError::Ended),
-                // Whoever is turned away was told so.
+                // A refused peer has been notified.
                 Ok(None) | Err(_) => continue,
             };
             let take = move || {
@@ -126,7 +126,7 @@ pub fn serve(
                     }
                 }
             };
-            // Without a thread for it the connection is closed, and the others go on.
+            // If there is no thread for it, the connection is closed, and the others continue.
             let _ = std::thread::Builder::new().spawn_scoped(scope, take);
         }
     })

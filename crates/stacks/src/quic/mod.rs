@@ -15,10 +15,10 @@
 //! # }
 //! ```
 //!
-//! * [`congestion`]: the bridge from quinn's `congestion::Controller` to ours, which programs with endpoints of their own use alone.
+//! * [`congestion`]: the bridge from quinn's `congestion::Controller` to ours; programs with their own endpoints use only this.
 //! * [`gate`]: windows below two datagrams, which quinn does not have.
 //! * [`identity`], [`tls`]: encryption and authentication by pinned keys.
-//! * `admission`: who may begin a handshake with a server.
+//! * `admission`: limits on handshakes with a server.
 //! * [`endpoint`]: blocking connections and streams. [`message`]: one call to send, one to receive.
 
 mod admission;

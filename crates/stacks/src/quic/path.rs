@@ -1,7 +1,7 @@
 //! For tests: QUIC flows by quinn-proto through one bottleneck, in virtual time.
 //!
-//! A flow's sender is always backlogged. The bottleneck is a drop-tail FIFO; ACKs come back without queueing. Others can be made
-//! to keep the queue at a level. No socket, no clock, no thread.
+//! A flow's sender always has data. The bottleneck is a drop-tail FIFO; ACKs come back without queueing. Cross traffic can
+//! keep the queue at a level. No socket, no clock, no thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -61,12 +61,12 @@ pub(super) struct Path {
     payloads: Vec<Option<What>>,
     count: u64,
     pub(super) flows: Vec<Flow>,
-    /// Bytes that others keep in the queue, and until when.
+    /// Bytes of cross traffic in the queue, and until when.
     cross: Option<(u64, Instant)>,
-    /// Each so many of the bottleneck's datagrams is lost; 0 for none.
+    /// Every n-th of the bottleneck's datagrams is lost; 0 for none.
     pub(super) lose_every: u64,
     seen: u64,
-    /// Sum of queueing delays in seconds and how many.
+    /// Sum of queueing delays in seconds, and their number.
     pub(super) queueing: (f64, u64),
 }
 
@@ -131,7 +131,7 @@ impl Path {
         index
     }
 
-    /// For `span` from now on others keep `bytes` in the queue, whatever comes.
+    /// For `span` from now on cross traffic keeps `bytes` in the queue.
     pub(super) fn disturb(&mut self, bytes: u64, span: Duration) {
         self.cross = Some((bytes, self.now + span));
         self.schedule(self.now, What::Cross);
@@ -156,7 +156,7 @@ impl Path {
         (self.free_at.saturating_duration_since(self.now).as_secs_f64() * self.rate / 8.0) as u64
     }
 
-    /// A packet meets the bottleneck: when it is through, or nothing if it is dropped.
+    /// A packet arrives at the bottleneck: returns when it is through, or `None` if it is dropped.
     fn through(&mut self, bytes: u64) -> Option<Instant> {
         self.seen += 1;
         if self.queued() + bytes > self.limit
@@ -169,7 +169,7 @@ impl Path {
         Some(self.free_at)
     }
 
-    /// Goes on for `span`.
+    /// Runs for `span`.
     pub(super) fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
@@ -241,7 +241,7 @@ impl Path {
         self.drive(flow, to);
     }
 
-    /// Everything that an end has to do now.
+    /// Does everything that an end has to do now.
     fn drive(&mut self, index: usize, side: usize) {
         let (now, at) = (self.now, self.seconds());
         let mut out: Vec<Vec<u8>> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the bridged congestion controls do on a path: the behaviour of the library's TCP, over QUIC.
+//! The bridged congestion controls on a path: the behaviour of the library's TCP, over QUIC.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
     let mut path = path();
     let flow = path.add(named("nice"));
     path.run(Duration::from_secs(10));
-    // The queue stays full: nothing is to be had, and the RTT stands at its maximum.
+    // The queue stays full: there is no bandwidth to get, and the RTT is at its maximum.
     path.disturb(45_000, Duration::from_secs(400));
     path.run(Duration::from_secs(100));
     let began = path.seconds();
@@ -99,7 +99,7 @@ fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
     let pairs =
         path.flows[flow].departures.windows(2).filter(|two| two[0] >= began && two[1] == two[0]).count();
     assert!(pairs * 3 > sent, "{pairs} pairs in {sent} datagrams");
-    // Nobody else any more: it takes the link again.
+    // The cross traffic has ended: the flow takes the link again.
     path.run(Duration::from_secs(30));
     let got = goodput(&mut path, flow, 20);
     assert!(got > 0.8 * RATE, "{got}");
@@ -125,7 +125,7 @@ fn a_window_of_a_48th_that_sees_an_empty_queue_stops_waiting() {
 
 #[test]
 fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
-    // No congestion, a constant window: what is sent follows from the RTT alone. quinn by itself would never send with such windows.
+    // No congestion, a constant window: the amount sent follows from the RTT alone. quinn by itself would never send with such windows.
     for segments in [1.0 / 48.0, 1.0 / 16.0, 0.25, 0.5] {
         let mut path = path();
         let flow = path.add(Algorithm::Fixed(FixedParams { segments }));

@@ -16,7 +16,7 @@ use rustls::{
 
 use super::identity::{Identity, PublicKey, Trust};
 
-/// What both ends call the protocol.
+/// The protocol's name.
 const ALPN: &[u8] = b"warpline/1";
 
 /// Accepts the keys of a list.
@@ -47,7 +47,7 @@ impl Pinned {
     }
 }
 
-/// Neither end speaks TLS 1.2.
+/// Neither end supports TLS 1.2.
 fn too_old() -> Result<HandshakeSignatureValid, Error> {
     Err(PeerIncompatible::Tls12NotOffered.into())
 }
@@ -140,7 +140,7 @@ fn shown(identity: &Identity) -> Arc<CertifiedKey> {
 /// A client that shows `identity` and accepts servers with a key of `trust`.
 ///
 /// # Errors
-/// If the TLS library cannot.
+/// If the TLS library fails.
 pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(provider::default_provider());
     let pinned = Arc::new(Pinned { trust: trust.clone(), provider: provider.clone() });
@@ -150,7 +150,7 @@ pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error>
         .with_custom_certificate_verifier(pinned)
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(shown(identity))));
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // A key that was taken off a list is out at once: nothing is resumed.
+    // A key removed from a list is refused at once: sessions are never resumed.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
 }
@@ -158,7 +158,7 @@ pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error>
 /// A server that shows `identity` and accepts clients with a key of `trust`.
 ///
 /// # Errors
-/// If the TLS library cannot.
+/// If the TLS library fails.
 pub fn server(identity: &Identity, trust: &Trust) -> Result<ServerConfig, Error> {
     let provider = Arc::new(provider::default_provider());
     let pinned = Arc::new(Pinned { trust: trust.clone(), provider: provider.clone() });
