@@ -24,9 +24,12 @@ pub trait BuiltIn: Qdisc + Sized {
     }
 }
 
-/// What makes queues of the user's own: it gets what a queue is sized by, and a random stream.
+/// Makes a queue of the user's own of what it is sized by and a random stream.
+pub type MakeQueue = dyn Fn(&Sizing, Stream) -> Box<dyn Qdisc> + Send + Sync;
+
+/// What makes queues of the user's own.
 #[derive(Clone)]
-pub struct OwnQueue(pub Arc<dyn Fn(&Sizing, Stream) -> Box<dyn Qdisc> + Send + Sync>);
+pub struct OwnQueue(pub Arc<MakeQueue>);
 
 impl fmt::Debug for OwnQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,7 +22,7 @@ mod limit;
 #[cfg(test)]
 mod tests;
 
-pub use any::{BuiltIn, OwnQueue};
+pub use any::{BuiltIn, MakeQueue, OwnQueue};
 pub use fifo::Limit;
 pub use limit::{ParseLimitError, QueueLimit, Sizing};
 
