@@ -114,7 +114,7 @@ fn unspecified(ip: IpAddr) -> IpAddr {
 /// Random bytes from the system.
 ///
 /// # Errors
-/// If there are none.
+/// If the system returns none.
 pub fn random<const N: usize>() -> Result<[u8; N], MeasureError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(MeasureError::Random)?;

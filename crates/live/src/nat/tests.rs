@@ -1,4 +1,4 @@
-//! What is forwarded while a shell leads out: between namespaces of our own, with packets.
+//! What is forwarded while a shell has a route out: tests with packets between namespaces of our own.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
 use crate::privilege;
 
-/// A namespace that has others around it: two of strangers, and the inside of a shell.
+/// A namespace surrounded by others: two of strangers, and the inside of a shell.
 struct World {
     base: NetNs,
     /// Each with its address.
@@ -21,7 +21,7 @@ const INSIDE: usize = 2;
 const PORT: u16 = 4999;
 
 impl World {
-    /// None, and a word why, where this machine cannot have it.
+    /// `None`, with a message, if this machine cannot have it.
     fn new() -> Option<Self> {
         if !privilege::is_privileged() || in_path(&["nft"]).is_none() {
             warpline_skip::skip("root", "this needs root's privileges for networks, and nft");
@@ -54,7 +54,7 @@ impl World {
         Some(World { base, around })
     }
 
-    /// Leads the inside out.
+    /// Opens the route from the inside to the outside.
     fn open(&self) -> Session {
         let mut session =
             Session { id: "1-2".to_owned(), base: self.base.inode().unwrap(), ..Session::default() };
@@ -68,7 +68,7 @@ impl World {
         self.base.within(|| Setting::ForwardIpv4.write(value)).unwrap().unwrap();
     }
 
-    /// Whether a datagram of one gets to another; then whom the other answers, and whether the answer comes.
+    /// Sends a datagram from one to another. `None` if it does not arrive; else the source that the receiver sees, and whether its answer arrives.
     fn passes(&self, from: usize, to: usize) -> Option<(SocketAddr, bool)> {
         let socket = |at: usize, port| {
             let socket = self.around[at].0.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
@@ -78,7 +78,7 @@ impl World {
         };
         let (sends, hears) = (socket(from, 0), socket(to, PORT));
         let mut bytes = [0; 8];
-        // Neighbours are asked for first, on a busy machine.
+        // On a busy machine, resolving the neighbour takes time.
         for _ in 0..3 {
             sends.send_to(b"hello", (self.around[to].1, PORT)).unwrap();
             if let Ok((_, source)) = hears.recv_from(&mut bytes) {
@@ -114,7 +114,7 @@ fn a_machine_that_forwarded_goes_on_and_the_inside_stays_closed() {
     assert!(matches!(world.passes(FIRST, SECOND), Some((_, true))), "the machine's own forwarding is broken");
     assert!(matches!(world.passes(INSIDE, SECOND), Some((_, true))));
     assert_eq!(world.passes(FIRST, INSIDE), None, "a stranger gets to the inside");
-    // There is nothing to take back but the table.
+    // Only the table has to be removed.
     assert!(session.settings.is_empty());
     world.base.within(|| remove(&session.tables[0])).unwrap().unwrap();
     assert!(matches!(world.passes(FIRST, INSIDE), Some((_, true))));

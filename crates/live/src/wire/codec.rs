@@ -1,10 +1,10 @@
-//! TCP's header and options (RFC 9293 section 3.1) as typed values with the 32-bit numbers of the wire, and back.
+//! TCP's header and options (RFC 9293 section 3.1): parsed to typed values with the 32-bit numbers of the wire, and written.
 //!
 //! Options are laid out as Linux does (net/ipv4/tcp_output.c, `tcp_options_write`; RFC 7323 appendix A): a SYN has MSS, SACK-permitted and
 //! timestamps in three words, NOP and window scale; other segments have NOP NOP timestamps, NOP NOP SACK. Sizes are therefore
 //! those of [`warpline_core::Segment::wire_size`].
 //!
-//! The bytes that come in may be anything: the parser never panics; `fuzz_parse` is the entry for a fuzzer.
+//! The incoming bytes may be anything: the parser never panics; `fuzz_parse` is the entry for a fuzzer.
 
 use warpline_core::Flags;
 
@@ -66,9 +66,9 @@ pub struct WireSegment {
     pub destination_port: u16,
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgement number; means something with [`Flags::ACK`].
+    /// Acknowledgement number; meaningful with [`Flags::ACK`].
     pub ack: u32,
-    /// The eight flags of RFC 3168. URG (0x20) is told and written; the urgent pointer is not read, and written as zero.
+    /// The eight flags of RFC 3168. URG (0x20) is read and written; the urgent pointer is not read, and written as zero.
     pub flags: Flags,
     /// Window field.
     pub window: u16,
@@ -85,7 +85,7 @@ pub struct WireSegment {
 }
 
 impl WireSegment {
-    /// Reads an option. What is of the wrong length, or stands where it means nothing, is left out.
+    /// Reads an option. Options of the wrong length, or in segments where they mean nothing, are ignored.
     fn take_option(&mut self, kind: u8, data: &[u8]) {
         let syn = self.flags.contains(Flags::SYN);
         match (kind, data) {
@@ -105,7 +105,7 @@ impl WireSegment {
         }
     }
 
-    /// Reads the options. One with a length that cannot be ends them: what follows it has no known beginning (as Linux does;
+    /// Reads the options. An option with an impossible length ends them: what follows it has no known beginning (as Linux does;
     /// RFC 9293 section 3.1 suggests a reset).
     fn take_options(&mut self, mut options: &[u8]) {
         while let [first, rest @ ..] = options {
@@ -169,7 +169,7 @@ struct OptionWriter {
 
 impl OptionWriter {
     fn put(&mut self, bytes: &[u8]) {
-        // All that can stand together has at most 40 bytes: a SYN's options 20, others' 12 and SACK in what is left.
+        // All options that can occur together have at most 40 bytes: a SYN's options 20, others' 12 and SACK in the rest.
         if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             place.copy_from_slice(bytes);
             self.len += bytes.len();
@@ -184,7 +184,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Reads the TCP segment in an IP datagram: the header and the payload.
 ///
 /// # Errors
-/// If there is none, it is cut short, or its checksum is wrong.
+/// If there is no TCP segment, it is cut short, or its checksum is wrong.
 pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(WireSegment, &'a [u8]), WireError> {
     if ip.header.protocol != TCP {
         return Err(WireError::Protocol(ip.header.protocol));
@@ -215,11 +215,11 @@ pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(WireSegment, &'a [u8]), WireErr
     Ok((segment, &ip.payload[header_len..]))
 }
 
-/// Appends an IP datagram with a TCP segment in it. `fill` is given the place of the `payload_len` bytes of payload. The protocol of
-/// `ip` is taken to be TCP.
+/// Appends an IP datagram with a TCP segment in it. Calls `fill` with the place of the `payload_len` bytes of payload. The protocol of
+/// `ip` is assumed to be TCP.
 ///
 /// # Errors
-/// As [`IpHeader::write`]; `out` is as before then.
+/// As [`IpHeader::write`]; then `out` is unchanged.
 pub fn write(
     out: &mut Vec<u8>,
     ip: &IpHeader,
@@ -271,7 +271,7 @@ pub fn fuzz_parse(bytes: &[u8]) {
     assert_eq!(datagram, Ok(Ok((fitting(&segment), payload.to_vec()))));
 }
 
-/// The segment without the SACK blocks that the layout of this file has no room for: others pad less.
+/// The segment without the SACK blocks that do not fit into this file's layout: other stacks pad less.
 fn fitting(segment: &WireSegment) -> WireSegment {
     let room = if segment.timestamps.is_some() { 3 } else { 4 };
     let mut sack = WireSack::NONE;
@@ -359,7 +359,7 @@ mod tests {
         fn a_wrong_bit_is_found(v6: bool, segment in any_segment(), bit: prop::sample::Index) {
             let mut bytes = bytes(v6, &segment, &[1, 2, 3]);
             let bit = bit.index(bytes.len() * 8);
-            // IPv6's flow label is under no checksum.
+            // IPv6's flow label is not covered by a checksum.
             prop_assume!(!(v6 && matches!(bit, 8..12 | 16..32)));
             bytes[bit / 8] ^= 1 << (bit % 8);
             let found = match ip::parse(&bytes) {
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn unknown_options_are_skipped_and_impossible_lengths_end_them() {
         let syn = |options: &[u8]| with_options(Flags::SYN, options);
-        // Kind 254 (experiments), then MSS, end, and one that is not read any more.
+        // Kind 254 (experiments), then MSS, end, and one that is no longer read.
         let read = syn(&[254, 4, 9, 9, 2, 4, 5, 180, 0, 3, 3, 9]);
         assert_eq!((read.mss, read.window_scale), (Some(1460), None));
         // Length zero, one, and more than there is.
@@ -431,7 +431,7 @@ mod tests {
             let read = syn(&options);
             assert_eq!((read.mss, read.window_scale), (Some(1460), None), "{bad:?}");
         }
-        // Known options of a length that they do not have.
+        // Known options with a wrong length.
         let read = syn(&[2, 3, 5, 4, 3, 1, 8, 4, 1, 1, 3, 3, 5, 1]);
         assert_eq!((read.mss, read.sack_permitted, read.timestamps), (None, false, None));
         // Not of a SYN.

@@ -1,9 +1,9 @@
 //! A simulated host that talks to real ones: many connections with real addresses, in datagrams.
 //!
 //! Sans-I/O: after [`handle_datagram`](ModelHost::handle_datagram), [`handle_timeout`](ModelHost::handle_timeout) and the application's
-//! calls, ask [`poll_transmit`](ModelHost::poll_transmit) until it has nothing more, then [`poll_timeout`](ModelHost::poll_timeout).
+//! calls, call [`poll_transmit`](ModelHost::poll_transmit) until it returns false, then [`poll_timeout`](ModelHost::poll_timeout).
 //!
-//! It follows a path MTU that shrinks (RFC 1191, RFC 8201), and is not told when it grows again. It resolves no addresses of a link layer.
+//! It follows a path MTU that shrinks (RFC 1191, RFC 8201), but does not notice when it grows again. It resolves no link-layer addresses.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,20 +27,20 @@ use crate::ip::{self, ICMP, ICMPV6, IpDatagram, IpHeader, TCP, UDP};
 use crate::reassembly::Reassembly;
 use crate::router;
 
-/// Answers without a connection that wait to be sent, at most.
+/// Most answers without a connection that wait to be sent.
 const MAX_ANSWERS: usize = 256;
-/// Events that wait to be looked at, at most: the oldest go.
+/// Most pending events; the oldest are dropped.
 const MAX_EVENTS: usize = 4096;
-/// ICMP errors at once.
+/// Burst of ICMP errors.
 const ICMP_BURST: u64 = 50;
-/// Bytes counted for a connection without its payload.
+/// Bytes of memory counted for a connection besides its payload.
 const OVERHEAD: u64 = 4096;
-/// Least MTUs that are believed: Linux's (`net.ipv4.route.min_pmtu`), and that of IPv6 (RFC 8200 section 5).
+/// Smallest credible MTUs: Linux's (`net.ipv4.route.min_pmtu`), and that of IPv6 (RFC 8200 section 5).
 const LEAST_MTU_V4: u32 = 552;
 const LEAST_MTU_V6: u32 = 1280;
-/// Paths whose MTU is remembered, at most.
+/// Most paths whose MTU is remembered.
 const MAX_PATHS: usize = 1024;
-/// First of the ports for connections out (RFC 6335 section 6).
+/// First port for outgoing connections (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 
 /// A simulated host.
@@ -73,7 +73,7 @@ impl ModelHost {
     /// A host. Initial sequence numbers, ports and timestamps' offsets are drawn from `stream`.
     ///
     /// # Errors
-    /// If TCP's options cannot work, or there is no address.
+    /// If the TCP options are invalid, or there is no address.
     pub fn new(config: HostConfig, stream: Stream) -> Result<Self, HostError> {
         if config.addresses.is_empty() {
             return Err(HostError::NoAddress("IP"));
@@ -102,7 +102,7 @@ impl ModelHost {
         Ok(host)
     }
 
-    /// Whether TCP's options can work here.
+    /// Checks whether these TCP options are valid here.
     fn check(&self, tcp: &TcpConfig) -> Result<(), HostError> {
         for address in &self.config.addresses {
             for looks in [false, true] {
@@ -112,20 +112,20 @@ impl ModelHost {
         Ok(())
     }
 
-    // ---- The application's side ----
+    // ---- Calls of the application ----
 
     /// Listens on a TCP port of all addresses.
     ///
     /// # Errors
-    /// If something does already.
+    /// If the port is taken.
     pub fn listen(&mut self, port: u16, service: Service) -> Result<(), HostError> {
         self.listen_with(port, service, self.config.stack())
     }
 
-    /// As [`listen`](Self::listen), with a TCP of its own.
+    /// Like [`listen`](Self::listen), with TCP settings of its own.
     ///
     /// # Errors
-    /// If something listens already, or TCP's options cannot work.
+    /// If the port is taken, or the TCP options are invalid.
     pub fn listen_with(&mut self, port: u16, service: Service, stack: Stack) -> Result<(), HostError> {
         self.check(&stack.tcp)?;
         match self.listeners.entry(port) {
@@ -137,15 +137,15 @@ impl ModelHost {
         }
     }
 
-    /// Listens no more on a TCP port; its connections go on.
+    /// Stops listening on a TCP port; its connections continue.
     pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
 
-    /// Takes UDP datagrams to a port.
+    /// Receives UDP datagrams on a port.
     ///
     /// # Errors
-    /// If something does already.
+    /// If the port is taken.
     pub fn listen_udp(&mut self, port: u16, service: UdpService) -> Result<(), HostError> {
         match self.udp.entry(port) {
             Entry::Occupied(_) => Err(HostError::Taken(port)),
@@ -159,7 +159,7 @@ impl ModelHost {
     /// Connects to `remote` and runs `service` there.
     ///
     /// # Errors
-    /// Without an address of that family, or if there is no room.
+    /// Without an address of that family, or if a limit is reached.
     pub fn connect(
         &mut self,
         now: Timestamp,
@@ -169,10 +169,10 @@ impl ModelHost {
         self.connect_with(now, remote, service, &self.config.stack())
     }
 
-    /// As [`connect`](Self::connect), with a TCP of its own.
+    /// Like [`connect`](Self::connect), with TCP settings of its own.
     ///
     /// # Errors
-    /// As there, or if TCP's options cannot work.
+    /// As for `connect`, or if the TCP options are invalid.
     pub fn connect_with(
         &mut self,
         now: Timestamp,
@@ -205,17 +205,17 @@ impl ModelHost {
         Ok(id)
     }
 
-    /// The state machine of a connection that has not ended.
+    /// The state machine of an open connection.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection<Controller>> {
         self.named(id).map(|session| &session.connection)
     }
 
-    /// Where the ends of a connection are that has not ended: here, and there.
+    /// The addresses of an open connection: here, and there.
     pub fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         self.named(id).map(|session| session.tuple.ends())
     }
 
-    /// Does something to a connection that has not ended, which is then to send what it may. None if there is no such connection.
+    /// Runs `f` on an open connection, which may then have something to send. `None` if there is no such connection.
     pub fn drive<R>(
         &mut self,
         id: ConnectionId,
@@ -226,12 +226,12 @@ impl ModelHost {
         Some(done)
     }
 
-    /// What a connection that has not ended has carried.
+    /// What an open connection has carried.
     pub fn report(&self, id: ConnectionId) -> Option<SessionReport> {
         self.named(id).map(Session::report)
     }
 
-    /// Hands what comes in on a connection to `sink`, too. Returns whether there is such a connection.
+    /// Also passes what a connection receives to `sink`. Returns whether there is such a connection.
     pub fn set_sink(&mut self, id: ConnectionId, sink: Box<dyn PayloadSink>) -> bool {
         self.named_mut(id).map(|session| session.sink = Some(sink)).is_some()
     }
@@ -242,7 +242,7 @@ impl ModelHost {
         self.named_mut(id).map(|session| session.worker.source = source).is_some()
     }
 
-    /// Closes a connection: what is written is sent.
+    /// Closes a connection: written data is still sent.
     pub fn close(&mut self, id: ConnectionId) {
         if let Some(session) = self.named_mut(id) {
             session.worker.close(&mut session.connection);
@@ -258,7 +258,7 @@ impl ModelHost {
         }
     }
 
-    /// What happened since the last call; ask until `None`.
+    /// The next event since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<HostEvent> {
         self.events.pop_front()
     }
@@ -273,14 +273,14 @@ impl ModelHost {
         self.counters
     }
 
-    /// How many connections there are.
+    /// Number of connections.
     pub fn connections(&self) -> usize {
         self.by_tuple.len()
     }
 
-    // ---- In ----
+    // ---- Receiving ----
 
-    /// A datagram has come, from the IP header on. Returns the connection that it was for.
+    /// Handles a datagram, from the IP header on. Returns the connection that it was for.
     pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) -> Option<ConnectionId> {
         self.counters.received += 1;
         let Ok(datagram) = ip::parse(bytes) else {
@@ -300,7 +300,7 @@ impl ModelHost {
         self.on_datagram(now, &ip::parse(&whole).ok()?)
     }
 
-    /// A whole datagram for this host has come.
+    /// Handles a complete datagram for this host.
     fn on_datagram(&mut self, now: Timestamp, datagram: &IpDatagram<'_>) -> Option<ConnectionId> {
         let read = match datagram.header.protocol {
             TCP => codec::parse(datagram)
@@ -335,7 +335,7 @@ impl ModelHost {
         }
     }
 
-    /// Somebody says what became of a segment of ours; it is believed if it is one that is under way (RFC 5927 section 4).
+    /// Handles an ICMP error about a segment of ours. It is believed if the segment is outstanding (RFC 5927 section 4).
     fn on_error(&mut self, now: Timestamp, problem: Problem, quoted: &[u8]) {
         let Some(quoted) = ip::quoted(quoted).filter(|quoted| quoted.protocol == TCP) else { return };
         let Some(&[a, b, c, d, e, f, g, h]) = quoted.payload.first_chunk::<8>() else { return };
@@ -354,7 +354,7 @@ impl ModelHost {
         match problem {
             Problem::TooBig { mtu } => {
                 let v6 = tuple.remote.is_ipv6();
-                // Nobody's link is narrower; a router that does not say how wide its own is has at least that.
+                // No link has a smaller MTU; a router that does not state its own has at least that.
                 let mtu = mtu.max(if v6 { LEAST_MTU_V6 } else { LEAST_MTU_V4 });
                 if mtu < own {
                     session.connection.reduce_mss(now, mss_of(mtu, v6));
@@ -374,7 +374,7 @@ impl ModelHost {
         self.wake(slot);
     }
 
-    /// Tells the sender of a datagram what is wrong with it, if that is not told too often.
+    /// Reports an error to the sender of a datagram, within the rate limit.
     fn complain(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, problem: Problem) {
         if !self.may_tell(now) {
             self.counters.unanswered += 1;
@@ -489,7 +489,7 @@ impl ModelHost {
         self.add(now, tuple, service, &stack, true)
     }
 
-    /// A deadline has come. Calling this early does nothing.
+    /// Handles deadlines that have come. Calling this early does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let idle = self.config.idle;
         while let Some(&(deadline, slot)) = self.timers.first()
@@ -504,14 +504,14 @@ impl ModelHost {
         }
     }
 
-    // ---- Out ----
+    // ---- Sending ----
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
+    /// When to call [`handle_timeout`](Self::handle_timeout); [`Timestamp::NEVER`] if nothing is due.
     pub fn poll_timeout(&self) -> Timestamp {
         self.timers.first().map_or(Timestamp::NEVER, |&(deadline, _)| deadline)
     }
 
-    /// Puts the next datagram to send into `out`, instead of what was there. Returns whether there was one; call until not.
+    /// Writes the next datagram to send into `out`, replacing its content. Returns whether there was one; call until false.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
         out.clear();
         if let Some(answer) = self.answers.pop_front() {
@@ -525,7 +525,7 @@ impl ModelHost {
                 if session.transmit(now, out, id) {
                     self.identification = id.wrapping_add(1);
                     self.counters.sent += 1;
-                    // Others take their turn.
+                    // The next connection's turn.
                     self.ready.rotate_left(1);
                     return true;
                 }
@@ -537,7 +537,7 @@ impl ModelHost {
         false
     }
 
-    /// A connection has nothing to send now: its deadline is set, its events told; and if it has ended, it goes.
+    /// After a connection has nothing more to send: sets its deadline, reports its events, and removes it if it has ended.
     fn settle(&mut self, slot: u32) {
         let id = self.id(slot);
         let idle = self.config.idle;
@@ -585,7 +585,7 @@ impl ModelHost {
         session.as_deref_mut().filter(|_| *generation == id.generation)
     }
 
-    /// A new connection, if there is room.
+    /// Adds a connection, if there is room.
     fn add(
         &mut self,
         now: Timestamp,
@@ -642,7 +642,7 @@ impl ModelHost {
         let id = self.id(slot);
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(session) = place.1.take() else { return };
-        // Whoever still holds the old name finds nothing under it.
+        // A holder of the old name finds nothing under it.
         place.0 = place.0.wrapping_add(1);
         self.timers.remove(&(session.timer, slot));
         self.by_tuple.remove(&session.tuple);
@@ -673,7 +673,7 @@ impl ModelHost {
         self.events.push_back(event);
     }
 
-    /// Sends an answer, in pieces if it is larger than the link takes.
+    /// Sends an answer, in fragments if it is larger than the link's MTU.
     fn answer(&mut self, datagram: Vec<u8>) {
         let pieces = if datagram.len() > self.config.mtu as usize {
             let id = self.next_identification();
@@ -697,8 +697,8 @@ impl ModelHost {
     }
 }
 
-/// Lets bytes, as a fuzzer makes them, happen to a host with services: each piece says how much time passes, and is a TCP segment,
-/// UDP datagram, ICMP message or fragment whose checksums are made right.
+/// Fuzz target: applies bytes to a host with services. Each piece says how much time passes, and is a TCP segment,
+/// UDP datagram, ICMP message or fragment whose checksums are corrected.
 ///
 /// # Panics
 /// If the host violates its contract, which is what the fuzzer looks for.
@@ -726,7 +726,7 @@ pub fn fuzz_host(bytes: &[u8]) {
         let mut datagram = Vec::new();
         if header.write(&mut datagram, rest.len()).is_ok() {
             datagram.extend_from_slice(rest);
-            // What is an error is about the last that the host has sent.
+            // An ICMP error is about the last datagram that the host has sent.
             if protocol == ICMP && !last.is_empty() {
                 let start = ip::IPV4_HEADER.min(last.len());
                 let quoted = rest

@@ -1,4 +1,4 @@
-//! Simulated hosts against each other, over a pipe of bytes that loses, reorders and repeats; and against anything.
+//! Tests of simulated hosts: against each other, over a pipe of bytes that loses, reorders and repeats; and against arbitrary bytes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,15 +39,15 @@ fn host(seed: u64, last: u8, change: impl FnOnce(&mut HostConfig)) -> ModelHost 
 struct Pipe {
     loss: f64,
     repeat: f64,
-    /// Delays are between 5 ms and this much more.
+    /// Delays are between 5 ms and 5 ms plus this.
     jitter_ms: f64,
-    /// A wrong bit somewhere.
+    /// Probability of a wrong bit.
     damage: f64,
-    /// Larger datagrams are refused by a router that says so.
+    /// A router refuses larger datagrams and reports this MTU.
     mtu: Option<u32>,
 }
 
-/// A datagram under way: when it arrives, an order, where, and what.
+/// A datagram in flight: its arrival time, an order, its destination, and its bytes.
 type UnderWay = Reverse<(Timestamp, u64, usize, Vec<u8>)>;
 
 /// Two hosts and the pipe between them.
@@ -59,7 +59,7 @@ struct World {
     queue: BinaryHeap<UnderWay>,
     sent: u64,
     events: [Vec<HostEvent>; 2],
-    /// All that was sent, by whom.
+    /// All datagrams sent, with their senders.
     log: Vec<(usize, Vec<u8>)>,
 }
 
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Outcome, bytes acknowledged, bytes received and differences of the connections that a host has ended.
+    /// Outcome, acknowledged bytes, received bytes and differences of the connections that have ended at a host.
     fn closed(&self, host: usize) -> Vec<(Option<Outcome>, u64, u64, u64)> {
         let closed = |event: &HostEvent| match event {
             HostEvent::Closed { report, .. } => {
@@ -176,7 +176,7 @@ fn a_transfer_over_a_bad_pipe_is_complete_and_right() {
     }
 }
 
-/// The first connection's initial sequence number lies so that its upload wraps past 2^32 in the middle.
+/// The first connection's initial sequence number makes its upload wrap past 2^32 in the middle.
 #[test]
 fn sequence_numbers_wrap_in_the_middle_of_a_transfer() {
     let close_to_the_wrap = |seed: &u64| {
@@ -254,7 +254,7 @@ fn an_echo_comes_back_and_a_page_is_served() {
     assert_eq!((page.len() - head, super::payload::Pattern::differences(0, &page[head..])), (100_000, 0));
 }
 
-/// A sink that several hold.
+/// A sink with several owners.
 #[derive(Clone, Debug, Default)]
 struct Collector(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
 
@@ -314,7 +314,7 @@ fn closed_ports_answer() {
         panic!("{error:?}")
     };
     assert!(quoted.ends_with(b"who"));
-    // At a bounded rate.
+    // At a limited rate.
     assert!((0..100).filter(|_| ask(8).is_some()).count() < 60);
 }
 
@@ -361,7 +361,7 @@ fn what_others_say_about_a_segment_is_believed_only_if_it_was_sent() {
 fn a_ping_in_fragments_is_answered_in_fragments() {
     for v6 in [false, true] {
         let (mut a, mut b) = (host(5, 1, |_| ()), host(5, 2, |_| ()));
-        // An echo request is what a's answer to one looks like, but for its type.
+        // An echo request is what a's answer to one looks like, except for its type.
         let ip = IpHeader::new(address(v6, 1), address(v6, 2), if v6 { ip::ICMPV6 } else { ip::ICMP });
         let mut request = Vec::new();
         ip.write(&mut request, 4000).unwrap();
@@ -429,7 +429,7 @@ fn a_flood_of_syns_is_bounded_and_forgotten() {
     }
     // Each SYN/ACK and its five retransmissions.
     assert_eq!((host.connections(), answers), (0, 60));
-    // Memory is given back, and bounds too: an echo may keep twice 256 KiB.
+    // Memory is freed, and it is limited too: an echo may use twice 256 KiB.
     let mut host = self::host(8, 2, |config| config.memory = 3 << 20);
     host.listen(7, Service::Echo).unwrap();
     for port in 1000..1100 {
@@ -446,7 +446,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(log(9), log(10));
 }
 
-/// A hostile peer: knows the connection's ports and nearly its numbers, and says anything.
+/// A hostile peer: it knows the connection's ports and nearly its numbers, and sends anything.
 fn attack(stream: &mut Stream, datagram: &[u8]) -> Vec<u8> {
     let read = ip::parse(datagram).unwrap();
     let Ok((wire, _)) = codec::parse(&read) else { return datagram.to_vec() };
@@ -513,7 +513,7 @@ proptest! {
             world.hosts[from].handle_datagram(world.now, &forged);
         }
         world.run(100_000);
-        // Whatever was said, everybody comes to an end.
+        // Every connection ends, whatever was sent.
         prop_assert_eq!((world.hosts[0].connections(), world.hosts[1].connections()), (0, 0));
     }
 

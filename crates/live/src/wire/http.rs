@@ -1,9 +1,9 @@
-//! As much of HTTP/1.1 (RFC 9112) as `curl http://host/bytes/N` needs: one request per connection, answered by N bytes.
+//! The part of HTTP/1.1 (RFC 9112) that `curl http://host/bytes/N` needs: one request per connection, answered with N bytes.
 
-/// Bytes of a request's head that are read at most.
+/// Most bytes of a request's head.
 pub const LARGEST_HEAD: usize = 8192;
 
-/// What is answered: a head, and this many bytes of the pattern ([`super::payload::Pattern`]) after it.
+/// A response: a head, followed by this many bytes of the pattern ([`super::payload::Pattern`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Status line and fields, with the empty line.
@@ -26,9 +26,9 @@ impl Response {
     }
 }
 
-/// The answer to the request whose bytes so far are `request`; none while its head is not complete.
+/// The response to the request whose bytes so far are `request`; `None` while its head is not complete.
 ///
-/// `GET /bytes/N` and `HEAD /bytes/N` are answered with N bytes, other paths with `size` bytes, or an error where that is none.
+/// `GET /bytes/N` and `HEAD /bytes/N` are answered with N bytes, other paths with `size` bytes, or with an error if `size` is `None`.
 pub fn answer(request: &[u8], size: Option<u64>) -> Option<Response> {
     let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") else {
         return (request.len() >= LARGEST_HEAD)

@@ -8,12 +8,12 @@
 //!   translate  <->  WireSegment  <->  codec  <->  IP datagrams
 //! ```
 //!
-//! - [`codec`], [`udp`], with [`crate::ip`] and [`crate::icmp`]: bytes to typed headers and back, checksums made and verified. The bytes
-//!   that come in may be anything.
-//! - [`translate`]: one connection's numbers: initial sequence numbers, unwrapping, window scales, timestamps; and what a
-//!   connection need not see because no honest peer sends it.
+//! - [`codec`], [`udp`], with [`crate::ip`] and [`crate::icmp`]: parsing and writing of headers, with checksums. The incoming bytes
+//!   may be anything.
+//! - [`translate`]: one connection's numbers: initial sequence numbers, unwrapping, window scales, timestamps; it also drops
+//!   segments that no honest peer sends.
 //! - [`payload`]: where payload comes from and where it goes.
-//! - [`service`]: what runs on the connections of a simulated host; [`http`]: `GET /bytes/N`.
+//! - [`service`]: the services on the connections of a simulated host; [`http`]: `GET /bytes/N`.
 //! - [`host`]: a simulated host with addresses: listens, connects, answers; its [`options`] and [`report`]s.
 //!
 //! No I/O: time, bytes and the random stream are arguments.
@@ -40,31 +40,31 @@ pub use report::{ConnectionId, HostCounters, HostEvent, SessionReport};
 pub use service::{Service, UdpService};
 pub use translate::Translator;
 
-/// Why bytes are no packet, or a packet cannot be made.
+/// Why bytes are not a packet, or a packet cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// There are fewer bytes than the headers have, or than they say that there are.
+    /// There are fewer bytes than the headers have, or than they declare.
     #[error("cut short")]
     Short,
     /// Neither IPv4 nor IPv6.
     #[error("neither IPv4 nor IPv6")]
     Version,
-    /// A length field that cannot be.
-    #[error("a length field that cannot be")]
+    /// An impossible length field.
+    #[error("an impossible length field")]
     Length,
-    /// A checksum that is not that of the bytes.
+    /// A checksum that does not match the bytes.
     #[error("a wrong {0} checksum")]
     Checksum(&'static str),
-    /// Another protocol than was asked for.
+    /// A different protocol than expected.
     #[error("IP protocol {0} where another was expected")]
     Protocol(u8),
-    /// A fragment: there is no reassembly here.
+    /// A fragment, which is not reassembled here.
     #[error("a fragment of a datagram")]
     Fragment,
     /// One address is IPv4, the other IPv6.
     #[error("an IPv4 and an IPv6 address in one datagram")]
     Families,
-    /// More payload than an IP datagram takes.
+    /// More payload than an IP datagram can hold.
     #[error("{0} bytes do not fit into an IP datagram")]
     TooLong(usize),
 }

@@ -1,4 +1,4 @@
-//! What a simulated host is made of, and why it may be refused something.
+//! Settings of a simulated host, and its errors.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use warpline_transport::tcp::{ConfigError, TcpConfig};
 use super::codec;
 use crate::ip;
 
-/// Makes the congestion control of a connection.
+/// Creates the congestion control of a connection.
 pub type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
 
-/// The TCP of some of a host's connections.
+/// TCP settings for some of a host's connections.
 #[derive(Clone)]
 pub struct Stack {
-    /// Its options; the MSS is the largest, the host's and the path's MTU may make it smaller.
+    /// TCP options; the MSS is an upper limit, which the host's and the path's MTU may lower.
     pub tcp: TcpConfig,
-    /// Makes its congestion control.
+    /// Creates its congestion control.
     pub controller: MakeController,
     /// Whether every event is recorded, from the first segment on.
     pub recording: bool,
-    /// Whether every segment's latency is kept.
+    /// Whether to keep every segment's latency.
     pub latency_log: bool,
 }
 
@@ -33,36 +33,36 @@ impl std::fmt::Debug for Stack {
 }
 
 impl Stack {
-    /// A TCP with one of the algorithms, of which nothing is recorded.
+    /// A TCP with one of the algorithms, without recording.
     pub fn new(tcp: TcpConfig, algorithm: Algorithm) -> Self {
         let controller: MakeController = Arc::new(move |tcp| algorithm.build(&tcp.cc_config()));
         Stack { tcp, controller, recording: false, latency_log: false }
     }
 }
 
-/// What a simulated host is made of.
+/// Settings of a simulated host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Largest datagram in bytes; the MSS follows from it.
+    /// Largest datagram in bytes; it determines the MSS.
     pub mtu: u32,
-    /// Options of its connections, where they have none of their own.
+    /// TCP options of connections without settings of their own.
     pub tcp: TcpConfig,
-    /// Congestion control of those.
+    /// Congestion control of those connections.
     pub algorithm: Algorithm,
-    /// Receive buffer, and room to send back, of connections whose payload is looked at ([`super::Service::looks`]), in bytes.
+    /// Receive buffer, and room to send back, of connections whose service reads its payload ([`super::Service::looks`]), in bytes.
     pub buffer: u64,
-    /// Connections at the same time, at most.
+    /// Most connections at the same time.
     pub max_connections: usize,
-    /// Connections that others have begun and not completed, at most. A SYN beyond that is dropped.
+    /// Most connections that peers have begun and not completed. A SYN beyond that is dropped.
     pub max_half_open: usize,
-    /// Bytes that the payload kept for all connections may take. A SYN beyond that is dropped.
+    /// Most bytes of payload stored for all connections. A SYN beyond that is dropped.
     pub memory: u64,
-    /// A connection that has nothing to wait for, and hears nothing for so long, is reset: the other side may have gone without a
-    /// word.
+    /// An idle connection that receives nothing for this long is reset: the other side may have gone without
+    /// notice.
     pub idle: TimeDelta,
-    /// ICMP errors per second at most (RFC 4443 section 2.4 (f)).
+    /// Most ICMP errors per second (RFC 4443 section 2.4 (f)).
     pub icmp_rate: u32,
 }
 
@@ -83,19 +83,19 @@ impl HostConfig {
         }
     }
 
-    /// The TCP of connections that have none of their own.
+    /// The TCP of connections without settings of their own.
     pub(super) fn stack(&self) -> Stack {
         Stack::new(self.tcp.clone(), self.algorithm)
     }
 
-    /// The options of a connection over one IP version, on a path that takes datagrams of `mtu` bytes.
+    /// The options of a connection over one IP version, on a path with this `mtu` in bytes.
     pub(super) fn tcp_for(&self, tcp: &TcpConfig, v6: bool, mtu: u32, looks: bool) -> TcpConfig {
         let receive_buffer = if looks { self.buffer } else { tcp.receive_buffer };
         TcpConfig { mss: tcp.mss.min(mss_of(mtu, v6)), receive_buffer, ..tcp.clone() }
     }
 }
 
-/// The MSS of a path that takes datagrams of `mtu` bytes.
+/// The MSS of a path with this `mtu` in bytes.
 pub(super) fn mss_of(mtu: u32, v6: bool) -> u32 {
     let headers = if v6 { ip::IPV6_HEADER } else { ip::IPV4_HEADER } + codec::HEADER;
     mtu.saturating_sub(headers as u32)
@@ -104,16 +104,16 @@ pub(super) fn mss_of(mtu: u32, v6: bool) -> u32 {
 /// Why a host cannot do something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HostError {
-    /// Its options cannot work.
+    /// Its options are invalid.
     #[error("the options of the host's TCP: {0}")]
     Tcp(#[from] ConfigError),
-    /// It has no address of the family that is asked for.
+    /// It has no address of the requested family.
     #[error("the host has no {0} address")]
     NoAddress(&'static str),
-    /// It has as many connections, or uses as much memory, as it may.
+    /// It has reached its limit of connections or memory.
     #[error("the host has as many connections as it may have")]
     Full,
-    /// No port is left towards that address.
+    /// All ports towards that address are in use.
     #[error("all ports towards {0} are taken")]
     Ports(SocketAddr),
     /// Something listens on the port.

@@ -1,4 +1,4 @@
-//! Payload: the simulator counts it, a real stack wants to see it.
+//! Payload: the simulator only counts it, but a real stack needs its bytes.
 //!
 //! Offsets count the payload bytes of a connection's one direction from 0: stream position 1 is offset 0, for the SYN is position
 //! 0.
@@ -8,10 +8,10 @@ use std::fmt::Debug;
 
 /// Where the payload of outgoing segments comes from.
 pub trait PayloadSource: Debug {
-    /// Fills `bytes` with what begins at `offset`. What is not acknowledged is asked for again when it is retransmitted, cut
-    /// in whatever pieces; it must be the same then.
+    /// Fills `bytes` with the payload from `offset` on. Unacknowledged payload is requested again when it is retransmitted, in
+    /// any pieces; it must then be the same.
     fn fill(&mut self, offset: u64, bytes: &mut [u8]);
-    /// Everything below `offset` is acknowledged and will not be asked for any more.
+    /// Everything below `offset` is acknowledged and will not be requested again.
     fn release(&mut self, offset: u64) {
         let _ = offset;
     }
@@ -19,11 +19,11 @@ pub trait PayloadSource: Debug {
 
 /// Where the payload of incoming segments goes.
 pub trait PayloadSink: Debug {
-    /// Payload of a segment that arrived. It comes as the network brings it: out of order, twice, in part known.
+    /// Payload of a segment that arrived, in the order of arrival: out of order, repeated, or partly known.
     fn take(&mut self, offset: u64, bytes: &[u8]);
 }
 
-/// Payload is not looked at.
+/// Ignores payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiscardPayload;
 
@@ -31,8 +31,8 @@ impl PayloadSink for DiscardPayload {
     fn take(&mut self, _: u64, _: &[u8]) {}
 }
 
-/// Bytes that follow from their offset alone, and do not repeat within any run: eight at a time are a hash of their offset / 8
-/// (the finaliser of SplitMix64), lowest byte first. Both ends know what is to come.
+/// Bytes that depend only on their offset, and do not repeat within any run: each group of eight is a hash of its offset / 8
+/// (the finaliser of SplitMix64), lowest byte first. So both ends know what to expect.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pattern;
 
@@ -45,7 +45,7 @@ impl Pattern {
         (z ^ (z >> 31)).to_le_bytes()
     }
 
-    /// How many of `bytes` are not those of the pattern at `offset`.
+    /// How many of `bytes` differ from the pattern at `offset`.
     pub fn differences(offset: u64, bytes: &[u8]) -> u64 {
         let mut expected = [0; 64];
         let mut differences = 0;
@@ -73,7 +73,7 @@ impl PayloadSource for Pattern {
     }
 }
 
-/// A head of given bytes, and the pattern after it, from its offset 0.
+/// A head of given bytes, followed by the pattern from its offset 0.
 #[derive(Clone, Debug, Default)]
 pub struct HeadThenPattern(pub Vec<u8>);
 
@@ -95,7 +95,7 @@ impl PayloadSource for HeadThenPattern {
 /// Bytes that were written and are not acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// Offset of the first byte kept.
+    /// Offset of the first stored byte.
     base: u64,
     bytes: VecDeque<u8>,
 }
@@ -105,7 +105,7 @@ impl Backlog {
     pub fn write(&mut self, bytes: impl IntoIterator<Item = u8>) {
         self.bytes.extend(bytes);
     }
-    /// How many bytes are kept.
+    /// Number of stored bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -129,25 +129,25 @@ impl PayloadSource for Backlog {
     }
 }
 
-/// Bytes that arrived, in whatever order, until the application reads them.
+/// Bytes that arrived, in any order, until the application reads them.
 ///
-/// Which of them have arrived the connection knows: it says how many may be read, in order.
+/// The connection knows which of them have arrived: it says how many may be read, in order.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     /// Offset of the next byte to read.
     base: u64,
-    /// What follows it, with anything in the gaps.
+    /// The bytes from there on, with undefined content in the gaps.
     bytes: VecDeque<u8>,
     limit: usize,
 }
 
 impl Inbox {
-    /// An inbox that keeps nothing further than `limit` bytes from what was read last. It is to be no less than the window that is
-    /// offered, or what is acknowledged would be lost.
+    /// An inbox that stores at most `limit` bytes beyond what was read last. The limit must not be less than the advertised window,
+    /// or acknowledged bytes would be lost.
     pub fn new(limit: usize) -> Self {
         Inbox { base: 0, bytes: VecDeque::new(), limit }
     }
-    /// The next `len` bytes, that have all arrived.
+    /// The next `len` bytes, which must all have arrived.
     pub fn read(&mut self, len: usize) -> impl Iterator<Item = u8> + '_ {
         let len = len.min(self.bytes.len());
         self.base += len as u64;

@@ -1,4 +1,4 @@
-//! What a simulated host tells: connections that open and end, and counters.
+//! Events and counters of a simulated host.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ pub struct ConnectionId {
     pub(super) generation: u32,
 }
 
-/// What an application may want to know.
+/// An event for the application.
 #[derive(Debug)]
 pub enum HostEvent {
     /// A handshake is complete.
@@ -31,31 +31,31 @@ pub enum HostEvent {
         id: ConnectionId,
         /// What it has carried.
         report: SessionReport,
-        /// Its state machine as it was at the end, for what it counted and recorded.
+        /// Its state machine at the end, with its counters and records.
         connection: Box<Connection<Controller>>,
     },
 }
 
-/// Datagrams of a host, by what became of them.
+/// Counters of a host's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
-    /// Datagrams that came.
+    /// Datagrams received.
     pub received: u64,
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams that could not be read, or with a wrong checksum, or fragments.
+    /// Datagrams that could not be parsed, or with a wrong checksum, or fragments.
     pub malformed: u64,
-    /// Datagrams for others, or from what is no host.
+    /// Datagrams for other hosts, or from an address that is not a host's.
     pub not_ours: u64,
-    /// TCP segments of a connection that were not let in.
+    /// TCP segments of a connection that were refused.
     pub refused: u64,
     /// SYNs dropped because there was no room.
     pub syns_dropped: u64,
-    /// Resets sent for want of a connection.
+    /// Resets sent because there was no connection.
     pub resets: u64,
-    /// Datagrams dropped because too many answers were waiting, or too many ICMP errors told.
+    /// Datagrams dropped because too many answers were waiting, or because of the ICMP rate limit.
     pub unanswered: u64,
-    /// UDP datagrams taken.
+    /// UDP datagrams accepted.
     pub udp: u64,
 }
 
@@ -68,6 +68,6 @@ pub struct SessionReport {
     pub bytes_acked: u64,
     /// Payload bytes received in order, each once.
     pub bytes_received: u64,
-    /// Received bytes that were not those of the pattern, where [`super::Service::Verify`] runs.
+    /// Received bytes that differ from the pattern, if [`super::Service::Verify`] runs.
     pub differences: u64,
 }

@@ -1,4 +1,4 @@
-//! What runs on a connection of a simulated host: the small services of old (RFC 862, 863, 864) and a web server of bytes.
+//! The services on connections of a simulated host: the traditional small services (RFC 862, 863, 864) and a minimal web server.
 
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
@@ -9,35 +9,35 @@ use super::payload::{Backlog, HeadThenPattern, Inbox, Pattern, PayloadSource};
 /// A service, on either end of a connection. Each closes when the other side has closed and it has nothing left to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Takes everything and sends nothing (RFC 863).
+    /// Receives everything and sends nothing (RFC 863).
     Discard,
-    /// Takes everything, and counts the bytes that are not those of the [`Pattern`].
+    /// Receives everything, and counts the bytes that differ from the [`Pattern`].
     Verify,
-    /// Sends the [`Pattern`] and takes everything (in the manner of RFC 864): this many bytes, and closes then; or until the
+    /// Sends the [`Pattern`] and receives everything (similar to RFC 864): this many bytes, and then closes; or until the
     /// other side closes.
     Source {
         /// How many bytes; `None` for no end.
         bytes: Option<u64>,
     },
-    /// Sends back what comes (RFC 862).
+    /// Sends back what it receives (RFC 862).
     Echo,
     /// Answers `GET /bytes/N` with N bytes of the [`Pattern`] and closes.
     Http {
-        /// Bytes of every other path; without, there is none.
+        /// Bytes of every other path; `None` if there are no other paths.
         size: Option<u64>,
     },
-    /// Takes everything; what is sent, and when it closes, the caller says ([`super::ModelHost::drive`]). It sends the [`Pattern`].
+    /// Receives everything; the caller decides what to send and when to close ([`super::ModelHost::drive`]). It sends the [`Pattern`].
     Driven,
 }
 
 impl Service {
-    /// Whether it looks at what comes: then payload is kept until it does.
+    /// Whether it reads payload: then payload is stored until it does.
     pub fn looks(&self) -> bool {
         matches!(self, Service::Verify | Service::Echo | Service::Http { .. })
     }
 }
 
-/// What happens to UDP datagrams that come to a port.
+/// The treatment of UDP datagrams on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpService {
     /// They are counted.
@@ -46,34 +46,34 @@ pub enum UdpService {
     Echo,
 }
 
-/// A service at work.
+/// A running service.
 #[derive(Debug)]
 pub(super) struct Worker {
     service: Service,
-    /// Bytes that came and were not read.
+    /// Bytes that arrived and were not read.
     pub(super) inbox: Option<Inbox>,
     /// Bytes to send, or to send again.
     pub(super) source: Box<dyn PayloadSource>,
-    /// What is to be sent back ([`Service::Echo`]): `source` has nothing then.
+    /// Bytes to send back ([`Service::Echo`]): `source` is empty then.
     backlog: Option<Backlog>,
     /// Room of the backlog.
     room: u64,
     /// The head of a request so far.
     request: Vec<u8>,
-    /// Bytes that the application has written and the send buffer has not taken.
+    /// Bytes that the application has written and the send buffer has not accepted.
     unwritten: u64,
     started: bool,
     closing: bool,
     closed: bool,
-    /// Bytes that were not those of the pattern.
+    /// Bytes that differ from the pattern.
     pub(super) differences: u64,
 }
 
-/// Room of an inbox beyond the window: a window is rounded up to its unit, 2^14 bytes at most.
+/// Room of an inbox beyond the window: a window is rounded up to its unit, at most 2^14 bytes.
 const ROUNDING: usize = 1 << 14;
 
 impl Worker {
-    /// The service on a new connection, whose receive buffer and send backlog have `room` bytes if it looks at payload.
+    /// The service on a new connection, whose receive buffer and send backlog have `room` bytes if it reads payload.
     pub(super) fn new(service: Service, connection: &mut Connection<Controller>, room: u64) -> Self {
         connection.set_auto_read(!service.looks());
         Worker {
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// Does what can be done now.
+    /// Does everything that is possible now.
     pub(super) fn work(&mut self, connection: &mut Connection<Controller>) {
         let acknowledged = connection.bytes_acked();
         match &mut self.backlog {
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Up to `max` bytes that came in order.
+    /// Up to `max` bytes that arrived in order.
     fn read(&mut self, connection: &mut Connection<Controller>, max: u64) -> Vec<u8> {
         let len = connection.read(max);
         self.inbox.as_mut().map_or_else(Vec::new, |inbox| inbox.read(len as usize).collect())
@@ -166,7 +166,7 @@ impl Worker {
         self.closing |= connection.peer_closed();
     }
 
-    /// Sends no more than is written, and closes.
+    /// Sends only what is already written, and closes.
     pub(super) fn close(&mut self, connection: &mut Connection<Controller>) {
         self.closing = true;
         self.unwritten = 0;

@@ -13,7 +13,7 @@ use super::service::Worker;
 use super::translate::Translator;
 use crate::ip::{IpHeader, TCP};
 
-/// Both ends of a connection: what it is known by.
+/// Both ends of a connection, which identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FourTuple {
     pub(super) local: IpAddr,
@@ -39,25 +39,25 @@ pub(super) struct Session {
     pub(super) sink: Option<Box<dyn PayloadSink>>,
     /// Bytes of memory set aside for it.
     pub(super) reserved: u64,
-    /// It waits for the end of a handshake that the other side began.
+    /// The peer began the handshake, which is not complete.
     pub(super) half_open: bool,
-    /// Its handshake is complete, and that has been told.
+    /// Its handshake is complete, and that has been reported.
     pub(super) opened: bool,
-    /// It stands in the queue of those that may have something to send.
+    /// It is in the queue of those that may have something to send.
     pub(super) queued: bool,
-    /// When a segment last was let in.
+    /// When a segment was last accepted.
     pub(super) heard: Timestamp,
-    /// The deadline that it stands in the timers with.
+    /// Its deadline in the timers.
     pub(super) timer: Timestamp,
 }
 
 impl Session {
-    /// A segment for the connection, with its payload.
+    /// Handles a segment for the connection, with its payload.
     pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ce: bool) {
         self.heard = now;
         let len = segment.len as usize;
         if len > 0 {
-            // A keep-alive's byte on the SYN's position has been taken off the front.
+            // A keep-alive's byte at the SYN's position has been removed from the front.
             let payload = &payload[payload.len().saturating_sub(len)..];
             let offset = segment.seq.saturating_sub(1);
             if let Some(sink) = &mut self.sink {
@@ -88,7 +88,7 @@ impl Session {
         codec::write(out, &header, wire, len, |place| worker.fill(offset, place)).is_ok()
     }
 
-    /// Writes the next segment that is to be sent. Returns whether there was one.
+    /// Writes the next segment to send. Returns whether there was one.
     pub(super) fn transmit(&mut self, now: Timestamp, out: &mut Vec<u8>, id: u16) -> bool {
         while let Some((segment, ecn)) = self.connection.poll_transmit(now) {
             let wire = self.translator.outgoing(&segment);
@@ -99,7 +99,7 @@ impl Session {
         false
     }
 
-    /// When it wants to be called: its connection's deadline, or else the end of patience.
+    /// Its deadline: its connection's, or else the end of the idle time.
     pub(super) fn deadline(&self, idle: TimeDelta) -> Timestamp {
         match self.connection.poll_timeout() {
             deadline if deadline.is_set() || self.connection.is_closed() => deadline,
@@ -117,7 +117,7 @@ impl Session {
         self.worker.work(&mut self.connection);
     }
 
-    /// What there is to say of it.
+    /// The connection's report.
     pub(super) fn report(&self) -> SessionReport {
         SessionReport {
             outcome: self.connection.outcome(),

@@ -7,12 +7,12 @@
 //! | timestamps | milliseconds of the run | plus an offset, by connection; the peer's so that its clock looks like ours |
 //! | SACK blocks | offsets from `ack` | sequence numbers |
 //!
-//! A simulated peer is honest, a real one may be anything: what a stack refuses before its state machine sees it is refused here,
-//! so that the state machine stays the simulator's. That is the acceptability test of RFC 9293 section 3.10.7.4, RFC 5961 (blind
+//! A simulated peer is honest, a real one may be anything. Segments that a stack refuses before its state machine sees them are refused here,
+//! so that the state machine stays the simulator's: the acceptability test of RFC 9293 section 3.10.7.4, RFC 5961 (blind
 //! resets, SYNs and acknowledgements), and PAWS (RFC 7323 section 5).
 //!
-//! Departures: a segment without timestamps is taken where they were agreed, as Linux does; data in a SYN is not taken (RFC 9293
-//! section 3.4 allows it; its sender sends it again), nor is a FIN.
+//! Departures: a segment without timestamps is accepted even if they were agreed, as in Linux; data in a SYN is ignored (RFC 9293
+//! section 3.4 allows it; its sender sends it again), and so is a FIN.
 
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 
@@ -22,11 +22,11 @@ use crate::ip::{IpDatagram, IpHeader, TCP};
 
 /// Largest shift of a window (RFC 7323 section 2.3: a larger one counts as this).
 const MAX_SHIFT: u8 = 14;
-/// Smallest MSS that is believed, as in Linux (`tcp_min_snd_mss`): less would be a packet for a few bytes.
+/// Smallest credible MSS, as in Linux (`tcp_min_snd_mss`): less would be a packet for a few bytes.
 const MIN_MSS: u16 = 48;
 /// Challenge acknowledgements of one connection are this far apart (RFC 5961 section 7; Linux `tcp_invalid_ratelimit`).
 const CHALLENGE_INTERVAL: TimeDelta = TimeDelta::from_millis(500);
-/// By how many milliseconds a peer's clock is made to look ahead of ours: enough that clocks which run apart do not let it fall
+/// By how many milliseconds a peer's clock is shifted ahead of ours: enough that clocks that drift apart do not let it fall
 /// behind within a run.
 const CLOCK_LEAD: u32 = 60_000;
 /// A timestamp this far below the latest one is as old as a reordered segment may be (Linux `TCP_PAWS_WINDOW`).
@@ -36,31 +36,31 @@ const PAWS_IDLE: TimeDelta = TimeDelta::from_secs(24 * 24 * 3600);
 /// URG: the urgent pointer counts. It is ignored: RFC 6093 advises against its use.
 const URG: u8 = 0x20;
 
-/// What is to be done with a segment that came in.
+/// What to do with an incoming segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// It is for the connection. Its payload is all of the segment's, if [`Segment::len`] says so, or none.
+    /// Pass it to the connection. Its payload is all of the segment's, if [`Segment::len`] says so, or none.
     Deliver(Segment),
-    /// Nothing.
+    /// Drop it silently.
     Drop(Refusal),
-    /// It is dropped, and an acknowledgement is due ([`Translator::acknowledgement`]).
+    /// Drop it and send an acknowledgement ([`Translator::acknowledgement`]).
     Acknowledge(Refusal),
-    /// It is dropped, and answered with this reset.
+    /// Drop it and answer with this reset.
     Reset(WireSegment),
 }
 
-/// Why a segment does not get to the connection.
+/// Why a segment is not passed to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No part of it is in the window (RFC 9293 section 3.10.7.4).
     OutsideWindow,
-    /// It acknowledges what was never sent, or what was acknowledged too long ago (RFC 5961 section 5.2).
+    /// It acknowledges data that was never sent, or that was acknowledged too long ago (RFC 5961 section 5.2).
     Acknowledgement,
-    /// A SYN in the course of a connection (RFC 5961 section 4.2).
+    /// A SYN on an established connection (RFC 5961 section 4.2).
     Syn,
-    /// Its timestamp is older than another's before it in the stream (RFC 7323 section 5.3).
+    /// Its timestamp is older than that of an earlier segment of the stream (RFC 7323 section 5.3).
     Timestamp,
-    /// It makes no sense before the SYNs have been exchanged.
+    /// It is invalid before the SYNs have been exchanged.
     Unsynchronised,
 }
 
@@ -71,13 +71,13 @@ pub struct Translator {
     peer_port: u16,
     /// Our initial sequence number.
     isn: u32,
-    /// The peer's, once its SYN has come.
+    /// The peer's, when its SYN has arrived.
     peer_isn: Option<u32>,
-    /// MSS of a peer that names none.
+    /// MSS of a peer that states none.
     default_mss: u16,
-    /// What is added to our timestamps.
+    /// Added to our timestamps.
     clock_offset: u32,
-    /// What is added to the peer's.
+    /// Added to the peer's timestamps.
     peer_clock_offset: u32,
     /// The peer's SYN had timestamps, and ours.
     timestamps: [bool; 2],
@@ -85,7 +85,7 @@ pub struct Translator {
     sack: [bool; 2],
     /// Window shift in the peer's SYN, and in ours.
     shifts: [Option<u8>; 2],
-    /// Next position that the peer is to send, as last acknowledged.
+    /// Next position expected from the peer, as last acknowledged.
     next_in: u64,
     /// Right edge of the window last offered.
     edge_in: u64,
@@ -95,7 +95,7 @@ pub struct Translator {
     una: u64,
     /// Largest window that the peer offered.
     max_window: u32,
-    /// Latest timestamp of the peer (RFC 7323 TS.Recent), in our terms, and when it came.
+    /// Latest timestamp of the peer (RFC 7323 TS.Recent), shifted to our clock, and when it arrived.
     recent: Option<(u32, Timestamp)>,
     /// When a challenge may be sent again.
     challenge_at: Timestamp,
@@ -107,8 +107,8 @@ const PEER: usize = 0;
 const OURS: usize = 1;
 
 impl Translator {
-    /// A connection between two ports. `isn` is its initial sequence number and `clock_offset` what its timestamps are shifted by;
-    /// both ought to be random (RFC 9293 section 3.4.1, RFC 7323 section 7.1). A peer that names no MSS has 536 bytes over IPv4, 1220
+    /// A connection between two ports. `isn` is its initial sequence number and `clock_offset` the shift of its timestamps;
+    /// both should be random (RFC 9293 section 3.4.1, RFC 7323 section 7.1). A peer that states no MSS has 536 bytes over IPv4, 1220
     /// over IPv6 (RFC 9293 section 3.7.1).
     pub fn new(local_port: u16, peer_port: u16, v6: bool, isn: u32, clock_offset: u32) -> Self {
         Translator {
@@ -153,14 +153,14 @@ impl Translator {
         self.peer_isn.unwrap_or(0).wrapping_add(position as u32)
     }
 
-    /// The position next to `near` that a number of the wire stands for; negative for what lies before the SYN.
+    /// The position nearest to `near` that a number on the wire can stand for; negative before the SYN.
     fn unwrap(number: u32, wire_near: u32, near: u64) -> i64 {
         near as i64 + i64::from(number.wrapping_sub(wire_near) as i32)
     }
 
-    // ---- Out ----
+    // ---- Sending ----
 
-    /// The segment on the wire. To be given every segment that the connection sends, in that order.
+    /// The segment on the wire. To be called for every segment that the connection sends, in that order.
     pub fn outgoing(&mut self, segment: &Segment) -> WireSegment {
         let flags = segment.flags;
         let (syn, rst) = (flags.contains(Flags::SYN), flags.contains(Flags::RST));
@@ -204,7 +204,7 @@ impl Translator {
         wire
     }
 
-    /// An acknowledgement of what has been acknowledged before: the answer to [`Incoming::Acknowledge`].
+    /// An acknowledgement of data that was already acknowledged: the answer to [`Incoming::Acknowledge`].
     pub fn acknowledgement(&self, now: Timestamp) -> WireSegment {
         let timestamps = self.timestamps_agreed().then(|| {
             let echo = self.recent.map_or(0, |(value, _)| value.wrapping_sub(self.peer_clock_offset));
@@ -222,7 +222,7 @@ impl Translator {
         }
     }
 
-    // ---- In ----
+    // ---- Receiving ----
 
     /// A segment of `len` payload bytes from the peer's port to ours.
     pub fn incoming(&mut self, now: Timestamp, wire: &WireSegment, len: usize) -> Incoming {
@@ -232,7 +232,7 @@ impl Translator {
         let ack = Self::unwrap(wire.ack, self.wire_out(self.una), self.una);
         let ack_in_order = ack >= 0 && ack as u64 >= self.una && ack as u64 <= self.next_out;
         if self.una == 0 && acks && !(ack_in_order && ack > 0) {
-            // Our SYN is not acknowledged, and this acknowledges something else: of an earlier connection (RFC 9293 section
+            // Our SYN is not acknowledged, and this acknowledges something else, from an earlier connection (RFC 9293 section
             // 3.10.7.3, and 3.10.7.4 for SYN-RECEIVED).
             if rst {
                 return Incoming::Drop(Refusal::Acknowledgement);
@@ -241,7 +241,7 @@ impl Translator {
         }
         if self.peer_isn.is_none() {
             if rst {
-                // Of our SYN: the position of what has no number yet is 0.
+                // Of our SYN: a position without a number yet is 0.
                 let segment = Segment { ack: ack as u64, flags, ..Segment::default() };
                 return if acks {
                     Incoming::Deliver(segment)
@@ -254,13 +254,13 @@ impl Translator {
             }
             self.learn(now, wire);
         } else if syn && !rst {
-            // RFC 5961 section 4.2, whatever the sequence number; but the peer's own SYN again is the connection's matter.
+            // RFC 5961 section 4.2, whatever the sequence number; but the connection handles a repetition of the peer's own SYN.
             if self.peer_isn != Some(wire.seq) || (acks && (ack < 0 || ack as u64 > self.next_out)) {
                 return self.challenge(now, Refusal::Syn);
             }
         }
         if syn && !rst {
-            // Our SYN's acknowledgement, or an old SYN/ACK again: both were looked at above.
+            // The acknowledgement of our SYN, or an old SYN/ACK again: both were handled above.
             let ack = if acks { ack.max(0) as u64 } else { 0 };
             self.una = self.una.max(ack);
             return Incoming::Deliver(self.syn_segment(wire, flags, ack));
@@ -268,7 +268,7 @@ impl Translator {
         self.synchronised(now, wire, flags, len, ack)
     }
 
-    /// What the peer's SYN says.
+    /// Learns from the peer's SYN.
     fn learn(&mut self, now: Timestamp, wire: &WireSegment) {
         self.peer_isn = Some(wire.seq);
         self.next_in = 0;
@@ -309,7 +309,7 @@ impl Translator {
         }
     }
 
-    /// Anything after the SYNs (RFC 9293 section 3.10.7.4).
+    /// Handles anything after the SYNs (RFC 9293 section 3.10.7.4).
     fn synchronised(
         &mut self,
         now: Timestamp,
@@ -323,8 +323,8 @@ impl Translator {
         let flags = Flags(flags.0 & !Flags::SYN.0);
         let seq = Self::unwrap(wire.seq, self.wire_in(self.next_in), self.next_in);
         let end = seq + len as i64 + i64::from(flags.contains(Flags::FIN));
-        // A FIN or a probe may lie right behind the window. What is old is for the connection: it answers, and tells of
-        // duplicates; but not what is older than any of the windows that were offered.
+        // A FIN or a probe may lie right behind the window. Old segments go to the connection, which answers and reports
+        // duplicates, unless they are older than any of the windows offered.
         let oldest =
             self.next_in.saturating_sub((self.edge_in - self.next_in).max(u64::from(u16::MAX) + 1)) as i64;
         let outside = seq > self.edge_in as i64 || end < oldest || seq < 0;
@@ -354,7 +354,7 @@ impl Translator {
         }
         let ack = ack as u64;
         self.una = self.una.max(ack);
-        // The SYN's own position, of which a keep-alive's byte may be.
+        // The SYN's own position, to which a keep-alive's byte may belong.
         let (seq, len) = if seq == 0 && len > 0 { (1, len - 1) } else { (seq, len) };
         let window = u32::from(wire.window) << self.shift(PEER);
         self.max_window = self.max_window.max(window);
@@ -385,7 +385,7 @@ impl Translator {
         let ahead = self.recent.map_or(0, |(recent, _)| value.wrapping_sub(recent) as i32);
         let fresh = self.recent.is_some_and(|(_, at)| now.saturating_since(at) < PAWS_IDLE);
         if ahead < -PAWS_WINDOW && fresh {
-            // An old acknowledgement that the network reordered asks for no answer.
+            // An old acknowledgement that the network reordered needs no answer.
             let bare = end == seq;
             return Some(match bare {
                 true => Incoming::Drop(Refusal::Timestamp),
@@ -398,7 +398,7 @@ impl Translator {
         None
     }
 
-    /// The peer's blocks of what we sent: those that can be.
+    /// The peer's SACK blocks, if plausible.
     fn sack_in(&self, sack: &WireSack, ack: u64) -> SackBlocks {
         let mut blocks = SackBlocks::NONE;
         if self.sack != [true; 2] {
@@ -414,7 +414,7 @@ impl Translator {
         blocks
     }
 
-    /// Drops a segment and asks for an acknowledgement, unless one was sent lately: two stacks that disagree would answer each other
+    /// Drops a segment and requests an acknowledgement, unless one was sent recently: two stacks that disagree would answer each other
     /// for ever.
     fn challenge(&mut self, now: Timestamp, refusal: Refusal) -> Incoming {
         if now < self.challenge_at {
@@ -424,14 +424,14 @@ impl Translator {
         Incoming::Acknowledge(refusal)
     }
 
-    /// Whether a number of ours is one that was sent and is not acknowledged: what an ICMP error must quote to be believed (RFC 5927
+    /// Whether a number of ours was sent and is not acknowledged: an ICMP error must quote such a number to be believed (RFC 5927
     /// section 4).
     pub fn is_outstanding(&self, number: u32) -> bool {
         let position = Self::unwrap(number, self.wire_out(self.una), self.una);
         position >= self.una as i64 && position < self.next_out as i64
     }
 
-    /// Whether a SYN that meets this connection in TIME-WAIT begins a new one: its number, or its timestamp, is beyond all of this one
+    /// Whether a SYN that meets this connection in TIME-WAIT begins a new one: its number, or its timestamp, is beyond all of this one's
     /// (RFC 9293 section 3.10.7.4, RFC 6191).
     pub fn is_succeeded_by(&self, syn: &WireSegment) -> bool {
         let newer = match (self.recent, syn.timestamps) {
@@ -444,7 +444,7 @@ impl Translator {
     }
 }
 
-/// The reset that answers a segment for which there is no connection (RFC 9293 section 3.10.7.1). Not to be sent in answer to a
+/// The reset that answers a segment without a connection (RFC 9293 section 3.10.7.1). Do not send it in answer to a
 /// reset.
 pub fn reset_for(wire: &WireSegment) -> WireSegment {
     let reset = WireSegment {
@@ -459,7 +459,7 @@ pub fn reset_for(wire: &WireSegment) -> WireSegment {
     reset
 }
 
-/// As [`reset_for`] where the segment acknowledges nothing: `len` is its payload's length in bytes.
+/// Like [`reset_for`] if the segment acknowledges nothing: `len` is its payload's length in bytes.
 pub fn reset_with_ack(wire: &WireSegment, len: usize) -> WireSegment {
     let control = u32::from(wire.flags.contains(Flags::SYN)) + u32::from(wire.flags.contains(Flags::FIN));
     let reset = reset_for(wire);
@@ -473,7 +473,7 @@ pub fn reset_with_ack(wire: &WireSegment, len: usize) -> WireSegment {
     }
 }
 
-/// The datagram that refuses a TCP segment where nothing listens: a reset, or none if it is one itself.
+/// The datagram that refuses a TCP segment to a port where nothing listens: a reset; `None` if the segment is one itself.
 pub fn refuse(datagram: &IpDatagram<'_>) -> Option<Vec<u8>> {
     let (wire, payload) = codec::parse(datagram).ok()?;
     if wire.flags.contains(Flags::RST) || !is_single(datagram.header.source) {

@@ -1,4 +1,4 @@
-//! The numbers of a connection, and what is not let in.
+//! Tests of the numbers of a connection, and of refused segments.
 
 use proptest::prelude::*;
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, Timestamp};
@@ -9,7 +9,7 @@ const ISN: u32 = u32::MAX - 1000;
 const PEER_ISN: u32 = u32::MAX - 5;
 const CLOCK: u32 = 0x8000_0000;
 const NOW: Timestamp = Timestamp::from_secs(10);
-/// What the peer's clock shows at `NOW`.
+/// The peer's clock at `NOW`.
 const PEER_CLOCK: u32 = u32::MAX - 3;
 
 fn flags(all: &[Flags]) -> Flags {
@@ -56,7 +56,7 @@ fn opened() -> Translator {
     translator
 }
 
-/// What the peer sends from its position `seq`, acknowledging ours.
+/// A segment from the peer's position `seq`, which acknowledges ours.
 fn plain(seq: u64, ack: u64) -> WireSegment {
     WireSegment {
         source_port: 4000,
@@ -70,7 +70,7 @@ fn plain(seq: u64, ack: u64) -> WireSegment {
     }
 }
 
-/// We have sent so much, and acknowledged so much, offering `window`.
+/// We have sent `sent` and acknowledged `acked`, offering `window`.
 fn advance(translator: &mut Translator, sent: u64, acked: u64, window: u32) {
     translator.outgoing(&Segment {
         seq: sent,
@@ -139,7 +139,7 @@ fn the_other_side_may_answer_or_open_too() {
     // Simultaneous open.
     let Incoming::Deliver(segment) = open().incoming(NOW, &syn, 0) else { panic!() };
     assert_eq!((segment.flags, segment.syn.mss, segment.syn.window_scale), (Flags::SYN, 1220, Some(14)));
-    // The answer; one to something else; resets right and wrong; a stray.
+    // The answer; one to something else; correct and wrong resets; a stray.
     let answer = WireSegment { ack: ISN + 1, flags: flags(&[Flags::SYN, Flags::ACK]), ..syn };
     let Incoming::Deliver(segment) = open().incoming(NOW, &answer, 0) else { panic!() };
     assert_eq!((segment.seq, segment.ack), (0, 1));
@@ -180,7 +180,7 @@ fn what_no_honest_peer_sends_is_kept_out() {
     // Beyond it, and long before it.
     assert_eq!(refusal(&plain(130_001, 100_000), 10), Some((Refusal::OutsideWindow, true)));
     assert_eq!(refusal(&plain(50_000 + (1 << 31), 100_000), 10), Some((Refusal::OutsideWindow, true)));
-    // Acknowledges what was not sent.
+    // Acknowledges data that was not sent.
     assert_eq!(refusal(&plain(50_000, 100_001), 0), Some((Refusal::Acknowledgement, true)));
     assert_eq!(refusal(&with(plain(50_000, 1), Flags::PSH), 5), Some((Refusal::Acknowledgement, false)));
     // RFC 5961: a blind SYN, blind resets.
@@ -188,7 +188,7 @@ fn what_no_honest_peer_sends_is_kept_out() {
     assert_eq!(refusal(&with(plain(49_999, 0), Flags::RST), 0), Some((Refusal::OutsideWindow, false)));
     assert_eq!(refusal(&with(plain(130_001, 0), Flags::RST), 0), Some((Refusal::OutsideWindow, false)));
     assert_eq!(refusal(&with(plain(50_000, 0), Flags::RST), 0), None);
-    // Challenges are not frequent.
+    // Challenges are rate-limited.
     let blind = with(plain(60_000, 0), Flags::SYN);
     assert!(matches!(translator.incoming(later(50), &blind, 0), Incoming::Acknowledge(_)));
     assert!(matches!(translator.incoming(later(50), &blind, 0), Incoming::Drop(_)));
@@ -216,7 +216,7 @@ fn old_timestamps_are_refused_as_paws_says() {
     assert_eq!(translator.incoming(NOW, &at(90, 1), 10), Incoming::Acknowledge(Refusal::Timestamp));
     assert_eq!(translator.incoming(NOW, &at(90, 1), 0), Incoming::Drop(Refusal::Timestamp));
     assert!(matches!(translator.incoming(NOW, &at(99, 1), 10), Incoming::Deliver(_)));
-    // Out of order: not the one to compare with.
+    // Out of order: does not become the reference.
     assert!(matches!(translator.incoming(NOW, &at(500, 2000), 10), Incoming::Deliver(_)));
     assert!(matches!(translator.incoming(NOW, &at(100, 1), 10), Incoming::Deliver(_)));
     // A reset needs none, and a clock may have wrapped after 24 days.
@@ -261,7 +261,7 @@ fn resets_for_no_connection_are_those_of_the_rfc() {
 }
 
 proptest! {
-    /// Two translators that face each other give what they were given, wherever the numbers begin and however far the stream is.
+    /// Two translators that face each other return what they were given, wherever the numbers begin and however far the stream is.
     #[test]
     fn segments_survive_the_round_trip(
         isns: (u32, u32), clocks: (u32, u32), far in 1u64..1 << 40, steps in prop::collection::vec((0u32..1400, 0u32..1 << 20), 1..20),
@@ -275,7 +275,7 @@ proptest! {
         prop_assert!(matches!(right.incoming(NOW, &wire, 0), Incoming::Deliver(_)));
         let wire = right.outgoing(&Segment { ack: 1, flags: flags(&[Flags::SYN, Flags::ACK]), ..open });
         prop_assert!(matches!(left.incoming(NOW, &wire, 0), Incoming::Deliver(_)));
-        // As if so much had been sent and acknowledged.
+        // As if this much had been sent and acknowledged.
         let (mut position, acked) = (far, 1);
         (left.next_out, left.una) = (far, far);
         (right.next_in, right.edge_in, right.una) = (far, far + (1 << 20), 1);

@@ -7,10 +7,10 @@ use crate::ip::{IpDatagram, IpHeader, UDP};
 /// Bytes of a UDP header.
 pub const HEADER: usize = 8;
 
-/// A UDP datagram's header, without what follows from its payload.
+/// A UDP datagram's header, without the fields that follow from its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpHeader {
-    /// Port it comes from; 0 where no answer is wanted.
+    /// Port it comes from; 0 if no answer is wanted.
     pub source_port: u16,
     /// Port it is for.
     pub destination_port: u16,
@@ -19,7 +19,7 @@ pub struct UdpHeader {
 /// Reads the UDP datagram in an IP datagram: the header and the payload.
 ///
 /// # Errors
-/// If there is none, it is cut short, or its checksum is wrong. A checksum of zero says that there is none, which IPv4 allows.
+/// If there is no UDP datagram, it is cut short, or its checksum is wrong. A checksum of zero means that there is none, which IPv4 allows.
 pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(UdpHeader, &'a [u8]), WireError> {
     if ip.header.protocol != UDP {
         return Err(WireError::Protocol(ip.header.protocol));
@@ -41,7 +41,7 @@ pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(UdpHeader, &'a [u8]), WireError
     Ok((UdpHeader { source_port: word(0), destination_port: word(2) }, &bytes[HEADER..]))
 }
 
-/// Appends an IP datagram with a UDP datagram in it. The protocol of `ip` is taken to be UDP.
+/// Appends an IP datagram with a UDP datagram in it. The protocol of `ip` is assumed to be UDP.
 ///
 /// # Errors
 /// As [`IpHeader::write`].
@@ -57,7 +57,7 @@ pub fn write(out: &mut Vec<u8>, ip: &IpHeader, udp: &UdpHeader, payload: &[u8]) 
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(payload);
     let checksum = match fold(ip.pseudo_sum(total) + sum(&out[start..])) {
-        // Zero would say that there is none.
+        // Zero would mean that there is no checksum.
         0 => 0xffff,
         checksum => checksum,
     };
@@ -91,7 +91,7 @@ mod tests {
             prop_assert_eq!(parse(&ip::parse(&bytes).unwrap()).unwrap(), (udp, &payload[..]));
             // Any single wrong bit is detected.
             let bit = bit.index(bytes.len() * 8);
-            // IPv6's flow label is under no checksum.
+            // IPv6's flow label is not covered by a checksum.
             prop_assume!(!(v6 && matches!(bit, 8..12 | 16..32)));
             bytes[bit / 8] ^= 1 << (bit % 8);
             let found = match ip::parse(&bytes) {
