@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_no_kernel_is_refused_with_the_reason() {
         for (bytes, part) in
-            [(&b"#!/bin/sh"[..], "no program"), (&std::fs::read("/bin/sh").unwrap(), "Linux")]
+            [(&b"#!/bin/sh"[..], "not a program"), (&std::fs::read("/bin/sh").unwrap(), "Linux")]
         {
             let reason = inspect(bytes).unwrap_err();
             assert!(reason.contains(part) && reason.contains("user-mode-linux"), "{reason}");

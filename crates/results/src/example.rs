@@ -230,7 +230,7 @@ pub(crate) fn link_samples() -> Vec<LinkSample> {
         throughput_bps: 9.9e6,
         backlog_packets: 17,
         backlog_bytes: 25_500,
-        queue_delay_ms: 20.4,
+        queue_delay_ms: Some(20.4),
         ..LinkSample::default()
     };
     (1..=60).map(sample).collect()

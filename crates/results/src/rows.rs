@@ -228,7 +228,7 @@ table! {
         drops: u64 ["packets" ticks],
         /// Packets marked congestion-experienced in the interval.
         marks: u64 ["packets" ticks],
-        /// Mean time in the queue of the packets served in the interval.
-        queue_delay_ms: f64 ["ms" drawn("delay") called("Queueing delay")],
+        /// Mean time in the queue of the packets served in the interval; absent if none was served.
+        queue_delay_ms: Option<f64> ["ms" drawn("delay") called("Queueing delay")],
     }
 }

@@ -28,8 +28,9 @@ Examples:
 /// Show what changed from one run, or set of seeds, to another
 ///
 /// Each of the two is a run directory, or a directory that `warpline run --seeds` wrote. Sets with the same seeds are compared seed by
-/// seed: mean difference with its 95 % confidence interval. What changed beyond the noise comes first. The output also lists the scenario
-/// keys that differ. `warpline report RUN RUN` shows the same two as plots.
+/// seed: mean difference with its 95 % confidence interval. The output lists the scenario keys that differ, then what changed beyond the
+/// noise, the largest change first and no more than fits the screen, and how many measures did not change. `warpline report RUN RUN`
+/// shows the same two as plots.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

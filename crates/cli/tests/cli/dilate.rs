@@ -203,7 +203,7 @@ fn what_cannot_be_dilated_is_told_before_anything_starts() {
         (&["--tdf", "0", "--", "true"][..], 2, "billionth"),
         (&["--rate", "12parsec", "--", "true"], 2, "12parsec"),
         (&["--", "no-such-program"], 127, "no such program"),
-        (&["--", "/dev/null"], 126, "may be run"),
+        (&["--", "/dev/null"], 126, "not an executable program"),
         (&["--cc", "nothing", "--", "true"], 1, "nothing"),
     ] {
         let answer = dilate(&desk, words);

@@ -487,7 +487,7 @@ fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     for part in [
         "up 12 Mbit/s, 20 ms, queue 1000 packets, loss 1 %; down 12 Mbit/s, 20 ms, queue 50 packets, loss 1 %",
-        &format!("congestion control {}", control.trim()),
+        &format!("congestion control: the kernel's {}", control.trim()),
         "leave with exit or Ctrl-D",
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");

@@ -113,7 +113,7 @@ impl Meter {
                 backlog_bytes: stats.backlog_bytes,
                 drops: stats.drops() - before.drops(),
                 marks: stats.marks - before.marks,
-                queue_delay_ms: if served > 0 { ms(queued) / served as f64 } else { 0.0 },
+                queue_delay_ms: (served > 0).then(|| ms(queued) / served as f64),
             });
         }
         self.last = Some(present);
