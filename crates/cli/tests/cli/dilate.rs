@@ -1,7 +1,7 @@
-//! Guests by the real clock and dilated ones: in scenarios, and as `warpline dilate` has them.
+//! Guests under the real and the dilated clock: in scenarios, and with `warpline dilate`.
 //!
-//! Skipped, with the reason, where there is no guest kernel. What is tested does not depend on how fast the machine is: dilated time is
-//! never shorter than it should be, and what comes back comes back.
+//! Skipped, with the reason, if there is no guest kernel. The tests do not depend on how fast the machine is: dilated time is
+//! never shorter than it should be, and answers arrive.
 
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
 
-/// Waits for this test's turn; none if the machine lacks what it needs.
+/// Waits for this test's turn; `None` if the machine lacks what it needs.
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if cfg!(not(target_arch = "x86_64")) {
         warpline_skip::skip("x86-64", "guests need it");
@@ -18,7 +18,7 @@ fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     turn(&[&["linux.uml"], tools].concat())
 }
 
-/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, and take a moment.
+/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, after a moment.
 fn kernels(pid: u32) -> Vec<String> {
     let of_it = format!("/dev/shm/warpline-guest-{pid:010}-");
     let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
     let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
     let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
     assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
-    // What the peer serves by itself, and what it is told to serve.
+    // The peer's own services, and the command that it runs.
     let serve = "echo served > /run/file; cd /run; exec python3 -m http.server 80";
     let line = "echo hello | timeout 500 nc -N $WARPLINE_PEER 7; curl -s --retry 500 --retry-delay 1 --retry-connrefused http://$WARPLINE_PEER/file";
     if Command::new("sh")
@@ -255,7 +255,7 @@ fn a_change_of_the_terminals_size_reaches_a_shell() {
     let Some(_turn) = guests(&["python3"]) else { return };
     let desk = Desk::new();
     let shell = "trap 'stty size; exit 9' WINCH; echo ready; while :; do sleep 0.05; done";
-    // Who opens a terminal here is python: what runs in it, and waits for a line of it, is Warpline.
+    // Python opens a terminal here; Warpline runs in it.
     let script = r#"
 import fcntl, os, pty, struct, sys, termios
 def size(descriptor, rows, columns):

@@ -1,7 +1,7 @@
-//! Commands behind emulated links, with programs that people use: ping, iperf3, curl.
+//! Commands behind emulated links, with common programs: ping, iperf3, curl.
 //!
-//! What is tested is that nothing arrives early or faster than the link sends, and that it arrives; not how soon: the machine may be busy.
-//! They need root (or the right to make user namespaces) and the programs; a test that lacks something says so and passes.
+//! They test that nothing arrives early or faster than the link sends, and that it arrives; not how soon: the machine may be busy.
+//! They need root (or permission to create user namespaces) and the programs; a test that lacks something says so and passes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command, Stdio};
@@ -10,7 +10,7 @@ use std::sync::MutexGuard;
 use crate::live::{alone, pause, shortest};
 use crate::support::Desk;
 
-/// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
+/// Whether a shell of this kind can run and the programs are installed; otherwise says what is missing.
 pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
     let mut missing: Vec<&str> = programs
@@ -61,7 +61,7 @@ fn the_exit_code_is_the_command_s() {
         let answer = desk.warpline(&words);
         assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
     }
-    // Output is the command's alone.
+    // Only the command writes to standard output.
     let answer = desk.warpline(&["shell", "--rate", "1Mbit/s", "--", "echo", "hello"]);
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("hello\n", ""));
 }
@@ -134,7 +134,7 @@ fn what_is_lost_is_lost() {
     let up = answer.stderr.lines().find(|line| line.trim_start().starts_with("up ")).unwrap();
     let (offered, lost) = (number(up, "up", "packets offered"), number(up, "AQM,", "on the wire"));
     assert_eq!(lost, offered / 2, "{up}");
-    // A connection that another shell at these addresses left in the machine's namespace may still say a word in between.
+    // An old connection of another shell at these addresses may still send a packet in between.
     let missed = 10 - number(&answer.stdout, "10 packets transmitted,", "received");
     let others = offered - 10;
     assert!(others < 5 && (lost.saturating_sub(others)..=lost).contains(&missed), "{up}: {}", answer.stdout);
@@ -202,7 +202,7 @@ fn curl_fetches_from_a_web_server() {
     assert!(seconds > 0.48, "{seconds}");
 }
 
-/// Warpline as an ordinary user runs it, on a desk that such a one can read.
+/// Warpline as an ordinary user runs it, on a desk that the user can read.
 pub(crate) fn ordinary(desk: &Desk) -> Command {
     ordinary_as(desk, 65534)
 }
@@ -250,7 +250,7 @@ fn an_ordinary_user_has_a_world_of_its_own() {
 fn an_ordinary_user_reaches_the_machine_by_pasta() {
     let Some(_turn) = able_alone(true, &["curl", "setpriv", "pasta", "nft"]) else { return };
     let desk = Desk::new();
-    // pasta needs a device that not every machine lets everybody open. Then it is said before the command is started, and by the doctor.
+    // pasta needs a device that not every machine opens to every user. Then a message says so before the command starts, and so does the doctor.
     let opens = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "exec 3<>/dev/net/tun"])
         .stderr(Stdio::null())
@@ -291,7 +291,7 @@ fn an_ordinary_user_reaches_the_machine_by_pasta() {
 #[test]
 fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-    // A user that no other test is.
+    // A user that no other test uses.
     const USER: u32 = 65_531;
     if !able(true, &["setpriv"]) {
         return;
@@ -321,7 +321,7 @@ fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
     let shell = run(&["shell", "--", "true"]);
     let left = std::fs::read_to_string(&victim).unwrap();
     let entries = std::fs::read_dir(&place).unwrap().count();
-    // One of its own is used.
+    // A directory of its own is used.
     std::fs::remove_dir_all(&place).unwrap();
     let own = run(&["shell", "--", "true"]);
     let mode = std::fs::metadata(&place).unwrap().permissions().mode() & 0o777;
@@ -358,7 +358,7 @@ fn ctrl_c_is_the_command_s() {
         child.read_line(&mut line).unwrap();
         line
     };
-    // One that heeds it ends the shell, one that does not goes on.
+    // A command that obeys the signal ends the shell, one that does not continues.
     for (script, code) in
         [("echo up; exec sleep 1000", 130), ("trap 'exit 3' INT; echo up; while :; do sleep 0.1; done", 3)]
     {
@@ -368,7 +368,7 @@ fn ctrl_c_is_the_command_s() {
         interrupt(&child, "-INT", "-");
         assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
     }
-    // One that hangs, and only says that it was told to end: the second ends it.
+    // One that hangs, and only prints that it got the signal: the second one ends it.
     let mut child = start(&["sh", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 0.1; done"]);
     let mut output = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(line(&mut output), "up\n");
@@ -402,7 +402,7 @@ fn what_a_killed_shell_leaves_is_removed() {
     child.wait().unwrap();
     // The command dies with it; what it put into the background is found.
     let cleaned = desk.warpline(&["clean"]).fine();
-    // It is said before; another test's shell may have been quicker.
+    // A message comes first; another test's shell may have been quicker.
     let told = cleaned.stderr.contains("ending process")
         && cleaned.stderr.contains("(sleep), left by warpline shell");
     assert!(told || !cleaned.stdout.contains("process"), "{cleaned:?}");
@@ -417,7 +417,7 @@ fn packets(capture: &std::path::Path) -> Vec<String> {
     let fields = fields.iter().flat_map(|field| ["-e", field]);
     let tshark = Command::new("tshark").arg("-r").arg(capture).args(["-T", "fields"]).args(fields).output();
     let answer = crate::support::Answer::from(tshark.unwrap()).fine();
-    // A file that is cut off in the middle of a packet is told of here.
+    // tshark would report a file that is cut off in the middle of a packet here.
     assert!(!answer.stderr.contains("cut short"), "{}", answer.stderr);
     answer.stdout.lines().map(str::to_owned).collect()
 }
@@ -501,7 +501,7 @@ fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
 
 /// Runs the program on a terminal of this kind, and returns all that it and its command write there.
 fn on_a_terminal(desk: &Desk, kind: &str, words: &[&str]) -> String {
-    // Who opens a terminal here is python.
+    // Python opens a terminal here.
     let script = r#"
 import os, pty, sys
 child, terminal = pty.fork()
@@ -536,7 +536,7 @@ fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
         ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
     let said = on_a_terminal(&desk, "xterm-256color", &words);
     assert!(said.contains("\x1b]2;warpline: up ") && said.contains(" waiting, 0 lost"), "{said:?}");
-    // Without what sets the title, which is put back at last, there is nothing but what the command wrote.
+    // Without the sequences for the title, which is restored at the end, only the command's output remains.
     let mut plain = String::new();
     for (number, part) in said.split('\x1b').enumerate() {
         let rest = match (number, part) {
