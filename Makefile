@@ -42,11 +42,11 @@ bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
-bench-live: ## Measure emulation beside the figures of other emulators (some eight minutes on a machine that does nothing else)
+bench-live: ## Measure emulation beside the figures of other emulators (some eight minutes on an idle machine)
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/live.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
-fuzz: ## Fuzz what reads foreign bytes, and TCP, for FUZZ_SECONDS=30 each (the checks go through the committed corpora only)
+fuzz: ## Fuzz readers of untrusted bytes, and TCP, for FUZZ_SECONDS=30 each (the checks go through the committed corpora only)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 golden: ## Whole runs of a debug and of a release build give the same bytes (not part of the checks: the release build takes minutes)
@@ -60,7 +60,7 @@ miri: ## The tests of core, net, transport and capacity under Miri (needs nightl
 memory: ## The tests of the crates with unsafe code under the address sanitiser
 	@scripts/memory.sh
 
-docs: ## Make the book (with mdBook, if it is there) and the API documentation
+docs: ## Make the book (with mdBook, if it is installed) and the API documentation
 	$(CARGO) doc --locked --no-deps --workspace
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
@@ -78,7 +78,7 @@ python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, o
 	$(VENV)/bin/python -m pip install --quiet '.[all]'
 	@echo "source $(VENV)/bin/activate, then: import warpline"
 
-clean: ## Remove what was built
+clean: ## Remove build output
 	$(CARGO) clean
 	rm -rf $(VENV) docs/book
 
@@ -115,7 +115,7 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	$(CARGO) test --locked --workspace --exclude warpline-py
 
-test-release: ## The engine's and TCP's tests as they are released: the recorded figures are those of the other build
+test-release: ## The engine's and TCP's tests in the release build, against figures recorded with the other build
 	$(call say,test-release)
 	INSTA_UPDATE=no $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
 

@@ -1,7 +1,7 @@
-//! Compiles the BPF programs with clang, and libbpf, which gives them to the kernel (feature "bpf", Linux).
+//! Compiles the BPF programs with clang, and libbpf, which loads them into the kernel (feature "bpf", Linux).
 //!
-//! Where the machine lacks what that takes, the build goes on, and says in one line what is missing and how to get it; the library then has no
-//! object, and says the same when it is asked for one. The build looks again when a program or a package has been installed.
+//! If the machine lacks the tools, the build goes on, and says in one line what is missing and how to get it. The library then has no
+//! object, and returns the same message as an error. The build checks again when a program or a package has been installed.
 
 use std::env;
 use std::ffi::OsStr;
@@ -51,7 +51,7 @@ fn main() {
     }
 }
 
-/// Makes all, or says what is missing.
+/// Builds everything, or returns what is missing.
 fn build() -> Result<(), String> {
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     missing(&clang, &env::var_os("PATH").unwrap_or_default()).map_or(Ok(()), Err)?;
@@ -60,12 +60,12 @@ fn build() -> Result<(), String> {
     PROGRAMS.into_iter().for_each(|name| compile(&clang, &headers, &out, name));
     let library = headers.parent().unwrap_or(&headers);
     println!("cargo::rustc-link-search=native={}", library.display());
-    // Whole, since libbpf-rs, which needs it, comes later on the linker's command line.
+    // The whole archive, since libbpf-rs, which needs it, comes later on the linker's command line.
     println!("cargo::rustc-link-lib=static:+whole-archive=bpf");
     Ok(())
 }
 
-/// Builds libbpf; where its headers are.
+/// Builds libbpf; returns the directory of its headers.
 fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
     let told = out.join("libbpf.headers");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -75,7 +75,7 @@ fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
     if let Some(target) = env::var_os("TARGET") {
         command.arg("--target").arg(target);
     }
-    // Options and wrappers of the build that this one is part of (coverage, clippy) are not for it.
+    // Options and wrappers of the surrounding build (coverage, clippy) do not apply.
     for name in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",
@@ -96,12 +96,12 @@ fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
     Ok(headers.into())
 }
 
-/// Makes the object of one of our programs. Wrong C is a mistake of ours, not a machine that lacks something.
+/// Builds the object of one of our programs. An error in the C code is our mistake, not a missing tool.
 fn compile(clang: &OsStr, headers: &Path, out: &Path, name: &str) {
     let big = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
     let made = Command::new(clang)
         .args(["-target", if big { "bpfeb" } else { "bpfel" }, "-mcpu=v3", "-O2", "-g"])
-        // Programs of a table of operations need not use all that they are given.
+        // Programs of a table of operations need not use all their arguments.
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
         .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-c")])
         .arg(Path::new("../../native/bpf").join(format!("{name}.bpf.c")))

@@ -1,10 +1,10 @@
 //! Squid access logs: no text makes the reader panic, and the requests come in the order of their times.
 use warpline_lab::access_log::parse;
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(requests) = parse(text) {

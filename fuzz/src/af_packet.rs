@@ -1,9 +1,9 @@
 //! Frames as they come in at an interface: whatever a host sends, and whatever the kernel says about it.
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     warpline_live::port::af_packet::fuzz_frame(bytes);
 }

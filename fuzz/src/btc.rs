@@ -23,10 +23,10 @@ fn identity(keyed: bool) -> Identity {
     }
 }
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     fuzz_read(bytes);
     let Some((first, mut rest)) = bytes.split_first() else { return };

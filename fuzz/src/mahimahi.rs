@@ -4,10 +4,10 @@ use std::sync::Arc;
 use warpline_core::Timestamp;
 use warpline_net::mahimahi::{Trace, TraceLink, TraceParser};
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let whole = Trace::parse(bytes);
     let mut parser = TraceParser::default();

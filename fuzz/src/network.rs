@@ -9,10 +9,10 @@ const MOST: usize = 64;
 /// Events after which a run is stopped.
 const EVENTS: u64 = 20_000;
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(scenario) = Scenario::from_toml("fuzz.toml", text, &[]) else { return };

@@ -4,10 +4,10 @@ use std::path::Path;
 use warpline_lab::oracle::{Family, parse_cases, scenario};
 use warpline_lab::scenario::Scenario;
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for family in Family::ALL {

@@ -14,10 +14,10 @@ fn rows<R: Row>(table: &Table) {
     }
 }
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     static QUIET: Once = Once::new();
     // libFuzzer ends at every panic, also at one of the Parquet library that the reader turns into an error.

@@ -1,9 +1,9 @@
 //! What treno reads of ICMP messages that come: echoes, errors and what they quote, on either family and either socket.
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     warpline_live::measure::probe::fuzz_answer(bytes);
 }

@@ -2,10 +2,10 @@
 
 use warpline_live::registry::Session;
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(session) = serde_json::from_slice::<Session>(bytes) else { return };
     let text = serde_json::to_vec(&session).expect("a session can be written");

@@ -2,10 +2,10 @@
 use warpline_apps::replicate::manifest::{Kind, Manifest};
 use warpline_apps::replicate::protocol::{Answer, Hello, Say, decode};
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let _ = (decode::<Hello>(bytes), decode::<Say>(bytes), decode::<Answer>(bytes));
     // The magic line is not what is to be found out.

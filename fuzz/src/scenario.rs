@@ -1,10 +1,10 @@
 //! Scenarios: no text makes reading and checking panic, and the message of every mistake can be shown.
 use warpline_lab::scenario::Scenario;
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Scenario::from_toml("fuzz.toml", text, &[]) {

@@ -28,10 +28,10 @@ fn connection(first: u8, second: u8) -> Connection<Controller> {
     if bit(0) { Connection::client(config, control) } else { Connection::server(config, control) }
 }
 
-/// Takes what a fuzzer makes.
+/// Runs the target on any bytes.
 ///
 /// # Panics
-/// If something is wrong: that is what a fuzzer looks for.
+/// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let [first, second, steps @ ..] = bytes else { return };
     let mut tcp = connection(*first, *second);

@@ -19,7 +19,7 @@ pub struct TrenoOptions {
     pub max_window: u64,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// Number of later answered probes from which a probe counts as lost.
+    /// A probe counts as lost when one sent this many later has been answered.
     pub dupacks: u32,
     /// How long an answer waits for a second one to be taken with it; `None` takes each by itself.
     pub delayed_ack: Option<TimeDelta>,

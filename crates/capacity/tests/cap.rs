@@ -1,5 +1,4 @@
-//! Cap's two ends over a channel with a rate, a queue, a delay and losses, in explicit time; and what happens to them when somebody
-//! means harm.
+//! Cap's two ends over a channel with a rate, a queue, a delay and losses, in explicit time; and under attack.
 
 #![allow(clippy::unwrap_used, reason = "a test bench")]
 
@@ -35,13 +34,13 @@ fn short(options: CapOptions) -> CapOptions {
     CapOptions { duration: TimeDelta::from_secs(5), ..options }
 }
 
-/// One way of the path.
+/// One direction of the path.
 struct Way {
     rate: Rate,
     queue: TimeDelta,
     delay: TimeDelta,
     loss: f64,
-    /// Extra delay that overtakes: share of datagrams, and by how much.
+    /// Extra delay that reorders: share of datagrams, and by how much.
     reorder: (f64, TimeDelta),
     free_at: Timestamp,
 }
@@ -79,16 +78,16 @@ struct Bed {
     stream: Stream,
     now: Timestamp,
     order: u64,
-    /// Datagrams under way: when they arrive, whether at the server, and from where.
+    /// Datagrams in flight: when they arrive, whether at the server, and from where.
     air: BTreeMap<(Timestamp, u64), (bool, SocketAddr, Vec<u8>)>,
     /// Bytes that the server sent and received.
     server_bytes: (u64, u64),
     client_address: SocketAddr,
-    /// Nothing gets through from then on.
+    /// No datagram gets through from then on.
     dead_from: Timestamp,
     /// The client's address changes then.
     moves_at: Timestamp,
-    /// The server forgets all then.
+    /// The server forgets everything then.
     restarts_at: Timestamp,
 }
 
@@ -137,7 +136,7 @@ impl Bed {
         }
     }
 
-    /// Runs until the client knows how it ended and nothing is under way.
+    /// Runs until the client knows how it ended and nothing is in flight.
     fn run(&mut self) -> Outcome {
         loop {
             self.pump();
@@ -202,11 +201,11 @@ fn a_link_is_filled_and_both_ends_agree() {
             sender.slow_start_ns + sender.avoidance_ns + sender.recovery_ns + sender.timeout_ns,
             sender.elapsed_ns
         );
-        // What was under way when the time was over is all that they can differ by.
+        // They can differ only by what was in flight when the time was over.
         assert!(receiver.data_bytes >= sender.data_bytes);
         assert!(receiver.data_bytes - sender.data_bytes < 120_000, "{sender:?} {receiver:?}");
         assert_eq!(receiver.reordered + receiver.copies, 0);
-        // Every second segment is acknowledged, and each while something is missing.
+        // Every second segment is acknowledged, and every one while something is missing.
         let acks = receiver.acks_sent as f64 / receiver.segments as f64;
         assert!((0.49..0.65).contains(&acks), "{acks}");
         assert_eq!(receiver.wire_bytes, receiver.segments * 1500);
@@ -397,9 +396,9 @@ fn the_same_seed_gives_the_same_counts() {
     assert_eq!(run(), run());
 }
 
-// ---- Harm ----
+// ---- Attacks ----
 
-/// What a server answers to one datagram.
+/// A server's answers to one datagram.
 fn answers(server: &mut CapServer, now: Timestamp, from: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
     server.handle_datagram(now, now, from, bytes, false);
     let mut answers = Vec::new();
@@ -410,7 +409,7 @@ fn answers(server: &mut CapServer, now: Timestamp, from: SocketAddr, bytes: &[u8
     answers
 }
 
-/// A client and a server up to where the server has sent its cookie: the client's next message.
+/// A client and a server up to the point where the server has sent its cookie: the client's next message.
 fn introduced(server: &mut CapServer, from: SocketAddr, nonce: u8, direction: Direction) -> Vec<u8> {
     let now = Timestamp::from_secs(1);
     let options = CapOptions { direction, ..CapOptions::default() };
@@ -459,7 +458,7 @@ fn a_cookie_that_was_replayed_opens_nothing() {
     }
     assert_eq!(server.sessions(), 1);
     assert!(sent <= 100 * open.len());
-    // It is not good for a second session when the first is over.
+    // It is not valid for a second session when the first has ended.
     server.stop();
     server.poll_transmit(now, &mut Vec::new());
     assert!(answers(&mut server, now, address(4000), &open).is_empty());
@@ -481,7 +480,7 @@ fn another_version_is_told_which_one_is_spoken() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Bytes from nowhere: no panic, no session, and never more bytes out than in.
+    /// Arbitrary bytes: no panic, no session, and never more bytes out than in.
     #[test]
     fn random_datagrams_get_less_than_they_bring(
         datagrams in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), 0u8..12), 1..40),
@@ -502,8 +501,8 @@ proptest! {
         prop_assert_eq!(server.sessions(), 0);
     }
 
-    /// Damage to the datagrams of a test under way, and forged ones with its own token: it may fail, but it ends, the server never
-    /// sends more than came, and neither end takes for acknowledged what was not sent.
+    /// Damage to the datagrams of a running test, and forged ones with its own token: it may fail, but it ends, the server never
+    /// sends more than it received, and neither end treats as acknowledged what was not sent.
     #[test]
     fn a_test_survives_damage(seed in any::<u64>(), keyed in any::<bool>(), reverse in any::<bool>()) {
         let key = keyed.then(|| b"k".to_vec());

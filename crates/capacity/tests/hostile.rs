@@ -1,4 +1,4 @@
-//! Cap's two ends against people who mean harm and know the protocol: strangers who ask for too much, forged refusals, lies in segments.
+//! Cap's two ends against attackers who know the protocol: strangers who ask for too much, forged refusals, false segments.
 
 #![allow(clippy::unwrap_used, reason = "a test bench")]
 
@@ -56,7 +56,7 @@ fn from_server(server: &mut CapServer, now: Timestamp) -> Vec<(SocketAddr, Vec<u
     all
 }
 
-/// Lets both talk, `rounds` times there and back, without time passing.
+/// Lets both exchange datagrams, `rounds` times there and back, without time passing.
 fn talk(client: &mut CapClient, server: &mut CapServer, from: SocketAddr, now: Timestamp, rounds: usize) {
     for _ in 0..rounds {
         for bytes in from_client(client, now) {
@@ -72,7 +72,7 @@ fn talk(client: &mut CapClient, server: &mut CapServer, from: SocketAddr, now: T
 
 const START: Timestamp = Timestamp::from_secs(1);
 
-/// A client that the server has let in.
+/// A client that the server has admitted.
 fn running(options: CapOptions, server: &mut CapServer, key: Option<&[u8]>, from: SocketAddr) -> CapClient {
     let nonce = (from.port() % 251) as u8;
     let mut client = client(options, key, nonce);
@@ -141,7 +141,7 @@ fn a_syn_whose_mss_is_not_the_agreed_one_opens_nothing() {
     let from = address(1, 1);
     let mut client = running(reverse(), &mut server, None, from);
     let syn = from_client(&mut client, START).pop();
-    // The SYN has gone out with the last round: it is asked for again.
+    // The SYN was lost with the last round: it is sent again.
     let later = client.poll_timeout();
     client.handle_timeout(later);
     let mut syn = syn.unwrap_or_else(|| from_client(&mut client, later).remove(0));
@@ -191,7 +191,7 @@ fn a_forged_refusal_does_not_end_a_session_with_a_key() {
         let mut server = server(Some(KEY));
         let rate = Some(Rate::from_bps(5_000_000));
         let mut client = client(CapOptions { max_rate: rate, ..reverse() }, Some(KEY), 1);
-        // Before the key is agreed: whoever saw the nonce forges.
+        // Before the key is agreed: an attacker who saw the nonce can forge.
         client.poll_transmit(START, &mut Vec::new());
         client.handle_datagram(START, START, &refusal(&[1; 16], reason), false);
         let now = client.poll_timeout();
@@ -217,7 +217,7 @@ fn a_forged_refusal_does_not_end_a_session_with_a_key() {
         }
         assert!(client.is_running(), "{reason}: {:?}", client.outcome());
         assert!(client.delivered() > 0);
-        // The server's own word is signed, and counts at once.
+        // The server's own message is signed, and counts at once.
         server.stop();
         talk(&mut client, &mut server, from, later, 1);
         assert_eq!(client.outcome(), Some(Outcome::Refused(Refusal::Stopping, 0)));
@@ -241,7 +241,7 @@ fn a_refusal_that_cannot_be_signed_is_told_when_nothing_better_came() {
     };
     let (outcome, after) = told(&mut server(Some(KEY)), b"another key");
     assert_eq!((outcome, after), (Outcome::Refused(Refusal::Key, 0), TimeDelta::from_secs(2)));
-    // A server without a key lets everybody in and signs nothing.
+    // A server without a key admits every client and signs nothing.
     let (outcome, after) = told(&mut server(None), KEY);
     assert_eq!((outcome, after), (Outcome::Unsigned, TimeDelta::from_secs(2)));
 }
@@ -253,7 +253,7 @@ fn a_session_with_a_key_that_falls_silent_after_a_hint_ends_with_it_and_only_by_
     let mut client = running(options, &mut server, Some(KEY), address(1, 1));
     talk(&mut client, &mut server, address(1, 1), START, 1);
     let syn = from_client(&mut client, START).pop().unwrap();
-    // The network and somebody who gives himself out for the server say that there is none.
+    // The network, and an attacker who poses as the server, say that there is none.
     client.unreachable(START, Unreachable::Port);
     client.handle_datagram(START, START, &refusal(&syn[4..12], Refusal::Unknown as u8), false);
     let mut now = START;
@@ -306,7 +306,7 @@ fn sessions_are_served_in_turn() {
     let options = || CapOptions { initial_window: 300, ..reverse() };
     let (one, two) = (address(1, 1), address(2, 2));
     let mut clients = [one, two].map(|from| (from, running(options(), &mut server, Some(KEY), from)));
-    // Both handshakes are over, and neither has been sent anything yet.
+    // Both handshakes have ended, and nothing has been sent to either yet.
     for (from, client) in &mut clients {
         for bytes in from_client(client, START) {
             server.handle_datagram(START, START, *from, &bytes, false);
@@ -338,7 +338,7 @@ fn a_flood_of_hellos_takes_no_memory_and_gets_few_answers() {
     }
     let answered = from_server(&mut server, START).len();
     assert!((1..=256).contains(&answered), "{answered} answers waited");
-    // Port 0 cannot be answered: to try would be an error of the socket that all share.
+    // Port 0 cannot be answered: an attempt would be an error of the shared socket.
     server.handle_datagram(START + TimeDelta::from_secs(2), START, address(4, 0), &hello, false);
     assert_eq!(from_server(&mut server, START).len(), 0);
 }

@@ -1,14 +1,14 @@
-//! What the build of TCP Nice for the kernel needs of the machine, and how it is noticed that this has come.
+//! What the machine needs to build TCP Nice for the kernel, and how the build notices that it was installed.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What gets all that is needed on Debian and Ubuntu.
+/// The command that installs everything on Debian and Ubuntu.
 pub(crate) const INSTALL: &str = "apt install clang make pkg-config libelf-dev zlib1g-dev";
 
-/// What of the programs in `path` (as `$PATH`) and of the machine's headers is missing, if anything: of `clang` and what else libbpf needs.
+/// What is missing, if anything, among the programs in `path` (as `$PATH`) and the machine's headers: `clang` and the needs of libbpf.
 pub(crate) fn missing(clang: &OsStr, path: &OsStr) -> Option<String> {
     let runs = |program: &OsStr, options: &[&str]| {
         let mut command = Command::new(program);
@@ -34,7 +34,7 @@ pub(crate) fn missing(clang: &OsStr, path: &OsStr) -> Option<String> {
     header.and_then(|header| lacks(header.as_ref()))
 }
 
-/// What changes when something is installed: the directories of programs in `path` (as `$PATH`), and package managers' lists.
+/// Paths that change when something is installed: the directories of programs in `path` (as `$PATH`), and package managers' lists.
 pub(crate) fn watched(path: &OsStr) -> Vec<PathBuf> {
     let lists = ["/var/lib/dpkg/status", "/var/lib/rpm", "/var/lib/pacman/local", "/lib/apk/db/installed"];
     let places = env::split_paths(path).chain(lists.map(PathBuf::from));

@@ -1,15 +1,15 @@
-//! A server of capacity tests under a flood of hostile datagrams: what becomes of an honest client's figure, and of the server's memory.
+//! A server of capacity tests under a flood of hostile datagrams: what it does to an honest client's result, and to the server's memory.
 //!
 //! ```text
 //! flood [--rounds N] [--seconds S] [--pps N] [--addresses N] [--rate MBIT/S] [--keyed] [SHAPE...]
 //! ```
 //!
-//! Everything happens on the loopback interface of a network namespace of its own (`unshare -rn`), so that nothing leaves it. In every round
-//! the honest client measures alone and then under each shape of attack; a line of JSON tells what came out. The attacker sends no more than
-//! `--pps` times `--seconds` datagrams, from as many addresses of 127.0.0.0/8 as `--addresses` says.
+//! Everything happens on the loopback interface of a network namespace of its own (`unshare -rn`), so nothing leaves it. In every round
+//! the honest client measures alone and then under each shape of attack; a line of JSON has the results. The attacker sends at most
+//! `--pps` times `--seconds` datagrams, from `--addresses` different addresses of 127.0.0.0/8.
 //!
-//! Shapes: `random` bytes, `hello` (well-formed introductions), `truncated` messages, `replay` (somebody else's opening), `cookie` (openings
-//! with made-up cookies), `segment` (segments of made-up sessions). Without any: all.
+//! Shapes: `random` bytes, `hello` (well-formed introductions), `truncated` messages, `replay` (another client's opening), `cookie` (openings
+//! with forged cookies), `segment` (segments of forged sessions). The default is all.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program prints what it measured")]
 
@@ -135,7 +135,7 @@ mod flood {
         }
     }
 
-    /// Ends with whoever holds it.
+    /// A process that ends when this value is dropped.
     struct Process(Child);
 
     impl Drop for Process {
@@ -186,7 +186,7 @@ mod flood {
                 let mut attacker = Process(command.spawn()?);
                 let told = attacker.0.stdout.take().ok_or("the attacker has no output")?;
                 let mut told = BufReader::new(told);
-                // It says when it begins, and at the end how many it sent.
+                // It reports when it begins, and at the end how many it sent.
                 told.read_line(&mut String::new())?;
                 let attacked = measure(&server.0, address, plan, Some(&attacker.0))?;
                 let mut sent = String::new();
@@ -248,7 +248,7 @@ mod flood {
         })
     }
 
-    /// xorshift64* (Marsaglia 2003; Vigna 2016): bytes that nobody guesses right.
+    /// xorshift64* (Marsaglia 2003; Vigna 2016): bytes that cannot be correct by chance.
     struct Noise(u64);
 
     impl Noise {
@@ -265,7 +265,7 @@ mod flood {
         }
     }
 
-    /// The opening of a client at an address that is its own: what others replay.
+    /// The opening of a client at its own address, for others to replay.
     fn opening(server: SocketAddr) -> Result<Vec<u8>, Error> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_read_timeout(Some(Duration::from_millis(500)))?;
@@ -346,7 +346,7 @@ mod flood {
                 std::thread::park_timeout(Duration::from_micros(500));
                 continue;
             }
-            // What could not be sent in time is not made up for, but for a hundredth of a second's worth.
+            // Datagrams that could not be sent in time are skipped, except for a hundredth of a second's worth.
             let most_now = (due - sent).min(pps / 100 + 1);
             let mut now = 0;
             while now < most_now {

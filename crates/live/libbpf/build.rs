@@ -1,4 +1,4 @@
-//! Tells the build of `warpline-live` where libbpf's headers are, with the library beside them.
+//! Passes the directory of libbpf's headers and library to the build of `warpline-live`.
 
 use std::env;
 use std::fs;

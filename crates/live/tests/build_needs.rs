@@ -1,6 +1,6 @@
-//! What the build says where it cannot have TCP Nice for the kernel: with machines made of a few scripts.
+//! The build's messages if it cannot include TCP Nice for the kernel, tested with fake machines made of a few scripts.
 #![cfg(target_os = "linux")]
-// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap.
+// Test helpers are not `#[test]` functions, which clippy.toml allows to unwrap.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../build/needs.rs"]
@@ -34,7 +34,7 @@ fn what_is_missing_is_named_and_found_when_it_comes() {
     assert_eq!(missing().as_deref(), Some("libelf.h was not there when this was built"));
     script(programs, "clang", "case \"$*\" in *bpfel*) exit 1;; esac");
     assert!(missing().unwrap().ends_with("makes no BPF"));
-    // One package each, and cargo looks again when a program comes.
+    // One package each, and cargo checks again when a program is installed.
     for package in ["clang", "make", "pkg-config", "libelf", "zlib"] {
         assert!(INSTALL.contains(package), "{INSTALL}");
     }

@@ -1,4 +1,4 @@
-//! The emulator over real interfaces, with frames that no program would send. Needs root; says so and passes without.
+//! The emulator over real interfaces, with frames that no program would send. Needs root; otherwise says so and passes.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
@@ -176,7 +176,7 @@ fn frames_of_any_kind_do_not_stop_the_emulator() {
     arp[12..14].copy_from_slice(&[8, 6]);
     send(&arp);
     send(&good);
-    // Until the good one has come, with the addresses of the other wire, behind all others.
+    // Until the good one has arrived, with the addresses of the other wire, behind all others.
     let is_good = |last: &Vec<u8>| (&last[..6], &last[12..]) == (&MACS[1][..], &good[12..]);
     let mut last = None;
     while !last.as_ref().is_some_and(is_good) {
@@ -257,7 +257,7 @@ fn a_hard_limit_stops_an_emulator_that_lags() {
     let end = emulator.clock().now() + TimeDelta::from_secs(5);
     let ran = emulator.run(&mut network, &mut world, end, &[], |_| {
         if std::mem::take(&mut first) {
-            // Whoever observes takes far too long: the packet was due in the meantime.
+            // The observer takes far too long: the packet was due in the meantime.
             nix::unistd::write(&from, &frame(10)).unwrap();
             let long = rustix::event::Timespec { tv_sec: 0, tv_nsec: 150_000_000 };
             rustix::event::poll(&mut [], Some(&long)).unwrap();
@@ -299,7 +299,7 @@ fn a_tun_device_is_a_port_too() {
             socket
         })
         .unwrap();
-    // Until all have come: out of the other device they come into the namespace again, where they are strangers.
+    // Until all have arrived: from the other device they enter the namespace again, where they match nothing.
     loop {
         let end = emulator.clock().now() + TimeDelta::from_millis(50);
         emulator.run(&mut network, &mut world, end, &[], |_| Control::Continue).unwrap();

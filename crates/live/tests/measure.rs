@@ -36,7 +36,7 @@ impl Server {
         let thread = {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
-                // If it cannot listen, nobody hears from it: that is what the caller sees.
+                // If it cannot listen, nothing answers, which the caller sees.
                 let _ = serve(&config, &stop, &mut |event| tell.send(event).unwrap_or(()));
             })
         };
@@ -72,7 +72,7 @@ fn config(server: SocketAddr, options: CapOptions) -> CapConfig {
     }
 }
 
-/// A short test at a rate that any machine keeps.
+/// A short test at a rate that any machine can keep.
 fn gentle(direction: Direction) -> CapOptions {
     CapOptions {
         duration: TimeDelta::from_millis(500),
@@ -208,7 +208,7 @@ fn noise_does_not_disturb_a_test() {
     assert_eq!(run.outcome, Outcome::Complete);
 }
 
-/// Introduces itself to a server, in as many bytes as are due.
+/// Introduces itself to a server, with the required number of bytes.
 fn hello(nonce: u8) -> Vec<u8> {
     let mut bytes = vec![nonce; HELLO];
     bytes[..2].copy_from_slice(&[VERSION, 1]);
@@ -243,7 +243,7 @@ fn a_flood_from_many_addresses_opens_nothing_gets_less_than_it_brings_and_leaves
                     }
                     let mut bytes = hello(noise());
                     match step % 5 {
-                        // Openings with made-up cookies, segments of made-up sessions, pieces, and bytes of any kind.
+                        // Openings with forged cookies, segments of forged sessions, pieces, and random bytes.
                         1 => {
                             bytes.resize_with(117, &mut noise);
                             bytes[1] = 3;
@@ -280,7 +280,7 @@ fn a_flood_from_many_addresses_opens_nothing_gets_less_than_it_brings_and_leaves
     }
 }
 
-/// Runs the body of the test with this name in a network namespace of its own. Returns false in the process that is to do nothing more.
+/// Runs the body of the test with this name in a network namespace of its own. Returns false in the process that must do nothing more.
 fn inside_namespace(name: &str) -> bool {
     const INSIDE: &str = "WARPLINE_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
@@ -309,7 +309,7 @@ fn no_error_of_one_peer_ends_a_server() {
     // Rules that come before the table of local addresses.
     shell("ip rule add pref 10 lookup local && ip rule del pref 0");
     let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
-    // EPERM of a firewall, EACCES, ENETUNREACH and EINVAL of routing: each of one peer that has just asked for something.
+    // EPERM of a firewall, EACCES, ENETUNREACH and EINVAL of routing: each concerns one peer that has just sent a request.
     let cuts = [
         "nft 'add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o ip daddr 127.9.0.1 drop'",
         "ip rule add pref 1 to 127.9.0.2 prohibit",

@@ -1,16 +1,16 @@
-//! For tests that a machine may be unable to run: the one way to leave a test out.
+//! The one way to skip a test that a machine cannot run.
 //!
-//! With CI=true a test that is left out fails, unless what it lacks is on the list `may-skip.txt`. Otherwise a machine that lacks
+//! With CI=true a skipped test fails, unless what it lacks is on the list `may-skip.txt`. Otherwise a machine that lacks
 //! something would pass checks that it never made.
 
 use std::fmt::Display;
 
-/// What may be lacking with CI=true.
+/// What may be missing with CI=true.
 const MAY_SKIP: &str = include_str!("../may-skip.txt");
 
-/// Says that a test, or a part of it, is left out because `what` is lacking; `why` is for people. The test returns after that.
+/// Reports that a test, or a part of it, is skipped because `what` is missing; `why` is a text for people. The test must then return.
 ///
-/// `what` is a name on the list, or a word for what the list does not have, such as "program" or "root".
+/// `what` is a name on the list, or a word for something that is not on it, such as "program" or "root".
 ///
 /// # Panics
 /// With CI=true, unless `what` is on the list.
@@ -24,7 +24,7 @@ pub fn skip(what: &str, why: impl Display) {
     }
 }
 
-/// What is said, or why the test may not be left out.
+/// The message, or why the test may not be skipped.
 fn verdict(ci: bool, what: &str, why: &dyn Display) -> Result<String, String> {
     if ci && !names().any(|name| name == what) {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! QUIC over real sockets of this machine: messages arrive whole, keys that are not trusted get nowhere.
+//! QUIC over real sockets of this machine: messages arrive completely, and keys that are not trusted are refused.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -45,7 +45,7 @@ fn a_message_arrives_whole_with_every_algorithm() {
                 message.read_to_end(&mut got).unwrap();
                 assert!(got == data);
                 message.taken().unwrap();
-                // The answer is to get through before the connection goes.
+                // The answer must get through before the connection ends.
                 assert!(Message::accept(&connection).is_err());
             }
         });

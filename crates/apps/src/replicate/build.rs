@@ -251,7 +251,7 @@ fn compare<D: Directory>(
     Ok(wanted)
 }
 
-/// Runs `f` on every entry, many at once, and reports progress now and then.
+/// Runs `act` on every entry, many at once, and reports progress now and then.
 fn in_batches<T: Send>(
     manifest: &Manifest,
     step: Step,

@@ -1,4 +1,4 @@
-//! `warpline calibrate`: the shape of what it says. Skipped, with the reason, where namespaces may not be made.
+//! `warpline calibrate`: the form of its output. Skipped, with the reason, if namespaces are not allowed.
 
 use std::process::Stdio;
 
@@ -29,7 +29,7 @@ fn a_quick_calibration_has_every_part() {
         let error = number(&row["error"]);
         assert!((-0.01..0.001).contains(&error) || row["kept_pace"] == Value::Bool(false), "{row}");
     }
-    // What is lost beyond the emulated loss is distinguished.
+    // Losses beyond the emulated loss are listed separately.
     for row in rows("/accuracy/loss") {
         let (sent, lost) = (number(&row["sent"]), number(&row["lost"]) - number(&row["lost_outside"]));
         let probability = number(&row["probability"]);

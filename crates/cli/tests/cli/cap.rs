@@ -1,4 +1,4 @@
-//! `cap`, `capd` and `treno` as people run them, on loopback and across an emulated link.
+//! `cap`, `capd` and `treno` as users run them, on loopback and across an emulated link.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -110,7 +110,7 @@ fn results_are_a_run_directory_that_other_commands_read() {
     assert_eq!(desk.summary("one")["flows"][0]["app"], "cap");
     desk.warpline(&["compare", "one", "two"]).fine();
     desk.warpline(&["report", "one", "two", "--out", "both.html"]).fine();
-    // It is not overwritten unless that is wanted.
+    // It is not overwritten without --force.
     let again = desk.warpline(&gentle(&server, &["--out", "one", "--anyway"]));
     assert_eq!(again.code, Some(3), "{again:?}");
 }
@@ -181,11 +181,11 @@ enum Trouble {
     Silence,
     /// The client comes from another address: a NAT has forgotten it.
     Rebinding,
-    /// Everything comes twice, with a forged copy of each, and the questions of the beginning are asked again and again.
+    /// Every datagram arrives twice, with a forged copy of each, and the first requests are repeated again and again.
     Forgery,
 }
 
-/// A path between client and server that can be spoilt. Ends with the test's process.
+/// A path between client and server that can be disturbed. Ends with the test's process.
 #[expect(clippy::disallowed_methods, reason = "real datagrams take real time")]
 fn path(server: &str, trouble: Trouble, after: Duration) -> (u16, Arc<AtomicU64>) {
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -242,7 +242,7 @@ fn path(server: &str, trouble: Trouble, after: Duration) -> (u16, Arc<AtomicU64>
     (port, forged)
 }
 
-/// A test through a path that is spoilt half a second into it.
+/// A test through a path that is disturbed half a second into it.
 fn through(trouble: Trouble, more: &[&str]) -> (Answer, u64) {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
@@ -251,7 +251,7 @@ fn through(trouble: Trouble, more: &[&str]) -> (Answer, u64) {
     let mut words = vec!["cap", "127.0.0.1", "--port", &port, "--max-rate", "5Mbit/s", "--json", "--anyway"];
     words.extend(more);
     let answer = desk.warpline(&words);
-    // The server serves on.
+    // The server continues to serve.
     desk.warpline(&gentle(&server, &["--quiet", "--anyway"])).fine();
     (answer, forged.load(Ordering::Relaxed))
 }
@@ -338,7 +338,7 @@ fn cap_and_treno_measure_an_emulated_link() {
     assert!(bps > 0.0 && bps < 9.66e6, "{cap}");
     assert!(cap["flow_based_path_properties"]["rtt_min_ms"].as_f64().unwrap() >= 20.0);
     let treno = read("treno.json");
-    // Linux rations port-unreachable answers; whatever is answered came over the link.
+    // Linux rations port-unreachable answers; every answer came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
 }

@@ -1,4 +1,4 @@
-//! The example of docs/src/ci.md: a library's client and server in guests under loss, in three languages, and what CI gets of it.
+//! The example of docs/src/ci.md: a library's client and server in guests under loss, in three languages, and the files for CI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ci")
 }
 
-/// Whether a program is there.
+/// Whether a program is installed.
 fn have(program: &str) -> bool {
     let is = Command::new("which").arg(program).output().is_ok_and(|output| output.status.success());
     if !is {
@@ -19,7 +19,7 @@ fn have(program: &str) -> bool {
     is
 }
 
-/// A desk with the example's scenario; what is tested is still to be built into `under-test`. None where there are no guests.
+/// A desk with the example's scenario; the programs under test still have to be built into `under-test`. `None` without guests.
 fn desk() -> Option<Desk> {
     if !have("linux.uml") {
         return None;
@@ -39,7 +39,7 @@ fn python() -> Option<Desk> {
 }
 
 fn run(desk: &Desk, more: &[&str]) -> Answer {
-    // A bare file name: programs are started in its directory all the same.
+    // A bare file name: programs still start in its directory.
     desk.warpline(
         &[&["run", "ci.toml", "--out", "out", "--junit", "junit.xml", "--no-report"], more].concat(),
     )
@@ -155,7 +155,7 @@ fn a_program_that_is_not_there_is_named_in_the_table_too() {
 #[test]
 fn a_run_with_guests_stops_when_it_is_asked_to() {
     let Some(desk) = python() else { return };
-    // One that goes on talking.
+    // A client that never stops.
     desk.write("under-test/client", "#!/bin/sh\nexec ping -q -i 0.01 $1\n");
     for (clock, out) in [("virtual", "virtual"), ("real", "real"), ("dilated", "dilated")] {
         let tdf = if clock == "dilated" { &["--tdf", "10"][..] } else { &[] };

@@ -20,7 +20,7 @@ fn installed_shells_parse_their_scripts() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = desk.write(shell, &desk.warpline(&["completions", shell]).fine().stdout);
-        // A shell that is not there cannot be asked; bash is wherever `make` runs.
+        // A shell that is not installed cannot be tested; bash exists wherever `make` runs.
         if let Ok(output) = Command::new(shell).arg("-n").arg(&script).output() {
             assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
         }

@@ -1,7 +1,7 @@
-//! Guests by the real clock and dilated ones: in scenarios, and as `warpline dilate` has them.
+//! Guests under the real and the dilated clock: in scenarios, and with `warpline dilate`.
 //!
-//! Skipped, with the reason, where there is no guest kernel. What is tested does not depend on how fast the machine is: dilated time is
-//! never shorter than it should be, and what comes back comes back.
+//! Skipped, with the reason, if there is no guest kernel. The tests do not depend on how fast the machine is: dilated time is
+//! never shorter than it should be, and answers arrive.
 
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
@@ -10,7 +10,7 @@ use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
 use crate::terminal::on_a_terminal;
 
-/// Waits for this test's turn; none if the machine lacks what it needs.
+/// Waits for this test's turn; `None` if the machine lacks what it needs.
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if cfg!(not(target_arch = "x86_64")) {
         warpline_skip::skip("x86-64", "guests need it");
@@ -19,7 +19,7 @@ fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     turn(&[&["linux.uml"], tools].concat())
 }
 
-/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, and take a moment.
+/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, after a moment.
 fn kernels(pid: u32) -> Vec<String> {
     let of_it = format!("/dev/shm/warpline-guest-{pid:010}-");
     let mut found = Vec::new();
@@ -178,7 +178,7 @@ fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
     let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
     let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
     assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
-    // What the peer serves by itself, and what it is told to serve.
+    // The peer's own services, and the command that it runs.
     let serve = "echo served > /run/file; cd /run; exec python3 -m http.server 80";
     let line = "echo hello | timeout 500 nc -N $WARPLINE_PEER 7; curl -s --retry 500 --retry-delay 1 --retry-connrefused http://$WARPLINE_PEER/file";
     if Command::new("sh")

@@ -5,7 +5,7 @@ use crate::support::Desk;
 #[test]
 fn help_of_every_command() {
     let desk = Desk::new();
-    // What is Linux only is left out elsewhere, and the list of commands is another there.
+    // Elsewhere, Linux-only commands are missing, and so the list of commands differs.
     let commands = [
         "dilate",
         "",
@@ -29,7 +29,7 @@ fn help_of_every_command() {
         "bench",
         "completions",
     ];
-    // That of all commands has `dilate` on x86-64 only.
+    // The list of all commands has `dilate` on x86-64 only.
     let elsewhere = match (cfg!(target_os = "linux"), cfg!(target_arch = "x86_64")) {
         (true, true) => 0,
         (true, false) => 2,

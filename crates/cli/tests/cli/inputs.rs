@@ -1,4 +1,4 @@
-//! Wrong input: exit code 2, and a message that says where and what to do.
+//! Wrong input: exit code 2, and a message that says where the mistake is and what to do.
 
 use crate::support::{Desk, SMALL};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Answer, Desk, SMALL};
 
-/// A run that would take hours, with a capture that shows when it is under way; started by the words of `shell`, if any.
+/// A run that would take hours, with a capture that shows when it runs; started by the words of `shell`, if any.
 fn endless(desk: &Desk, out: &str, shell: &[&str]) -> Child {
     let scenario =
         SMALL.replace("duration = \"2s\"", "duration = \"10000000s\"\nsample_interval = \"1000s\"");
@@ -46,7 +46,7 @@ fn pause() {
     thread::sleep(Duration::from_millis(5));
 }
 
-/// Sends a run a signal as soon as the names in the desk are so.
+/// Sends a run a signal as soon as the names in the desk satisfy the condition.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn kill_when(desk: &Desk, child: &Child, signal: &str, is_so: impl Fn(&[String]) -> bool) {
     while !is_so(&desk.names("")) {
@@ -93,7 +93,7 @@ fn an_interrupted_run_keeps_what_was_measured_and_says_so() {
     }
 }
 
-/// Lets a run go on that was asked to end by all of these signals. They wait for it when it goes on, so that it cannot finish its results
+/// Stops a run, sends it all of these signals, and lets it continue. So they arrive together, and it cannot finish its results
 /// between two; two of one kind would be one.
 fn ask(child: Child, signals: &[&str]) -> Answer {
     kill(&child, "-STOP");

@@ -1,4 +1,4 @@
-//! Runs by the real clock, with the programs that people use. Skipped, with the reason, where namespaces may not be made or a
+//! Runs under the real clock, with common programs. Skipped, with the reason, if namespaces are not allowed or a
 //! program is missing.
 
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::support::{Answer, Desk};
 
-/// One at a time: tests of live networks look at each other's processes and interfaces, and would make each other late.
+/// One test at a time: tests of live networks check each other's processes and interfaces, and would make each other late.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for this test's turn; none if the machine lacks what it needs.
+/// Waits for this test's turn; `None` if the machine lacks what it needs.
 pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let works = |command: &mut Command| {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -45,7 +45,7 @@ pub(crate) fn pause() {
 /// Far more than any run here needs: it ends when its programs do.
 const ENOUGH: &str = "600s";
 
-/// What ends a run: that these programs of host a have ended.
+/// The condition for the end of a run: these programs of host a have ended.
 fn until(numbers: impl IntoIterator<Item = usize>) -> String {
     let conditions: Vec<String> = numbers.into_iter().map(|number| format!("\"a.{number} exits\"")).collect();
     format!("until = [{}]\n", conditions.join(", "))
@@ -103,12 +103,12 @@ pub(crate) fn run(desk: &Desk, scenario: &str) -> Answer {
     desk.warpline(&["run", "live.toml", "--out", "out", "--force"])
 }
 
-/// Whether a run says of itself that the machine was fast enough for it. What would be wrong on a busy machine is judged only then.
+/// Whether a run reports that the machine was fast enough. Values that depend on that are checked only then.
 pub(crate) fn kept_pace(summary: &serde_json::Value) -> bool {
     summary["live"]["kept_pace"].as_bool().unwrap_or_else(|| panic!("no audit: {summary}"))
 }
 
-/// The shortest round trip that ping tells of, in milliseconds.
+/// The shortest round trip that ping reports, in milliseconds.
 pub(crate) fn shortest(ping: &str) -> f64 {
     let line = ping.lines().find(|line| line.contains("min/avg/max")).unwrap_or_else(|| panic!("{ping}"));
     line.split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap()
@@ -137,7 +137,7 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
     for (number, expected) in [20.0, 20.0, 4.0, 14.0, 20.0, 20.3, 4.0, 4.0].into_iter().enumerate() {
         let text = printed(&desk, &format!("a.{number}.stdout"));
         let rtt = shortest(&text);
-        // Never early; and not much late where the run itself says that it was not.
+        // Never early; and not much late if the run itself reports that it was not.
         assert!(
             rtt >= expected && (rtt < expected + 15.0 || !kept_pace(&summary)),
             "{number}: {rtt}\n{text}"
@@ -220,7 +220,7 @@ link = [
 ]
 "#;
 
-/// A client of iperf3 that sends for so many seconds, and the run ends then.
+/// An iperf3 client that sends for this many seconds; the run ends then.
 fn iperf(seconds: u32) -> String {
     format!(
         r#"duration = "{ENOUGH}"
@@ -258,7 +258,7 @@ fn a_live_flow_gets_what_a_simulated_one_gets() {
     desk.warpline(&["run", "simulated.toml", "--out", "simulated"]).fine();
     let simulated = desk.summary("simulated")["flows"][0]["goodput_bps"].as_f64().unwrap();
     let live = received(&desk);
-    // The row of the connection says the same as the program; its retransmissions are seen.
+    // The row of the connection agrees with the program; its retransmissions are seen.
     let summary = desk.summary("out");
     let alike = (live / simulated - 1.0).abs() < 0.05;
     assert!(alike || !kept_pace(&summary), "live {live}, simulated {simulated}: {summary}");
@@ -356,7 +356,7 @@ fn processes(word: &str) -> usize {
     lines.filter(|line| line.split(|&byte| byte == 0).any(|found| found == word.as_bytes())).count()
 }
 
-/// The interfaces of this machine that are called as the near ends of our hosts are.
+/// The interfaces of this machine with names of our hosts' near ends.
 fn interfaces() -> BTreeSet<String> {
     let names = fs::read_dir("/sys/class/net")
         .unwrap()

@@ -1,4 +1,4 @@
-//! Flows of which one end is simulated and the other a real program.
+//! Flows with a simulated end and a real program at the other.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn scenario(duration: &str, programs: &[&str], flows: &[&str]) -> String {
     format!("name = \"meet\"\nduration = \"{duration}\"\n{PATH}{parts}")
 }
 
-/// A program that takes `count` connections on a port, and says how much came.
+/// A program that accepts `count` connections on a port, and prints how much arrived.
 fn sink(port: u16, count: u32) -> String {
     format!(
         r#"command = ["python3", "-c", """
@@ -126,7 +126,7 @@ fn programs_use_the_services_of_a_simulated_host() {
         ),
         "command = \"curl -sS --max-time 100 http://{a}:81/\"\nexpect = 7".to_owned(),
         "command = \"ping -n -c 3 -W 1 -i 0.2 {a}\"\nexpect = \"any\"".to_owned(),
-        // What the others got is acknowledged before the run ends.
+        // What the others received is acknowledged before the run ends.
         "command = \"sleep 3\"".to_owned(),
     ];
     let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
@@ -146,7 +146,7 @@ fn programs_use_the_services_of_a_simulated_host() {
     );
     assert!(flow(&summary, "discard.0")["sent_packets"].as_u64().unwrap() > 690);
     assert_eq!(flow(&summary, "http.0")["cc"], "reno");
-    // What is no flow of the scenario has a row of its own.
+    // Traffic that is not a flow of the scenario has a row of its own.
     let ping = flow(&summary, "icmp 10.0.0.4>10.0.0.1");
     assert_eq!((&ping["app"], &ping["from"], &ping["to"]), (&"program".into(), &"b".into(), &"a".into()));
 }
@@ -169,7 +169,7 @@ while n < 200000: n += len(c.recv(65536))
         takes(1, "print('over')") + "\nready = { prints = \"over\", within = \"500s\" }",
         takes(2, "c.shutdown(socket.SHUT_WR)\nwhile c.recv(65536): pass\nprint('over')")
             + "\nready = { prints = \"over\", within = \"500s\" }",
-        // When both are over, their last packets have still to come to the other end.
+        // When both have ended, their last packets have still to reach the other end.
         "name = \"last\"\ncommand = \"sleep 2\"".to_owned(),
     ];
     let to = |keys: &str| format!("from = \"a\"\nto = \"b\"\nstart = \"1s\"\n{keys}");
@@ -204,7 +204,7 @@ while n < 200000: n += len(c.recv(65536))
     assert_eq!(flow(&desk.summary("out"), "bulk.0")["outcome"], "no answer");
 }
 
-/// What nothing listens for is told of, by host, port and limit; the run ends then.
+/// If nothing listens, the run ends and the message names host, port and limit.
 #[test]
 fn a_flow_to_a_program_that_never_listens_ends_the_run() {
     let Some(_turn) = turn(&[]) else { return };
@@ -230,12 +230,12 @@ fn a_flow_to_a_program_that_never_listens_ends_the_run() {
     assert!(answer.stderr.contains(told) && answer.stderr.contains("    no licence"), "{answer:?}");
 }
 
-/// Every kind of readiness, each of a program that is slow to become so.
+/// Every kind of readiness, each with a program that is slow to become ready.
 #[test]
 fn programs_wait_for_whatever_says_that_others_are_ready() {
     let Some(_turn) = turn(&["python3"]) else { return };
     let desk = Desk::new();
-    // What was there before does not count until it changes.
+    // An existing file does not count until it changes.
     desk.write("up", "old");
     let listen = |kind: &str| {
         format!(

@@ -1,8 +1,8 @@
 //! Commands in the background: TCP Nice in this machine's kernel, with real programs.
 //!
 //! They need root, the BPF objects in the build (clang), BTF, control groups of version 2, and the programs; a test that lacks
-//! something says so and passes. What they measure has generous bounds: that the foreground keeps what it had, and that the background
-//! takes what is left.
+//! something says so and passes. The measurements have generous bounds: the foreground keeps its bandwidth, and the background
+//! takes the rest.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::support::Desk;
 /// There is one kernel for all tests.
 static KERNEL: Mutex<()> = Mutex::new(());
 
-/// Whether this machine can do it, and then that no other test does it now; otherwise says what is missing.
+/// Whether this machine can do it, and no other test does it now; otherwise says what is missing.
 fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let succeeds = |line: &str| Command::new("sh").args(["-c", line]).status().is_ok_and(|s| s.success());
     // Held before the attempt below, which another test would see.
@@ -97,13 +97,13 @@ fn the_exit_code_is_the_command_s_and_nothing_is_left() {
     assert_eq!(answer.stderr, "");
     let group = answer.stdout.lines().find_map(|line| line.strip_prefix("0::")).unwrap().to_owned();
     assert!(group.contains("/warpline-nice-"), "{group}");
-    // Gone: nobody can be in it, and the algorithm has gone with the last who used it.
+    // Gone: no process can be in it, and the algorithm has gone with its last user.
     let found = Command::new("find").args(["/sys/fs/cgroup", "-name", "warpline-nice-*"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&found.stdout).contains(group.rsplit('/').next().unwrap()));
     assert!(!available().split_whitespace().any(|name| name == "nice"));
 }
 
-/// Connects to itself and says the congestion control of each end, of a child process's socket, and after asking for another one.
+/// Connects to itself and prints the congestion control of each end, of a child process's socket, and after asking for another one.
 const SOCKETS: &str = "
 import os, socket
 name = lambda s: s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b'\\0')[0].decode()
@@ -149,7 +149,7 @@ fn loaded_it_stays_until_it_is_unloaded() {
     assert!(fraction.is_some_and(|fraction| (fraction - 0.4).abs() < 1e-4), "{loaded}");
     desk.warpline(&["nice", "load", "--fraction", "0.25"]).fine();
     assert_eq!(status()["loaded"]["parameters"]["fraction"], 0.25);
-    // Commands use it as it is, and refuse it as it is not.
+    // Commands use it as it is loaded, and fail if they ask for other parameters.
     desk.warpline(&["nice", "--", "true"]).fine();
     let answer = desk.warpline(&["nice", "--fraction", "0.75", "--", "true"]);
     assert_eq!(answer.code, Some(1));
@@ -167,7 +167,7 @@ fn loaded_it_stays_until_it_is_unloaded() {
 fn a_pin_is_kept_where_only_root_can_write() {
     let Some(_kernel) = able(&["unshare", "setpriv"]) else { return };
     let warpline = env!("CARGO_BIN_EXE_warpline");
-    // In a mount namespace of its own: first without a BPF file system, then with one that anybody may write to, as the kernel has it.
+    // In a mount namespace of its own: first without a BPF file system, then with one that every user may write to, as the kernel mounts it.
     let script = format!(
         "
         while umount /sys/fs/bpf 2>/dev/null; do :; done
@@ -214,7 +214,7 @@ fn what_a_killed_one_left_is_removed() {
     assert!(!available().split_whitespace().any(|name| name == "nice"));
 }
 
-/// What a real program was told at the end, in Mbit/s.
+/// The rate that a real program reported at the end, in Mbit/s.
 fn rate(report: &Value) -> f64 {
     report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("{report}")) / 1e6
 }
@@ -274,7 +274,7 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
     // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
     let kept = rate(&beside) / rate(&before);
     assert!(kept > 0.5, "the foreground kept {kept} of {} Mbit/s", rate(&before));
-    // Against a foreground that fills the queue, windows fall below a segment; and the detector knows what it saw.
+    // Against a foreground that fills the queue, windows fall below a segment; and the detector's values are right.
     let sockets = status["connections"].as_array().unwrap();
     let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_acked"].as_u64() > Some(10_000)).collect();
     assert_eq!(data.len(), 8, "{status}");

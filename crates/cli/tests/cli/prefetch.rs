@@ -18,7 +18,7 @@ fn clients_fetch_what_they_ask_for_and_what_they_will() {
         return;
     }
     let desk = Desk::new();
-    // Ten pages: what is asked for is soon known.
+    // Ten pages, so that the predictor learns quickly.
     let trace = ["--duration", "60", "--think", "2", "--clients", "4", "--pages", "10", "--speed", "20"];
     let run = |policy: &str| {
         let words = [&["prefetch", "run", "--json", "--cc", "reno", "--policy", policy], &trace[..]].concat();

@@ -135,7 +135,7 @@ fn a_tree_arrives_as_it_is_and_changes_as_it_does() {
     assert_eq!(bench.push(&["--json"]).fine().json()["receivers"][0]["state"], "unchanged");
     assert!(bench.desk.warpline(&["replicate", "verify", "store"]).fine().stdout.contains("is whole"));
 
-    // Somebody changes a file of the version in use, and keeps its size and time.
+    // A file of the version in use is changed, but keeps its size and time.
     let path = store.join("current/a/copy");
     let before = fs::metadata(&path).unwrap().modified().unwrap();
     let mut bytes = fs::read(&path).unwrap();

@@ -1,5 +1,5 @@
 //! `warpline replicate` on a real disk that fails: an ext4 on a loop device whose own file has no room left, so that writing succeeds and
-//! flushing fails. Skipped, with the reason, where nobody may mount.
+//! flushing fails. Skipped, with the reason, if mounting is not allowed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::Desk;
 
-/// Mounts that go away with this, the last one first.
+/// Mounts that are removed when this is dropped, the last one first.
 struct Mounts(Vec<PathBuf>);
 
 fn runs(command: &mut Command) -> Result<(), String> {
@@ -39,7 +39,7 @@ impl Drop for Mounts {
     }
 }
 
-/// An ext4 of 300 MB in a file on a memory disk of 24 MB, mounted on `disk`; none, and why, where that cannot be.
+/// An ext4 of 300 MB in a file on a memory disk of 24 MB, mounted on `disk`; `None`, with a message, if that is not possible.
 fn mounted(desk: &Desk) -> Option<Mounts> {
     let mut mounts = Mounts(Vec::new());
     let small = desk.path().join("small");
@@ -65,7 +65,7 @@ fn free(disk: &Path) -> u64 {
     String::from_utf8(output.stdout).unwrap().lines().last().unwrap().trim().parse().unwrap()
 }
 
-/// A receiver, and where it listens.
+/// A receiver, and its address.
 struct Receiver(Child, String);
 
 impl Receiver {
@@ -76,7 +76,7 @@ impl Receiver {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
-        // What it says later is not read, and must not stop it.
+        // Its later output is not read, and must not stop it.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let said: serde_json::Value = serde_json::from_str(&line).unwrap();
         Receiver(child, said["address"].as_str().unwrap().to_owned())
@@ -132,13 +132,13 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
     filler.write_all(&vec![1; fill]).unwrap();
     let answer = push(&receiver);
     assert_eq!(answer.code, Some(1), "{}", answer.stderr);
-    // The page cache has all that is right, and the disk has not. The receiver may also be another process by now.
+    // The page cache has everything correctly, but the disk does not. The receiver may also be another process by now.
     drop(filler);
     fs::remove_file(desk.path().join("small/filler")).unwrap();
     drop(receiver);
     let receiver = Receiver::start(&desk);
     let value = push(&receiver).fine().json();
-    // It is written anew from what memory has, or fetched.
+    // It is written again from memory, or fetched.
     assert_eq!(value["receivers"][0]["state"], "done", "{value}");
     drop(receiver);
     mounts.unmount();
@@ -149,7 +149,7 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
         assert!(there == noise(number, 2_000_000), "file {number} is not what was sent");
     }
     assert!(desk.warpline(&["replicate", "verify", "disk/store"]).fine().stdout.contains("is whole"));
-    // A disk that is full, and says so at once: nothing changes, and when there is room it goes on. What is below has room now.
+    // A disk that is full, and reports it at once: nothing changes, and when there is room it continues. The file system below has room now.
     runs(Command::new("mount").args(["-o", "remount,size=300m"]).arg(desk.path().join("small"))).unwrap();
     fs::write(desk.path().join("source/1"), noise(77, 2_000_000)).unwrap();
     let receiver = Receiver::start(&desk);

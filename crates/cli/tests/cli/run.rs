@@ -1,4 +1,4 @@
-//! `warpline run` and what follows it: report and compare.
+//! `warpline run` and its follow-ups: report and compare.
 
 use std::fs;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Scenarios from the command line: what `check` and `run` say of them, where they come from, and that a run's directory can be run again.
+//! Scenarios from the command line: the messages of `check` and `run`, where scenarios come from, and running a run's directory again.
 
 use std::fs;
 use std::io::Write;

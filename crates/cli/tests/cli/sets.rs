@@ -1,4 +1,4 @@
-//! Sets of seeds: compared, reported, exported; and what is said of seeds that fail.
+//! Sets of seeds: compared, reported, exported; and the messages about seeds that fail.
 
 use std::fs;
 use std::io::Read as _;

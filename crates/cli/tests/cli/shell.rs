@@ -1,7 +1,7 @@
-//! Commands behind emulated links, with programs that people use: ping, iperf3, curl.
+//! Commands behind emulated links, with common programs: ping, iperf3, curl.
 //!
-//! What is tested is that nothing arrives early or faster than the link sends, and that it arrives; not how soon: the machine may be busy.
-//! They need root (or the right to make user namespaces) and the programs; a test that lacks something says so and passes.
+//! They test that nothing arrives early or faster than the link sends, and that it arrives; not how soon: the machine may be busy.
+//! They need root (or permission to create user namespaces) and the programs; a test that lacks something says so and passes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use crate::live::{alone, pause, shortest};
 use crate::support::Desk;
 use crate::terminal::on_a_terminal;
 
-/// Whether a shell of this kind can be had and the programs are there; otherwise says what is missing.
+/// Whether a shell of this kind can run and the programs are installed; otherwise says what is missing.
 pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     let user = Command::new("id").arg("-u").output().map(|output| output.stdout).unwrap_or_default();
     let mut missing: Vec<&str> = programs
@@ -63,7 +63,7 @@ fn the_exit_code_is_the_command_s() {
         let answer = desk.warpline(&words);
         assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
     }
-    // Output is the command's alone.
+    // Only the command writes to standard output.
     let answer = desk.warpline(&["shell", "--rate", "1Mbit/s", "--", "echo", "hello"]);
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("hello\n", ""));
 }
@@ -136,7 +136,7 @@ fn what_is_lost_is_lost() {
     let up = answer.stderr.lines().find(|line| line.trim_start().starts_with("up ")).unwrap();
     let (offered, lost) = (number(up, "up", "packets offered"), number(up, "AQM,", "on the wire"));
     assert_eq!(lost, offered / 2, "{up}");
-    // A connection that another shell at these addresses left in the machine's namespace may still say a word in between.
+    // An old connection of another shell at these addresses may still send a packet in between.
     let missed = 10 - number(&answer.stdout, "10 packets transmitted,", "received");
     let others = offered - 10;
     assert!(others < 5 && (lost.saturating_sub(others)..=lost).contains(&missed), "{up}: {}", answer.stdout);
@@ -204,7 +204,7 @@ fn curl_fetches_from_a_web_server() {
     assert!(seconds > 0.48, "{seconds}");
 }
 
-/// Warpline as an ordinary user runs it, on a desk that such a one can read.
+/// Warpline as an ordinary user runs it, on a desk that the user can read.
 pub(crate) fn ordinary(desk: &Desk) -> Command {
     ordinary_as(desk, 65534)
 }
@@ -252,7 +252,7 @@ fn an_ordinary_user_has_a_world_of_its_own() {
 fn an_ordinary_user_reaches_the_machine_by_pasta() {
     let Some(_turn) = able_alone(true, &["curl", "setpriv", "pasta", "nft"]) else { return };
     let desk = Desk::new();
-    // pasta needs a device that not every machine lets everybody open. Then it is said before the command is started, and by the doctor.
+    // pasta needs a device that not every machine opens to every user. Then a message says so before the command starts, and so does the doctor.
     let opens = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "exec 3<>/dev/net/tun"])
         .stderr(Stdio::null())
@@ -293,7 +293,7 @@ fn an_ordinary_user_reaches_the_machine_by_pasta() {
 #[test]
 fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-    // A user that no other test is.
+    // A user that no other test uses.
     const USER: u32 = 65_531;
     if !able(true, &["setpriv"]) {
         return;
@@ -323,7 +323,7 @@ fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
     let shell = run(&["shell", "--", "true"]);
     let left = std::fs::read_to_string(&victim).unwrap();
     let entries = std::fs::read_dir(&place).unwrap().count();
-    // One of its own is used.
+    // A directory of its own is used.
     std::fs::remove_dir_all(&place).unwrap();
     let own = run(&["shell", "--", "true"]);
     let mode = std::fs::metadata(&place).unwrap().permissions().mode() & 0o777;
@@ -360,7 +360,7 @@ fn ctrl_c_is_the_command_s() {
         child.read_line(&mut line).unwrap();
         line
     };
-    // One that heeds it ends the shell, one that does not goes on.
+    // A command that obeys the signal ends the shell, one that does not continues.
     for (script, code) in
         [("echo up; exec sleep 1000", 130), ("trap 'exit 3' INT; echo up; while :; do sleep 0.1; done", 3)]
     {
@@ -370,7 +370,7 @@ fn ctrl_c_is_the_command_s() {
         interrupt(&child, "-INT", "-");
         assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
     }
-    // One that hangs, and only says that it was told to end: the second ends it.
+    // One that hangs, and only prints that it got the signal: the second one ends it.
     let mut child = start(&["sh", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 0.1; done"]);
     let mut output = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(line(&mut output), "up\n");

@@ -73,7 +73,7 @@ impl Desk {
     }
 }
 
-/// What the program answered.
+/// The program's output and exit code.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
@@ -92,7 +92,7 @@ impl From<Output> for Answer {
 }
 
 impl Answer {
-    /// Checks that it went well.
+    /// Checks that it succeeded.
     #[track_caller]
     pub(crate) fn fine(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");

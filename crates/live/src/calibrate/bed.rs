@@ -135,10 +135,10 @@ impl<'a> Bed<'a> {
     /// Prepares a program on a host. Returns it with the files for its output and errors.
     fn program(&self, host: usize, words: &[String]) -> Result<(Program, File, File), BedError> {
         let file = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
-        let said = file("stdout").map_err(system("make a place for what a program says"))?;
-        let complaint = file("stderr").map_err(system("make a place for what a program says"))?;
+        let said = file("stdout").map_err(system("create a file for a program's output"))?;
+        let complaint = file("stderr").map_err(system("create a file for a program's output"))?;
         let copy =
-            |file: &File| file.try_clone().map_err(system("hand over a place for what a program says"));
+            |file: &File| file.try_clone().map_err(system("duplicate the file for a program's output"));
         let load = [self.program.clone().into_os_string(), OsString::from("load")];
         let config = ProgramConfig {
             words: load.into_iter().chain(words.iter().map(OsString::from)).collect(),
@@ -179,7 +179,7 @@ impl<'a> Bed<'a> {
         let read = |file: &mut File| {
             let mut text = String::new();
             let _ = file.rewind();
-            file.read_to_string(&mut text).map(|_| text).map_err(system("read what a program said"))
+            file.read_to_string(&mut text).map(|_| text).map_err(system("read a program's output"))
         };
         let text = read(&mut said)?;
         serde_json::from_str(&text).map_err(|_| {
@@ -187,7 +187,7 @@ impl<'a> Bed<'a> {
                 (Ok(text), _) if !text.trim().is_empty() => text.trim().to_owned(),
                 (_, State::NotStarted(why)) => why,
                 (_, State::Ended(status)) => format!("it ended with {status}"),
-                _ => "it said nothing".to_owned(),
+                _ => "it printed nothing".to_owned(),
             };
             let mut said = why(&program, &mut complaint);
             // A sink runs until it is killed: if it has ended, that is why the source failed.

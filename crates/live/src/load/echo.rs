@@ -27,7 +27,7 @@ pub(super) fn trips(address: Ipv4Addr, count: u64, gap: TimeDelta, bytes: usize)
     let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE;
-    setsockopt(&socket, Timestamping, &stamps).map_err(system("switch time stamps on"))?;
+    setsockopt(&socket, Timestamping, &stamps).map_err(system("switch timestamps on"))?;
     // Not by waiting for input or errors: the timestamp of the send, which is in the error queue, would end that.
     let patience = nix::sys::time::TimeVal::new(PATIENCE_S, 0);
     setsockopt(&socket, ReceiveTimeout, &patience).map_err(system("limit the wait for an answer"))?;

@@ -72,6 +72,6 @@ pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> 
     }
     stream.shutdown(Shutdown::Write).map_err(system("end the stream"))?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).map_err(system("hear from the sink"))?;
+    stream.read_to_end(&mut answer).map_err(system("receive the sink's report"))?;
     serde_json::from_slice(&answer).map_err(|_| LoadError::Silence)
 }

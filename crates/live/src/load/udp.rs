@@ -89,7 +89,7 @@ pub(super) fn sink(port: u16, stamps: bool) -> Result<String, LoadError> {
     let socket = UdpSocket::bind(("0.0.0.0", port)).map_err(system("listen"))?;
     big_buffers(&socket);
     if stamps {
-        setsockopt(&socket, ReceiveTimestampns, &true).map_err(system("switch arrival stamps on"))?;
+        setsockopt(&socket, ReceiveTimestampns, &true).map_err(system("switch arrival timestamps on"))?;
     }
     let mut notes = Notes::default();
     let mut last = Sunk::default();
@@ -174,7 +174,7 @@ fn ask(socket: &UdpSocket) -> Result<Sunk, LoadError> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // The sink is not listening yet.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => nap(TimeDelta::from_millis(20)),
-            Err(error) => return Err(system("hear from the sink")(error)),
+            Err(error) => return Err(system("receive the sink's report")(error)),
         }
     }
     Err(LoadError::Silence)

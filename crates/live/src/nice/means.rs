@@ -269,7 +269,7 @@ impl Means {
             }
             Hands::Supervision { name, supervisor } => {
                 let (started, child) = Supervisor::start(name, || spawn(None))
-                    .map_err(super::system("be asked before programs connect (seccomp)"))?;
+                    .map_err(super::system("intercept system calls (seccomp)"))?;
                 *supervisor = Some(started);
                 child
             }

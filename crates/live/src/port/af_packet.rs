@@ -161,8 +161,8 @@ impl AfPacketPort {
         set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out what it sends itself (Linux 4.20)")?;
         set(libc::PACKET_QDISC_BYPASS, 1, "send around the queueing discipline")?;
         set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
-            .map_err(fail("switch arrival stamps on"))?;
-        departure::enable(socket.as_fd()).map_err(fail("switch departure stamps on"))?;
+            .map_err(fail("switch arrival timestamps on"))?;
+        departure::enable(socket.as_fd()).map_err(fail("switch departure timestamps on"))?;
         // Head, alignment and addresses of a slot take 66 bytes (TPACKET2_HDRLEN and what follows).
         let slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
         let request = layout(config.ring.max(64), slot);
@@ -174,7 +174,7 @@ impl AfPacketPort {
         let runs = open()?;
         for option in [libc::PACKET_QDISC_BYPASS, libc::PACKET_VNET_HDR] {
             set_option(runs.as_fd(), libc::SOL_PACKET, option, &1 as &c_int)
-                .map_err(fail("have segments sent together"))?;
+                .map_err(fail("enable sending of whole runs"))?;
         }
         // Protocol 0: it never receives anything.
         bind(runs.as_fd(), index, 0).map_err(fail("bind to it"))?;

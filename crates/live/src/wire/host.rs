@@ -215,7 +215,7 @@ impl ModelHost {
         self.named(id).map(|session| session.tuple.ends())
     }
 
-    /// Runs `f` on an open connection, which may then have something to send. `None` if there is no such connection.
+    /// Runs `action` on an open connection, which may then have something to send. `None` if there is no such connection.
     pub fn drive<R>(
         &mut self,
         id: ConnectionId,

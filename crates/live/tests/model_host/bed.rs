@@ -1,4 +1,4 @@
-//! A simulated host and a namespace with Linux's own stack, a TUN device between them, and an emulated link each way.
+//! A test bed: a simulated host and a namespace with Linux's own stack, a TUN device between them, and an emulated link each way.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,7 +31,7 @@ const PATIENCE: u64 = 60;
 const HOST: EndpointId = EndpointId(0);
 const LINUX: EndpointId = EndpointId(1);
 
-/// The links: as much loss each way, 5 ms each way.
+/// The links: the same loss each way, 5 ms each way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
     pub(crate) loss: f64,
@@ -99,7 +99,7 @@ pub(crate) struct Bed {
     pub(crate) directory: tempdir::Directory,
 }
 
-/// What a program said and how it ended.
+/// A program's output and how it ended.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) ok: bool,
@@ -107,7 +107,7 @@ pub(crate) struct Said {
 }
 
 impl Bed {
-    /// A bed; or why there can be none here.
+    /// A bed; or why it cannot be made here.
     pub(crate) fn make(
         path: &Path,
         change: impl FnOnce(&mut HostConfig),
@@ -181,7 +181,7 @@ impl Bed {
     pub(crate) fn run_until(&mut self, mut done: impl FnMut(&mut ModelWorld) -> bool) -> bool {
         let end = self.now() + TimeDelta::from_secs(PATIENCE);
         while self.now() < end {
-            // What the application has done since is to be sent.
+            // Sends what the application has done since.
             let present = self.network.now();
             self.network.port(present).set_timer(HOST, present);
             let until = self.now() + TimeDelta::from_millis(20);
@@ -221,7 +221,7 @@ impl Bed {
         Said { ok: status.is_some_and(|status| status.success()), out }
     }
 
-    /// Carries packets until so many connections have ended; what they have carried, in that order.
+    /// Carries packets until this many connections have ended; returns what they have carried, in that order.
     pub(crate) fn reports(&mut self, count: usize) -> Vec<SessionReport> {
         let reports = |world: &ModelWorld| -> Vec<SessionReport> {
             let closed = |event: &HostEvent| match event {
@@ -246,7 +246,7 @@ impl Bed {
         std::fs::write(self.directory.path().join(name), bytes).unwrap();
     }
 
-    /// Length of a file in the bed's directory, and how many of its bytes are not those of the pattern.
+    /// Length of a file in the bed's directory, and how many of its bytes differ from the pattern.
     pub(crate) fn check_pattern(&self, name: &str) -> (usize, u64) {
         let bytes = std::fs::read(self.directory.path().join(name)).unwrap();
         (bytes.len(), Pattern::differences(0, &bytes))

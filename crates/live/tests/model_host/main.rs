@@ -1,4 +1,4 @@
-//! A simulated host against Linux's TCP, over an emulated network. Needs root; says so and does nothing otherwise.
+//! A simulated host against Linux's TCP, over an emulated network. Needs root; otherwise says so and does nothing.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ mod tests {
 
     const MEGABYTES_10: usize = 10 << 20;
 
-    /// A bed, or the end of the test, said.
+    /// A bed; without one, prints why and ends the test.
     macro_rules! bed {
         ($path:expr, $change:expr) => {
             match Bed::make(&$path, $change) {
@@ -58,7 +58,7 @@ mod tests {
         }
     }
 
-    /// Sends a file and says what was negotiated, as the kernel sees it (struct tcp_info in linux/tcp.h).
+    /// Sends a file and reports what was negotiated, as the kernel sees it (struct tcp_info in linux/tcp.h).
     const SEND: &str = "
 import subprocess
 s = socket.create_connection((V6 if sys.argv[1] == '6' else V4, 9))
@@ -121,7 +121,7 @@ c.close()
         );
         for (family, address) in [("4", LINUX_V4.into()), ("6", LINUX_V6.into())] {
             let mut child = bed.start(&["python3", "-c", &server, family]);
-            // The first attempts may find nobody.
+            // The first attempts may find no listener.
             let report = loop {
                 let count = bed.reports(0).len() + 1;
                 let service = Service::Source { bytes: Some(MEGABYTES_10 as u64) };
@@ -162,7 +162,7 @@ c.close()
             if old {
                 assert!(said.contains("options=0 ") && said.contains("mss=1460"), "{said}");
             } else {
-                // ECN, and that it was seen.
+                // ECN, and the mark was seen.
                 let options: u32 =
                     said.split("options=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
                 assert_eq!(options & 8, 8, "{said}");
@@ -219,7 +219,7 @@ with open('got', 'wb') as f:
         }
     }
 
-    /// The host closes first, so that its end is in TIME-WAIT when Linux opens anew from the same port.
+    /// The host closes first, so that its end is in TIME-WAIT when Linux opens a new connection from the same port.
     #[test]
     fn a_port_is_used_again_at_once() {
         let mut bed = bed!(lossy(0.0), |config| config.tcp.time_wait = TimeDelta::from_secs(60));
@@ -243,7 +243,7 @@ for _ in range(5):
 ",
         );
         assert!(said.ok);
-        // Four made way for the next; the fifth waits on.
+        // Four made way for the next; the fifth waits.
         assert_eq!((bed.reports(4).len(), bed.world.host.connections()), (4, 1));
         let counters = bed.world.host.counters();
         assert_eq!((counters.refused, counters.resets), (0, 0), "{counters:?}");
