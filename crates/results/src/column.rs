@@ -259,7 +259,7 @@ pub(crate) fn columns<R: Row>() -> impl Iterator<Item = &'static Column<R>> {
 /// Declares a row struct and its table: everything that is said of a column, anywhere, follows from here.
 ///
 /// Each column has a doc comment (its description), a name, a type, and in brackets its unit ([`Unit::declared`](crate::Unit)) and words
-/// for what else is to be known of it, which are methods of [`ColumnInfo`](crate::ColumnInfo): `key`, `compared`, `sum`, `mean` or `max`
+/// for what else is to be known of it, which are methods of [`ColumnInfo`]: `key`, `compared`, `sum`, `mean` or `max`
 /// (of several rows), `terminal(place, heading)`, `if_any`, `called(heading)`, `drawn(quantity)`, `ticks`.
 ///
 /// What stands under `computed` is in no file. A struct with `from` is made of something else by its function `new`: each column has its

@@ -77,7 +77,7 @@ impl Scalar<'_> {
     }
 }
 
-/// A column, as it is declared: in [`table!`](crate::column) each of the methods here is a word after the unit.
+/// A column, as it is declared: each of the methods here is a word after the unit in `table!`.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnInfo {
     /// Its name.
