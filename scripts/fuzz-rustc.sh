@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # rustc with the coverage that libFuzzer steers by, for the crates of this workspace (RUSTC_WORKSPACE_WRAPPER in fuzz.sh). What runs without
-# libFuzzer goes without: build scripts, and the agent that is embedded into guests.
+# libFuzzer goes without: build scripts, macros, and the agent that is embedded into guests.
 set -euo pipefail
 
 case " $* " in
-*" --crate-name build_script_"* | *" --crate-name warpline_agent "* | *" --crate-name ___ "*) exec "$@" ;;
+*" --crate-name build_script_"* | *" --crate-type proc-macro "* | *" --crate-name warpline_agent "* | *" --crate-name ___ "*) exec "$@" ;;
 esac
 exec "$@" -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
