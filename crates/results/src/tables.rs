@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -101,16 +102,14 @@ impl BatchReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ResultError::io("read", path, error)),
         };
-        let damaged = |why: &dyn std::fmt::Display| damaged(path, why);
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+        let builder = guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))?;
         let mask = if wanted.is_empty() {
             ProjectionMask::all()
         } else {
             ProjectionMask::columns(builder.parquet_schema(), wanted.iter().copied())
         };
         let schema = Arc::clone(builder.schema());
-        let batches =
-            builder.with_projection(mask).with_batch_size(rows).build().map_err(|error| damaged(&error))?;
+        let batches = guarded(path, || builder.with_projection(mask).with_batch_size(rows).build())?;
         Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
     }
 }
@@ -119,12 +118,21 @@ impl Iterator for BatchReader {
     type Item = Result<RecordBatch, ResultError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.batches.next()?.map_err(|error| damaged(&self.path, &error)))
+        guarded(&self.path, || self.batches.next().transpose()).transpose()
     }
 }
 
-fn damaged(path: &Path, why: &dyn std::fmt::Display) -> ResultError {
-    ResultError::Damaged { path: path.to_owned(), why: why.to_string() }
+/// Lets the Parquet library work on a file that may be damaged: it panics on some of what it finds there.
+fn guarded<T, E: std::fmt::Display>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, ResultError> {
+    let why = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the Parquet library cannot read it".to_owned(),
+    };
+    Err(ResultError::Damaged { path: path.to_owned(), why })
 }
 
 /// An error of Arrow or Parquet while writing `path`; a system error inside it is brought to light.

@@ -302,11 +302,15 @@ fn setting(row: &Row<'_>, family: Family) -> Result<Setting, OracleError> {
     })
 }
 
+/// More cross flows per hop than this are a mistake in the file: they would not fit into memory.
+const MOST_CROSS_FLOWS: u32 = 1000;
+
 /// Cross flows per hop with and against the measured flow, from "fwd1rev1".
 fn variant(text: &str) -> Option<(u32, u32)> {
     let rest = text.strip_prefix("fwd")?;
     let (forward, reverse) = rest.split_once("rev").unwrap_or((rest, "0"));
-    Some((forward.parse().ok()?, reverse.parse().ok()?))
+    let number = |text: &str| text.parse().ok().filter(|&flows| flows <= MOST_CROSS_FLOWS);
+    Some((number(forward)?, number(reverse)?))
 }
 
 #[cfg(test)]
@@ -338,6 +342,7 @@ mod tests {
 
     #[test]
     fn variants_count_cross_flows() {
+        assert_eq!(variant("fwd2197786626"), None);
         assert_eq!(variant("fwd1"), Some((1, 0)));
         assert_eq!(variant("fwd2rev1"), Some((2, 1)));
         assert_eq!(variant("both"), None);
