@@ -140,7 +140,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Reads `table`, whose rows are told apart by `time_s` and `id`. What is summed is added up over those who do not become members.
+    /// Reads `table`, whose key is `time_s` and `id`. Sums are taken over the rows that do not become members.
     fn read(
         dir: &Path,
         table: &str,

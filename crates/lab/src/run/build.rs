@@ -340,7 +340,7 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
     let Some(factory) = custom.0.get(name).cloned() else {
         let known: Vec<&str> = custom.0.keys().map(String::as_str).collect();
         return Err(RunError::Build(format!(
-            "flow {flow}: nobody brought the congestion control `{name}`; a custom one is a Python class that is given \
+            "flow {flow}: unknown congestion control `{name}`; a custom one is a Python class that is passed \
              to run() ({})",
             if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
         )));

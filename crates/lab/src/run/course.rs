@@ -2,10 +2,11 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::Network;
-use warpline_results::{FlowSample, ResultError, RunInfo};
+use warpline_results::{
+    FlowRow, FlowSample, GuestSummary, LinkRow, LiveSummary, ResultError, RunInfo, TransferRow,
+};
 
 use super::measure::{LinkInfo, Meter};
-use super::session::Account;
 use super::sinks::Sinks;
 use crate::hosts::World;
 use crate::scenario::Scenario;
@@ -28,6 +29,20 @@ impl Measured for World {
     fn hosts(&mut self) -> &mut World {
         self
     }
+}
+
+/// What a run has come to.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) flows: Vec<FlowRow>,
+    pub(super) transfers: Vec<TransferRow>,
+    pub(super) links: Vec<LinkRow>,
+    /// Programs and flows that did not end as they should, for people.
+    pub(super) failures: Vec<String>,
+    /// What is known of the emulator, if there was one.
+    pub(super) live: Option<LiveSummary>,
+    /// What is known of guests, if there were any.
+    pub(super) guests: Option<GuestSummary>,
 }
 
 /// Where a run is.

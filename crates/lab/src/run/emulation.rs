@@ -8,11 +8,12 @@ use warpline_live::host::{HostConfig, Hosts};
 use warpline_net::{Control, Network};
 
 use super::audit::{audit_summary, live_host};
+use super::course::Account;
 use super::guests::{Guests, Machines, Report};
 use super::pacer::Pacer;
 use super::programs::Programs;
 use super::routers::{LiveWorld, TurnFrames};
-use super::session::{Account, Advance, Party, Session, Stop};
+use super::session::{Advance, Party, Session, Stop};
 use super::stage::Stage;
 use super::{Broken, RunError, live_error};
 use warpline_results::{GuestSummary, LiveHost, LiveSummary};

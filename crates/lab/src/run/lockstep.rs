@@ -13,9 +13,10 @@ use warpline_live::stepper::{Stepper, StepperCounters};
 use warpline_net::{Control, Network};
 
 use super::audit::live_host;
+use super::course::Account;
 use super::guests::{GuestResults, Guests, HASTE};
 use super::routers::{LiveWorld, TurnFrames};
-use super::session::{Account, Advance, Party, Session, Stop};
+use super::session::{Advance, Party, Session, Stop};
 use super::stage::Stage;
 use super::{Broken, RunError};
 use warpline_results::{GuestSummary, LiveHost};

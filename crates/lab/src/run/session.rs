@@ -7,14 +7,12 @@ use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::{Control, Network};
 
 use super::build::Records;
-use super::course::{Course, Measured, run_info};
+use super::course::{Account, Course, Measured, run_info};
 use super::measure::LinkInfo;
 use super::sinks::Sinks;
 use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use crate::scenario::Scenario;
-use warpline_results::{
-    FlowRow, Frames, GuestSummary, LinkRow, LiveSummary, NoFrames, ResultError, Summary, TransferRow,
-};
+use warpline_results::{Frames, NoFrames, ResultError, Summary};
 
 /// What a run consists of, and the clock that it goes by: a simulation, guests in lock-step with one, or an emulator with all that is at
 /// its ports.
@@ -97,20 +95,6 @@ impl Stop {
             Stop::Broken(Broken::Guest(_)) => "a guest",
         }
     }
-}
-
-/// What a run has come to.
-#[derive(Debug, Default)]
-pub(super) struct Account {
-    pub(super) flows: Vec<FlowRow>,
-    pub(super) transfers: Vec<TransferRow>,
-    pub(super) links: Vec<LinkRow>,
-    /// Programs and flows that did not end as they should, for people.
-    pub(super) failures: Vec<String>,
-    /// What is known of the emulator, if there was one.
-    pub(super) live: Option<LiveSummary>,
-    /// What is known of guests, if there were any.
-    pub(super) guests: Option<GuestSummary>,
 }
 
 /// A run that is under way.

@@ -6,10 +6,11 @@ use std::path::Path;
 use warpline_net::Network;
 
 use super::addresses::AddressPlan;
+use super::course::Account;
 use super::guests::{GuestResults, Guests};
 use super::programs::{Evidence, Readiness, explain};
 use super::routers::{LiveWorld, Models, Paths, Routers};
-use super::session::{Account, Session, Stop};
+use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::World;
 use crate::scenario::{Expanded, Scenario};

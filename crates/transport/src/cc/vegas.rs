@@ -19,7 +19,7 @@ use super::slow_start::{SlowStart, SlowStartParams};
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
-/// How Diff, the segments that the connection itself holds in the queue, is reckoned.
+/// How Diff, the segments that the connection itself holds in the queue, is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 pub enum VegasEstimate {
     /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.

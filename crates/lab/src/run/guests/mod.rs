@@ -1,4 +1,4 @@
-//! Guests: what each machine is told to do, the machines by the machine's clock, and what came of them. (Machines in lock-step are
+//! Guests: the orders of each machine, the machines that run by the real or a dilated clock, and their results. (Machines in lock-step are
 //! `crate::run::lockstep`'s.)
 
 #[cfg(target_arch = "x86_64")]

@@ -7,9 +7,10 @@ use warpline_live::port::LivePort;
 
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
+use crate::run::course::Account;
 use crate::run::programs::{Evidence, Readiness};
 use crate::run::routers::Traffic;
-use crate::run::session::{Account, Session};
+use crate::run::session::Session;
 use crate::scenario::{Expanded, Host, Scenario};
 use warpline_results::{GuestMachine, ProgramRow};
 

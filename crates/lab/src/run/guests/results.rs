@@ -9,9 +9,10 @@ use warpline_guest::order::{Ending, FlowReport, ProgramReport, Report, Role, SAM
 
 use super::plan::{End, FlowEntry, Guests};
 use crate::run::RunError;
+use crate::run::course::Account;
 use crate::run::programs::{self, DIRECTORY, Evidence};
 use crate::run::routers::Traffic;
-use crate::run::session::{Account, Session};
+use crate::run::session::Session;
 use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
 /// The guests of a run after it.
