@@ -267,3 +267,11 @@ def test_a_script_without_a_guard_is_told_so_without_cloudpickle(tmp_path: Path)
 )
 def test_points_have_labels_that_are_read_easily(value: Any, label: str) -> None:
     assert cell(value) == label
+
+
+def test_a_class_in_a_scenario_is_refused_with_the_way_to_say_it() -> None:
+    class Mine(warpline.CongestionControl):
+        pass
+
+    with pytest.raises(TypeError, match=r'CustomCc\(name="mine"\).*cc=\{"mine": Mine\}'):
+        warpline.sweep(dumbbell(), {"flow.0.cc": [Mine]})

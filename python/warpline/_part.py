@@ -63,6 +63,11 @@ def encode(value: Any) -> Any:
         return encode(item())
     if callable(tolist := getattr(value, "tolist", None)):
         return encode(tolist())
+    if isinstance(value, type):
+        raise TypeError(
+            f"the class {value.__name__} cannot stand in a scenario; for a congestion control of your own write "
+            f"CustomCc(name=\"mine\") here, and cc={{\"mine\": {value.__name__}}} among the arguments"
+        )
     raise TypeError(
         f"a value of type {type(value).__name__} cannot stand in a scenario; write text with a unit (\"50ms\"), a number, a "
         "list, a mapping, a timedelta or one of warpline's parts"
