@@ -174,6 +174,11 @@ impl<'a> Session<'a> {
         self.failure.is_some()
     }
 
+    /// Fails if something that was recorded could not be written.
+    fn check_written(&mut self) -> Result<(), RunError> {
+        self.failure.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
     fn note(&mut self, drained: Result<(), ResultError>) -> Control {
         match drained {
             Ok(()) => Control::Continue,
@@ -191,6 +196,7 @@ impl<'a> Session<'a> {
     pub(super) fn run(mut self, mut party: impl Party) -> Result<RunOutcome, RunError> {
         let stop = self.carry(&mut party)?;
         party.end(stop.as_ref(), &mut self)?;
+        self.check_written()?;
         let (network, world) = party.parts();
         self.sinks.drain(network, world.hosts(), &NoFrames)?;
         self.sinks.reports(network, world.hosts())?;
@@ -229,9 +235,7 @@ impl<'a> Session<'a> {
         loop {
             let until = self.course.next_stop(party.parts().0.now(), &self.sinks);
             let advance = party.advance(until, self);
-            if let Some(error) = self.failure.take() {
-                return Err(error.into());
-            }
+            self.check_written()?;
             match advance? {
                 Advance::Reached => {}
                 Advance::Over => return Ok(None),
@@ -242,5 +246,42 @@ impl<'a> Session<'a> {
                 return Ok(None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::hosts::World;
+
+    /// A party that cannot get rid of the last of its records.
+    struct Late(Network, World);
+
+    impl Party for Late {
+        type World = World;
+        fn parts(&mut self) -> (&mut Network, &mut World) {
+            (&mut self.0, &mut self.1)
+        }
+        fn advance(&mut self, _: Timestamp, _: &mut Session<'_>) -> Result<Advance, RunError> {
+            Ok(Advance::Over)
+        }
+        fn end(&mut self, _: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
+            let full = std::io::ErrorKind::StorageFull.into();
+            session.note(Err(ResultError::io("write", Path::new("packets.parquet"), full)));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_at_the_very_end_fails_the_run() {
+        let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }]\nflow = [{ from = \"a\", to = \"b\" }]";
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
+        let options = RunOptions::default();
+        let observe = &mut |_: &Progress| Control::Continue;
+        let session = Session::open(&scenario, &options, observe, Vec::new(), &Records::default()).unwrap();
+        let outcome = session.run(Late(Network::new(), World::default()));
+        assert!(matches!(outcome, Err(RunError::Results(_))), "{outcome:?}");
     }
 }
