@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* Everything that the programs of a cgroup do over TCP goes in the background, without a change to them.
+/* Puts all TCP traffic of a cgroup's programs in the background, without a change to the programs.
  *
- * Sending: every socket is given a congestion control (TCP Nice, nice.bpf.c) when it connects or listens, or is accepted; a program
- * that asks for another one is told that it has it, and has not.
+ * Sending: every socket gets a congestion control (TCP Nice, nice.bpf.c) when it connects or listens, or is accepted. If a program
+ * sets another one, the call succeeds but has no effect.
  *
- * Receiving: the paper governs senders only. Here the receiver applies the same rules to the window it advertises, so that a sender
- * that knows nothing of Nice yields: as rLEDBAT (RFC 9840) does with LEDBAT++'s rules. Of each segment that arrives, the RTT is the time since
- * the acknowledgement left whose timestamp it echoes (RFC 7323); a round ends when a segment answers what was sent after it began.
- * Segments are seen where the cgroup's packets come in, before the kernel's TCP has them. The window goes to the kernel as
- * TCP_WINDOW_CLAMP, just before an acknowledgement leaves. What was advertised is never taken back: a halving takes effect within one
- * round trip, as the sender sends into what is left.
+ * Receiving: the paper is about senders. Here the receiver applies the same rules to the window that it advertises, so that a sender
+ * without Nice yields too. rLEDBAT (RFC 9840) does the same with LEDBAT++'s rules. The RTT of a segment that arrives is the time since
+ * this end sent the timestamp that the segment echoes (RFC 7323). A round ends with the first segment that echoes a timestamp sent after
+ * the round began. This program sees segments as they enter the cgroup, before the kernel's TCP. It sets the window as TCP_WINDOW_CLAMP,
+ * just before an acknowledgement leaves. Window once advertised is not taken back: a reduction takes effect within one round trip, as
+ * the sender uses up what was advertised.
  *
- * Departures from the sender's side: timestamps are in milliseconds, and so is the RTT's resolution (nothing is done without
- * timestamps); the window does not fall below one segment, which the kernel advertises as at least 2304 bytes or so (SOCK_MIN_RCVBUF / 2);
- * the sender's slow start is followed, not led; a gap in what arrives stands for a loss.
+ * Differences from the sender's side: timestamps, and so RTTs, are in milliseconds, and without timestamps nothing is done; the window
+ * does not fall below one segment, for which the kernel advertises about 2304 bytes or more (SOCK_MIN_RCVBUF / 2); the window follows
+ * the sender's slow start and does not lead it; a gap in the arriving segments counts as a loss.
  *
- * Source of the calls: net/core/filter.c, net/ipv4/tcp_input.c, tcp_output.c and tcp.c (tcp_set_window_clamp) of Linux 6.18.
+ * Sources for the calls: net/core/filter.c, net/ipv4/tcp_input.c, tcp_output.c and tcp.c (tcp_set_window_clamp) of Linux 6.18.
  */
 #include "kernel_types.h"
 
@@ -36,7 +36,7 @@ struct {
 	__type(value, struct nice_receiver);
 } nice_receive SEC(".maps");
 
-/* The rules' parameters. The compiler is not to know where they are: it would take the zeros of the object for their values. */
+/* The rules' parameters. The barrier hides their place from the compiler, which would otherwise use the zeros in the object file. */
 static __always_inline const struct nice_parameters *parameters(void)
 {
 	const struct nice_parameters *at = (const struct nice_parameters *)&choice.parameters;
@@ -49,7 +49,7 @@ static __always_inline void switch_over(struct bpf_sock_ops *ctx)
 {
 	char name[16];
 
-	/* Byte by byte, as it is volatile: the compiler must not take the zeros of the object for its value. */
+	/* Byte by byte, because it is volatile: otherwise the compiler would use the zeros in the object file. */
 	for (int i = 0; i < 16; i++)
 		name[i] = choice.congestion_control[i];
 	if (bpf_setsockopt(ctx, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name)))
@@ -72,7 +72,7 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!receiver)
 		return;
-	/* As a sender's initial window, which it will use whatever we say. */
+	/* A sender's initial window, which it uses whatever we advertise. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
 	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	receiver->mss = at_least(tp->advmss, 1);
@@ -81,14 +81,14 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	__sync_fetch_and_add(&counts.received, 1);
 }
 
-/* Where the payload of a segment begins, and the timestamp that it echoes (RFC 7323). */
+/* The payload length of a segment, and the timestamp that it echoes (RFC 7323), if any. */
 struct segment {
 	u32 payload;
 	u32 echo;
 	bool stamped;
 };
 
-/* Reads a segment's headers, from the IP header on. Tells whether there is one. */
+/* Reads the headers of a packet, from the IP header on. Returns whether it is a TCP segment. */
 static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *segment)
 {
 	u32 tcp, header;
@@ -101,7 +101,7 @@ static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *
 		if (bpf_skb_load_bytes(skb, 9, &next, 1))
 			return false;
 	} else {
-		/* Extension headers are not followed: who uses them with TCP is left alone. */
+		/* Packets with IPv6 extension headers are ignored. */
 		tcp = 40;
 		if (bpf_skb_load_bytes(skb, 6, &next, 1))
 			return false;
@@ -138,14 +138,14 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
 	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
-	/* Since the instant at which the kernel's clock of milliseconds showed the echoed value; that clock has 32 bits. */
+	/* Time since the kernel's clock of milliseconds, which has 32 bits, showed the echoed value. */
 	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
 	bool ends = (s32)(echo - receiver->round_began) > 0;
 
 	if (rtt < 0 || rtt > 60 * 1000 * 1000)
 		return;
 	if (tp->rcv_ooopack != receiver->out_of_order) {
-		/* A hole: something was lost. Once per round trip. */
+		/* A gap: something was lost. Counted once per round trip. */
 		receiver->out_of_order = tp->rcv_ooopack;
 		if (!receiver->lost) {
 			receiver->lost = 1;
@@ -155,7 +155,7 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	}
 	if (ends) {
 		if (!receiver->lost) {
-			/* The sender used the window, or its slow start was still on the way. */
+			/* Whether the sender used at least half of the window; during slow start it may use less. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 
 			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, full);
@@ -177,7 +177,7 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	}
 }
 
-/* Every packet that comes in for a socket of the cgroup. */
+/* Sees every packet that arrives for a socket of the cgroup. */
 SEC("cgroup_skb/ingress")
 int background_packets(struct __sk_buff *skb)
 {
@@ -207,7 +207,7 @@ int background_packets(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Before a segment leaves, an acknowledgement for the most part: the window that it advertises. */
+/* Sets the advertised window, just before a segment (mostly an acknowledgement) leaves. */
 static __always_inline void advertise(struct bpf_sock_ops *ctx)
 {
 	struct nice_receiver *receiver;
@@ -224,7 +224,7 @@ static __always_inline void advertise(struct bpf_sock_ops *ctx)
 		return;
 	bytes = (u64)receiver->rules.window * receiver->mss / NICE_ONE;
 	clamp = bytes > 0x3fffffff ? 0x3fffffff : (int)bytes;
-	/* The kernel moves the clamp as it sizes the buffer. */
+	/* The kernel changes the clamp when it resizes the buffer. */
 	if (tp->window_clamp != receiver->clamp || clamp != receiver->asked) {
 		receiver->asked = clamp;
 		bpf_setsockopt(ctx, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
@@ -258,7 +258,7 @@ int background_sockets(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* A program's own wish for a congestion control is granted in words only. */
+/* A program that sets TCP_CONGESTION is told that it succeeded; nothing changes. */
 SEC("cgroup/setsockopt")
 int background_options(struct bpf_sockopt *ctx)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * What the programs here share with each other and with crates/live/src/bpf: parameters, a connection's state, and what is told of
- * a socket.
+ * Structures that the programs here share with each other and with crates/live/src/bpf: parameters, the state of a connection, and the
+ * report on a socket.
  */
 #pragma once
 
-/* A segment, in the units of a window. */
+/* One segment, in the units of a window. */
 #define NICE_ONE 4096u
 #define NICE_INFINITE 0xffffffffu
-/* One half, as parts are written: in 1/65536. */
+/* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
-/* Segments that a window below so many sends together. */
+/* A window below this many segments sends this many together. */
 #define NICE_BURST 2u
 
-/* What `warpline nice load` may set. Parts are in 1/65536, segments in 1/4096. */
+/* The parameters that `warpline nice load` sets. Parts are in 1/65536, segments in 1/4096. */
 struct nice_parameters {
 	u32 threshold;
 	u32 fraction;
@@ -22,60 +22,61 @@ struct nice_parameters {
 	u32 alpha;
 	u32 beta;
 	u32 gamma;
-	/* NICE_LAYOUT: who reads a connection's state checks it. */
+	/* NICE_LAYOUT; readers of a connection's state check it. */
 	u32 layout;
-	/* maxRTT at the start in minRTTs, in 1/65536. */
+	/* maxRTT at the start, as a multiple of minRTT, in 1/65536. */
 	u32 start;
-	/* Delay above minRTT at which a packet is late in any case, in microseconds. */
+	/* A packet delayed by more than this above minRTT is late in any case; in microseconds. */
 	u32 most_delay;
-	/* How long minRTT and maxRTT are remembered at least, in 1024 microseconds; zero for ever. */
+	/* Least time for which minRTT and maxRTT are remembered, in 1024 microseconds; 0 for ever. */
 	u32 span;
-	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
+	/* NICE_MAX_OF_ROUNDS and NICE_PROMPT. */
 	u32 flags;
-	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
+	/* Full packets that may wait at the narrowest link before any is late, in 1/4096 of a segment. */
 	u32 own_packets;
-	/* How much the window grows in a round trip where the queue is empty, in 1/4096 of a segment. */
+	/* Growth of the window per round trip while the queue is empty, in 1/4096 of a segment. */
 	u32 growth;
-	/* Delay at which it stays as it is, as a part of that at which a packet is late, in 1/65536; zero for growth at any delay. */
+	/* Delay at which the window stays as it is, as a part of the delay at which a packet is late, in 1/65536; 0 for growth at any delay. */
 	u32 target;
 };
 
-/* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
+/* maxRTT is the largest of the rounds' smallest RTTs, and not the largest RTT of all. */
 #define NICE_MAX_OF_ROUNDS 1u
-/* The window halves as soon as enough packets were late, not at the round's end. */
+/* The window shrinks as soon as enough packets were late, and not at the end of the round. */
 #define NICE_PROMPT 2u
 
-/* Changes whenever a structure in this file does. */
+/* Changes whenever a structure in this file changes. */
 #define NICE_LAYOUT 4u
 
-/* What the rules go by. */
+/* The state of the rules. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
-	/* Smallest and largest RTT, and above which a packet is late. */
+	/* Smallest and largest RTT, and the RTT above which a packet is late. */
 	u32 base_rtt;
 	u32 max_rtt;
 	u32 late_above;
-	/* Smallest and largest of the present span, and when it began, in 1024 microseconds. */
+	/* Smallest and largest RTT of the present span, and the span's start in 1024 microseconds. */
 	u32 new_base_rtt;
 	u32 new_max_rtt;
 	u32 span_began;
-	/* This round: its smallest RTT, its packets, and those of them that were late. */
+	/* This round: its smallest RTT, its packets, and its late packets. */
 	u32 round_rtt;
 	u32 seen;
 	u32 late;
-	/* What a segment takes at the narrowest link at most, from the trains of the rounds so far (crates/transport/src/cc/train.rs). */
+	/* Time that a segment takes at the narrowest link: an upper limit, from the packet trains of the rounds so far
+	 * (crates/transport/src/cc/train.rs). */
 	u32 segment_time;
-	/* This round's train: the clock at its first and last acknowledgement, and the whole segments of the first. */
+	/* This round's train: the clock at its first and last acknowledgement, and the segments that the first covered. */
 	u32 train_began;
 	u32 train_last;
 	u16 train_first;
-	/* Whether the packets of this round left before the window was halved: they are not judged. */
+	/* Whether the packets of this round left before the window was reduced; then the round is not judged. */
 	u16 before_halving;
 };
 
-/* For people: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
- * connection's state has no room for finer ones. */
+/* For users: the number of rounds judged congested, and the time from each until a round that was not. Times are in 1024 microseconds,
+ * because the state of a connection has no room for finer ones. */
 struct nice_account {
 	u32 begun;
 	u32 yielded;
@@ -88,28 +89,28 @@ struct nice_account {
 struct nice {
 	struct nice_rules rules;
 	struct nice_account account;
-	/* What undo returns to; zero when there is nothing to undo. */
+	/* Window and threshold that undo restores; zero if there is nothing to undo. */
 	u32 prior_window;
 	u32 prior_ssthresh;
-	/* Where the round ends. */
+	/* Sequence number at which the round ends. */
 	u32 end_seq;
-	/* snd_cwnd as we left it: who lowers it is heeded. */
+	/* snd_cwnd as we last set it. If the kernel has lowered it, so do we. */
 	u32 set_cwnd;
-	/* Reno's growth: segments acknowledged since the last whole one. */
+	/* Reno's growth: segments acknowledged since the window last grew by one. */
 	u32 credit;
-	/* Off in recovery and after a time-out: Reno's rules then. */
+	/* 0 in recovery and after a time-out: Reno's rules apply then. */
 	u8 enabled;
-	/* Whether the window is paced now, and sk_pacing_status before. */
+	/* Whether the window is paced now, and sk_pacing_status before that. */
 	u8 paced;
 	u8 old_pacing;
-	/* Whether sequence numbers are those of the connection. */
+	/* Whether the connection has its sequence numbers. */
 	u8 started;
 };
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");
 
-/* What a cgroup's sockets are to do: the name of a congestion control, if sending is governed, and the parameters by which
- * receiving is held back. */
+/* What to do with the sockets of a cgroup: whether to govern sending and receiving, the congestion control for sending, and the
+ * parameters for receiving. */
 struct background_choice {
 	struct nice_parameters parameters;
 	char congestion_control[16];
@@ -118,8 +119,8 @@ struct background_choice {
 	u8 unused[6];
 };
 
-/* Sockets that were given the congestion control, those that could not be, those whose receiving is governed, and those of them
- * that have no timestamps to go by. */
+/* Counts of sockets: those that got the congestion control, those that could not get it, those whose receiving is governed, and of
+ * these the ones without timestamps. */
 struct background_counts {
 	u64 switched;
 	u64 refused;
@@ -127,30 +128,30 @@ struct background_counts {
 	u64 unstamped;
 };
 
-/* A connection's state at the end that receives. */
+/* The state of a connection at the receiver. */
 struct nice_receiver {
 	struct nice_rules rules;
 	struct nice_account account;
-	/* The clock, in milliseconds, when the round began. */
+	/* When the round began, in milliseconds of the clock. */
 	u32 round_began;
-	/* Payload of a full segment; packets out of order so far; what was asked of TCP_WINDOW_CLAMP, and what came of it. */
+	/* Payload of a full segment; packets out of order so far; the last value for TCP_WINDOW_CLAMP, and the clamp that the kernel made of it. */
 	u32 mss;
 	u32 out_of_order;
 	s32 asked;
 	u32 clamp;
-	/* Whether this round had a loss, and whether the connection was seen without timestamps. */
+	/* Whether this round had a loss, and whether a segment came without a timestamp. */
 	u8 lost;
 	u8 unstamped;
 	u16 unused;
 };
 
-/* One socket, as the iterator tells it. */
+/* One socket, as the iterator reports it. */
 struct nice_socket {
 	u64 cgroup;
-	/* Bytes that the other end has acknowledged, and that it has sent. */
+	/* Bytes that the other end has acknowledged, and bytes received from it. */
 	u64 bytes_acked;
 	u64 bytes_received;
-	/* Microseconds: how long Nice has governed it, and how much of that after a congested round. */
+	/* How long Nice has governed it, and how much of that time followed a congested round; in microseconds. */
 	u64 age;
 	u64 yielded;
 	u8 local[16];
@@ -158,7 +159,7 @@ struct nice_socket {
 	u16 local_port;
 	u16 remote_port;
 	u16 family;
-	/* 1: it sends as Nice does; 2: what it receives is held back; 3: both. */
+	/* 1: Nice governs sending; 2: Nice governs receiving; 3: both. */
 	u16 direction;
 	/* Windows in 1/4096 of a segment, times in microseconds. */
 	u32 window;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* Tells of every TCP socket that Nice governs, in the reader's network namespace: an iterator (bpf_iter), read as a file of
+/* Reports every TCP socket that Nice governs in the reader's network namespace: an iterator (bpf_iter), which reads as a file of
  * struct nice_socket.
  *
  * Source: net/ipv4/tcp_ipv4.c (bpf_iter_tcp) of Linux 6.18; there since 5.9.
@@ -14,7 +14,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* That of background.bpf.c, put in its place by the loader. */
+/* The map of background.bpf.c; the loader replaces this one by it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
