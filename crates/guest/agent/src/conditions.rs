@@ -83,7 +83,7 @@ impl Conditions {
             let State::Under(under) = state else { continue };
             let holds = match &under.ending {
                 Some(Ending::Exited(0)) => Ok(true),
-                Some(ending) => Err(format!("the command that is to tell could not be tried: {ending:?}")),
+                Some(ending) => Err(format!("the command that checks this could not be run: {ending:?}")),
                 None => under.probe.holds().map_err(|error| error.to_string()),
             };
             let ended = order.program.and_then(|program| programs.progress(program).1);
@@ -94,7 +94,7 @@ impl Conditions {
                     Notice::Holds(order.id)
                 }
                 Err(why) => Notice::Fails(order.id, Why::Blind(why)),
-                // A program that moves to the background ends like this, too.
+                // A program that moves to the background also ends like this.
                 Ok(false) => match ended.filter(|ending| **ending != Ending::Exited(0)) {
                     Some(ending) => Notice::Fails(order.id, Why::Ended(ending.clone())),
                     None if now - under.since >= order.limit => Notice::Fails(order.id, Why::Limit),
