@@ -176,7 +176,7 @@ fn a_directory_of_something_else_is_not_taken_for_a_store() {
     let bench = Bench::new();
     let answer = bench.desk.warpline(&["replicate", "serve", "source", "--key", "team.key"]);
     assert_eq!(answer.code, Some(3));
-    assert!(answer.stderr.contains("no store of replicated versions"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("nor a store of replicated versions"), "{}", answer.stderr);
 }
 
 /// Bytes of the files in a directory and below it.
