@@ -7,10 +7,7 @@
 //! guests. Then all guests with a frame or a timer before their horizon run at the same time. So the order of events depends only on the
 //! run's time, and the same seed gives the same bytes and timestamps, however busy the machine is and however many cores it has.
 //!
-//! A frame on the last link of its path is certain to arrive. Its guest gets it at once, with the instant of arrival. So a turn lasts as
-//! long as the delay of the last link (the *lookahead*), in which many frames arrive, and not only until the next frame.
-//!
-//! A guest's kernel takes none of its time, and each entry into user mode takes a microsecond.
+//! The *lookahead* is the shortest delay of a link to a guest: docs/src/guests.md ("Time, exactly") says why a turn is as long as that.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -10,9 +10,8 @@
 //! DEST/lock               locked by the receiver that works here
 //! ```
 //!
-//! After a failed flush the content of the disk is unknown: Linux treats the data as written, so a second flush succeeds, and a read finds
-//! the data in memory. So `flushing` is written to the disk before the first flush, and removed after the last. A tree or version that has
-//! it, perhaps because the receiver was killed, is only used as a source of chunks.
+//! `flushing` is written to the disk before the first flush, and removed after the last. A tree or version that has it is only used as a
+//! source of chunks. docs/src/replicate.md ("Guarantees") says why.
 //!
 //! When everything in a version is on the disk, one rename gives it its name; when that is on the disk, one rename changes `current`.
 //! Whenever the receiver is killed or the machine fails, `current` leads to a complete tree.

@@ -1,11 +1,8 @@
 //! Threads with adjacent stacks, which start fast in a guest.
 //!
-//! For a new thread, User-Mode Linux maps its whole address space on the machine again (arch/um/kernel/process.c, `fork_handler`, and
-//! arch/um/kernel/tlb.c, `force_flush_all`), with a system call of the machine for each range of pages that are also adjacent in the
-//! guest's memory. With separate stacks, each with a guard page, a thousand threads take half a minute to start. Stacks that are
-//! allocated and first touched together are only a few ranges.
+//! Source: arch/um/kernel/process.c (`fork_handler`) and arch/um/kernel/tlb.c (`force_flush_all`); docs/src/performance.md explains why.
 //!
-//! So only the first stack has a guard page. In the others, the last page is filled with marks. Code must not use that page; if it does,
+//! Only the first stack has a guard page. In the others, the last page is filled with marks. Code must not use that page; if it does,
 //! the marks show it before the next stack is reached. (Rust code touches every page that it crosses, however large its frames are.)
 
 use std::io;

@@ -4,19 +4,8 @@
 //! event, and persistent congestion a time-out. Algorithms count in datagrams of the initial size. When path MTU discovery changes
 //! the size, bytes are scaled, so that a window of one segment stays one datagram.
 //!
-//! How we bridge differences from quinn:
-//! * quinn sends a datagram while `in_flight + mtu < window`. With a window below two datagrams it would send one at a time, and below one
-//!   none at all. Here such a window works as a gate, as in the library's TCP: a burst (of two datagrams in TCP Nice) may leave, and then
-//!   the gate stays shut for `burst / cwnd * srtt`. quinn has no timer for that: see [`gate`](super::gate).
-//! * Delay samples include the receiver's ACK delay, which quinn subtracts only for itself. The endpoints here request short delays (the
-//!   ACK frequency extension), and the ACK of a single packet gives no sample if nothing else is in flight.
-//! * The scheduler delays both programs. On a path of less than a millisecond, that noise would look like a queue all the time, and Nice
-//!   would hardly send. So a configurable part of every delay (a millisecond) is ignored.
-//!
-//! Limits: loss probes (two datagrams after a probe time-out) and bare ACKs are sent whatever the window is (the gate then stays shut
-//! longer); the algorithm's pacing rate is ignored, since quinn paces at 1.25 windows per RTT in bursts of up to ten datagrams;
-//! a spurious loss is not undone; the number of CE marks and one-way delays are unknown (LEDBAT uses the RTT); there is no
-//! proportional rate reduction.
+//! quinn sends a datagram while `in_flight + mtu < window`, so a window below two datagrams needs a [`gate`](super::gate). The other
+//! differences from the library's TCP are in the book, docs/src/embedding.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
