@@ -115,7 +115,7 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	$(CARGO) test --locked --workspace --exclude warpline-py
 
-test-release: ## The tests of the engine and TCP in the release build, against figures recorded with the debug build
+test-release: ## The engine's and TCP's tests in the release build, against figures recorded with the other build
 	$(call say,test-release)
 	INSTA_UPDATE=no $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* Puts all TCP traffic of a cgroup's programs in the background, without a change to the programs.
+/* Everything that the programs of a cgroup do over TCP goes in the background, without a change to them.
  *
- * Sending: every socket gets a congestion control (TCP Nice, nice.bpf.c) when it connects or listens, or is accepted. If a program
- * sets another one, the call succeeds but has no effect.
+ * Sending: every socket is given a congestion control (TCP Nice, nice.bpf.c) when it connects or listens, or is accepted; a program
+ * that asks for another one is told that it has it, and has not.
  *
- * Receiving: the paper is about senders. Here the receiver applies the same rules to the window that it advertises, so that a sender
- * without Nice yields too. rLEDBAT (RFC 9840) does the same with LEDBAT++'s rules. The RTT of a segment that arrives is the time since
- * this end sent the timestamp that the segment echoes (RFC 7323). A round ends with the first segment that echoes a timestamp sent after
- * the round began. This program sees segments as they enter the cgroup, before the kernel's TCP. It sets the window as TCP_WINDOW_CLAMP,
- * just before an acknowledgement leaves. Window once advertised is not taken back: a reduction takes effect within one round trip, as
- * the sender uses up what was advertised.
+ * Receiving: the paper governs senders only. Here the receiver applies the same rules to the window it advertises, so that a sender
+ * that knows nothing of Nice yields: as rLEDBAT (RFC 9840) does with LEDBAT++'s rules. Of each segment that arrives, the RTT is the time since
+ * the acknowledgement left whose timestamp it echoes (RFC 7323); a round ends when a segment answers what was sent after it began.
+ * Segments are seen where the cgroup's packets come in, before the kernel's TCP has them. The window goes to the kernel as
+ * TCP_WINDOW_CLAMP, just before an acknowledgement leaves. What was advertised is never taken back: a halving takes effect within one
+ * round trip, as the sender sends into what is left.
  *
  * Differences from the sender's side: timestamps, and so RTTs, are in milliseconds, and without timestamps nothing is done; the window
  * does not fall below one segment, for which the kernel advertises about 2304 bytes or more (SOCK_MIN_RCVBUF / 2); the window follows
@@ -72,7 +72,7 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!receiver)
 		return;
-	/* A sender's initial window, which it uses whatever we advertise. */
+	/* As a sender's initial window, which it will use whatever we say. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
 	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	receiver->mss = at_least(tp->advmss, 1);
@@ -88,7 +88,7 @@ struct segment {
 	bool stamped;
 };
 
-/* Reads the headers of a packet, from the IP header on. Returns whether it is a TCP segment. */
+/* Reads a segment's headers, from the IP header on. Tells whether there is one. */
 static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *segment)
 {
 	u32 tcp, header;
@@ -101,7 +101,7 @@ static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *
 		if (bpf_skb_load_bytes(skb, 9, &next, 1))
 			return false;
 	} else {
-		/* Packets with IPv6 extension headers are ignored. */
+		/* Extension headers are not followed: who uses them with TCP is left alone. */
 		tcp = 40;
 		if (bpf_skb_load_bytes(skb, 6, &next, 1))
 			return false;
@@ -258,7 +258,7 @@ int background_sockets(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* A program that sets TCP_CONGESTION is told that it succeeded; nothing changes. */
+/* A program's own wish for a congestion control is granted in words only. */
 SEC("cgroup/setsockopt")
 int background_options(struct bpf_sockopt *ctx)
 {

@@ -71,8 +71,8 @@ static __always_inline bool limited(const struct tcp_sock *tp, const struct nice
 	return nice->rules.window < nice->rules.ssthresh && tp->write_seq != tp->snd_nxt;
 }
 
-/* Ends the pacing of a small window, but not before the current wait is over. The kernel takes the earliest departure time of a segment
- * (tcp_wstamp_ns) for its departure: a segment that leaves before it would give too short an RTT. */
+/* Ends the pacing of a small window. Not before the wait that is under way: the kernel takes the instant at which a segment
+ * might leave (tcp_wstamp_ns) for the one at which it left, so that one that leaves earlier would give too short an RTT. */
 static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 {
 	if (nice->paced && tcp_sk(sk)->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
@@ -157,7 +157,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!conf)
 		return;
 	if (!nice->started) {
-		/* If the socket got the congestion control before it connected, there were no sequence numbers yet. */
+		/* What a socket is given before it connects sees no sequence numbers yet. */
 		nice->started = 1;
 		ends = true;
 	}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * Structures that the programs here share with each other and with crates/live/src/bpf: parameters, the state of a connection, and the
- * report on a socket.
+ * What the programs here share with each other and with crates/live/src/bpf: parameters, a connection's state, and what is told of
+ * a socket.
  */
 #pragma once
 
-/* One segment, in the units of a window. */
+/* A segment, in the units of a window. */
 #define NICE_ONE 4096u
 #define NICE_INFINITE 0xffffffffu
 /* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
-/* A window below this many segments sends this many together. */
+/* Segments that a window below so many sends together. */
 #define NICE_BURST 2u
 
-/* The parameters that `warpline nice load` sets. Parts are in 1/65536, segments in 1/4096. */
+/* What `warpline nice load` may set. Parts are in 1/65536, segments in 1/4096. */
 struct nice_parameters {
 	u32 threshold;
 	u32 fraction;
@@ -22,33 +22,33 @@ struct nice_parameters {
 	u32 alpha;
 	u32 beta;
 	u32 gamma;
-	/* NICE_LAYOUT; readers of a connection's state check it. */
+	/* NICE_LAYOUT: who reads a connection's state checks it. */
 	u32 layout;
-	/* maxRTT at the start, as a multiple of minRTT, in 1/65536. */
+	/* maxRTT at the start in minRTTs, in 1/65536. */
 	u32 start;
-	/* A packet delayed by more than this above minRTT is late in any case; in microseconds. */
+	/* Delay above minRTT at which a packet is late in any case, in microseconds. */
 	u32 most_delay;
-	/* Least time for which minRTT and maxRTT are remembered, in 1024 microseconds; 0 for ever. */
+	/* How long minRTT and maxRTT are remembered at least, in 1024 microseconds; zero for ever. */
 	u32 span;
-	/* NICE_MAX_OF_ROUNDS and NICE_PROMPT. */
+	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
 	u32 flags;
-	/* Full packets that may wait at the narrowest link before any is late, in 1/4096 of a segment. */
+	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
 	u32 own_packets;
-	/* Growth of the window per round trip while the queue is empty, in 1/4096 of a segment. */
+	/* How much the window grows in a round trip where the queue is empty, in 1/4096 of a segment. */
 	u32 growth;
-	/* Delay at which the window stays as it is, as a part of the delay at which a packet is late, in 1/65536; 0 for growth at any delay. */
+	/* Delay at which it stays as it is, as a part of that at which a packet is late, in 1/65536; zero for growth at any delay. */
 	u32 target;
 };
 
-/* maxRTT is the largest of the rounds' smallest RTTs, and not the largest RTT of all. */
+/* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
 #define NICE_MAX_OF_ROUNDS 1u
-/* The window shrinks as soon as enough packets were late, and not at the end of the round. */
+/* The window halves as soon as enough packets were late, not at the round's end. */
 #define NICE_PROMPT 2u
 
-/* Changes whenever a structure in this file changes. */
+/* Changes whenever a structure in this file does. */
 #define NICE_LAYOUT 4u
 
-/* The state of the rules. */
+/* What the rules go by. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
@@ -75,8 +75,8 @@ struct nice_rules {
 	u16 before_halving;
 };
 
-/* For users: the number of rounds judged congested, and the time from each until a round that was not. Times are in 1024 microseconds,
- * because the state of a connection has no room for finer ones. */
+/* For people: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
+ * connection's state has no room for finer ones. */
 struct nice_account {
 	u32 begun;
 	u32 yielded;
@@ -94,7 +94,7 @@ struct nice {
 	u32 prior_ssthresh;
 	/* Sequence number at which the round ends. */
 	u32 end_seq;
-	/* snd_cwnd as we last set it. If the kernel has lowered it, so do we. */
+	/* snd_cwnd as we left it: who lowers it is heeded. */
 	u32 set_cwnd;
 	/* Reno's growth: segments acknowledged since the window last grew by one. */
 	u32 credit;
@@ -109,8 +109,8 @@ struct nice {
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");
 
-/* What to do with the sockets of a cgroup: whether to govern sending and receiving, the congestion control for sending, and the
- * parameters for receiving. */
+/* What a cgroup's sockets are to do: the name of a congestion control, if sending is governed, and the parameters by which
+ * receiving is held back. */
 struct background_choice {
 	struct nice_parameters parameters;
 	char congestion_control[16];
@@ -119,8 +119,8 @@ struct background_choice {
 	u8 unused[6];
 };
 
-/* Counts of sockets: those that got the congestion control, those that could not get it, those whose receiving is governed, and of
- * these the ones without timestamps. */
+/* Sockets that were given the congestion control, those that could not be, those whose receiving is governed, and those of them
+ * that have no timestamps to go by. */
 struct background_counts {
 	u64 switched;
 	u64 refused;
@@ -134,7 +134,7 @@ struct nice_receiver {
 	struct nice_account account;
 	/* When the round began, in milliseconds of the clock. */
 	u32 round_began;
-	/* Payload of a full segment; packets out of order so far; the last value for TCP_WINDOW_CLAMP, and the clamp that the kernel made of it. */
+	/* Payload of a full segment; packets out of order so far; what was asked of TCP_WINDOW_CLAMP, and what came of it. */
 	u32 mss;
 	u32 out_of_order;
 	s32 asked;
@@ -145,13 +145,13 @@ struct nice_receiver {
 	u16 unused;
 };
 
-/* One socket, as the iterator reports it. */
+/* One socket, as the iterator tells it. */
 struct nice_socket {
 	u64 cgroup;
 	/* Bytes that the other end has acknowledged, and bytes received from it. */
 	u64 bytes_acked;
 	u64 bytes_received;
-	/* How long Nice has governed it, and how much of that time followed a congested round; in microseconds. */
+	/* Microseconds: how long Nice has governed it, and how much of that after a congested round. */
 	u64 age;
 	u64 yielded;
 	u8 local[16];
@@ -159,7 +159,7 @@ struct nice_socket {
 	u16 local_port;
 	u16 remote_port;
 	u16 family;
-	/* 1: Nice governs sending; 2: Nice governs receiving; 3: both. */
+	/* 1: it sends as Nice does; 2: what it receives is held back; 3: both. */
 	u16 direction;
 	/* Windows in 1/4096 of a segment, times in microseconds. */
 	u32 window;

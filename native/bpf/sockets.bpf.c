@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* Reports every TCP socket that Nice governs in the reader's network namespace: an iterator (bpf_iter), which reads as a file of
+/* Tells of every TCP socket that Nice governs, in the reader's network namespace: an iterator (bpf_iter), read as a file of
  * struct nice_socket.
  *
  * Source: net/ipv4/tcp_ipv4.c (bpf_iter_tcp) of Linux 6.18; there since 5.9.

@@ -151,13 +151,13 @@ def test_an_exception_anywhere_is_raised(method: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "value", "message"),
     [
-        ("cwnd", math.nan, r"Odd\.cwnd is not a number \(NaN\); it has to be a finite number of bytes"),
+        ("cwnd", math.nan, r"Odd\.cwnd is not a number \(NaN\); it must be a finite number of bytes"),
         ("cwnd", -5, r"Odd\.cwnd is -5; .* 1 or more"),
         ("cwnd", 0, r"Odd\.cwnd is 0"),
         ("cwnd", math.inf, r"Odd\.cwnd is inf"),
-        ("ssthresh", -1.0, r"Odd\.ssthresh is -1; it has to be a number of bytes from 0 up"),
+        ("ssthresh", -1.0, r"Odd\.ssthresh is -1; it must be a number of bytes from 0 up"),
         ("ssthresh", math.nan, r"Odd\.ssthresh is not a number"),
-        ("pacing_rate", 0, r"Odd\.pacing_rate is 0; it has to be None or a finite number of bits per second"),
+        ("pacing_rate", 0, r"Odd\.pacing_rate is 0; it must be None or a finite number of bits per second"),
         ("pacing_rate", math.inf, r"Odd\.pacing_rate is inf"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_window_of_another_type_is_refused(value: object) -> None:
         def on_ack(self, ack: AckSample) -> None:
             setattr(self, "cwnd", value)  # noqa: B010
 
-    with pytest.raises(TypeError, match=rf"Odd\.cwnd is of type {type(value).__name__}; it has to be a finite number"):
+    with pytest.raises(TypeError, match=rf"Odd\.cwnd is of type {type(value).__name__}; it must be a finite number"):
         run(Odd)
 
 

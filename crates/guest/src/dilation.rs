@@ -50,7 +50,7 @@ impl Machine {
         write_pace(&self.page, &still, |shown| shown);
         let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
         freeze.doing(|| "tell a guest that its time stands still".to_owned())?;
-        if !self.wait_for(warpline_agent::SHOWN, patience, "report the time on its clock", go_on)? {
+        if !self.wait_for(warpline_agent::SHOWN, patience, "tell what its clock shows", go_on)? {
             return Ok(false);
         }
         let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();

@@ -74,7 +74,7 @@ impl Nic {
     /// Notifies the guest of new frames, if it may not know of them.
     pub fn flush(&mut self) {
         if std::mem::take(&mut self.tell) {
-            // If the socket is full, it already holds bells; a guest that has ended needs none.
+            // A full socket already contains bells; a guest that has ended needs none.
             let _ = rustix::net::send(&self.bell, &[0], rustix::net::SendFlags::NOSIGNAL);
             // Counted only now that it can be received.
             self.page.bells_in.fetch_add(1, Ordering::SeqCst);

@@ -264,7 +264,7 @@ impl Window {
             let refuse = |what: String| {
                 let class =
                     object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-                format!("{class}.{name} is {what}; it has to be {allowed}")
+                format!("{class}.{name} is {what}; it must be {allowed}")
             };
             // Any number will do: an int, a float, one of numpy's.
             let number: f64 = value.extract().map_err(|_| {
@@ -281,7 +281,7 @@ impl Window {
         };
         let invalid = |name: &str, value: f64, allowed: &str| {
             let class = object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-            Err(PyValueError::new_err(format!("{class}.{name} is {value}; it has to be {allowed}")))
+            Err(PyValueError::new_err(format!("{class}.{name} is {value}; it must be {allowed}")))
         };
         let allowed = "a finite number of bytes, 1 or more (below one segment is allowed)";
         let cwnd = number(&object.getattr(pyo3::intern!(py, "cwnd"))?, "cwnd", allowed)?;

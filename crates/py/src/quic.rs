@@ -1,4 +1,4 @@
-//! QUIC with the library's congestion controls for Python: blocking calls that let other Python threads run and heed Ctrl-C.
+//! QUIC with the library's congestion controls for Python: blocking calls that let other Python threads run and that Ctrl-C ends.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -110,7 +110,7 @@ impl QuicCongestion {
     }
 }
 
-/// What is to be sent.
+/// The data of a message: bytes, or a file.
 #[derive(FromPyObject)]
 enum Data {
     Bytes(Vec<u8>),

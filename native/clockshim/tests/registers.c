@@ -73,7 +73,7 @@ static void it_goes_on_with_what_was_written(void)
     end(child);
 }
 
-static void whoever_looks_otherwise_sees_it_too(void)
+static void other_requests_see_kept_registers_too(void)
 {
     pid_t child = start();
     struct user_regs_struct values = told(child);
@@ -142,7 +142,7 @@ int main(void)
     shim_init();
     RUN(the_kernel_s_number_is_nobody_else_s);
     RUN(it_goes_on_with_what_was_written);
-    RUN(whoever_looks_otherwise_sees_it_too);
+    RUN(other_requests_see_kept_registers_too);
     RUN(what_the_host_refuses_is_an_error_still);
     RUN(one_that_has_ended_leaves_nothing);
     return 0;

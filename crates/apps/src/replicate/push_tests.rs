@@ -28,7 +28,7 @@ fn settings() -> Settings {
     Settings { idle_timeout: Duration::from_secs(4), ..Settings::default() }
 }
 
-/// A receiver that receives the description and then does what `talk` does, on every connection, until `stop`.
+/// A receiver that receives the description and then does what `talk` does, on every connection, until `stop` is set.
 fn strange(
     server: &Server,
     stop: &AtomicBool,

@@ -196,7 +196,7 @@ pub struct ProgramOrder {
     pub output: String,
     /// Numbers of the conditions that it waits for.
     pub after: Vec<u32>,
-    /// Its number in the notice [`Notice::Ended`]; `None` to send no such notice.
+    /// The number that identifies its end in [`Notice::Ended`], if that is to be sent.
     pub told: Option<u32>,
 }
 

@@ -29,7 +29,7 @@ const PREFIX: &str = "ed25519:";
 /// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to the key's 32 bytes.
 const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Why there is no key.
+/// Why a key or a list of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.

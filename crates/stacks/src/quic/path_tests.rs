@@ -13,7 +13,7 @@ fn named(name: &str) -> Algorithm {
     Algorithm::of_kind(name).unwrap()
 }
 
-/// 10 Mbit/s, 40 ms there and back, a queue of one bandwidth-delay product.
+/// 10 Mbit/s, a round trip of 40 ms, a queue of one bandwidth-delay product.
 fn path() -> Path {
     Path::new(RATE, Duration::from_millis(20), 50_000)
 }
