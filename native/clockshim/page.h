@@ -63,7 +63,7 @@ struct page {
     uint32_t unused;
     struct pace pace;
     /* Dilated time: bells rung so far by the Driver (the receive ring was empty) and by the guest (the transmit ring was empty). The
-      * counts save useless reads of the network device's descriptor. */
+     * counts save useless reads of the network device's descriptor. */
     uint64_t bells_in;
     uint64_t bells_out;
     /* Lock-step: the guest's side, which may change it while it has the turn. */
