@@ -1,8 +1,8 @@
 //! Scenarios through to a network that runs: what is read and found right is built, and its first events happen.
 
 use warpline_lab::run::{RunError, RunOptions, run as simulate};
-use warpline_lab::scenario::{ClockMode, Scenario};
 use warpline_net::Control;
+use warpline_scenario::{ClockMode, Scenario};
 
 /// Most links, flows and samples of a scenario that is run; larger ones are right, but take long.
 const MOST: usize = 64;

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::replicate::{Replicated, replicate, seed_directory};
 use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
-use warpline_lab::scenario::{ClockMode, Host, Scenario};
 use warpline_net::Control;
 use warpline_results::render;
+use warpline_scenario::{ClockMode, Host, Scenario};
+use warpline_study::replicate::{Replicated, replicate, seed_directory};
 
 use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use warpline_core::{LinkId, TimeDelta};
+use warpline_core::{LinkId, NodeId, TimeDelta};
 use warpline_guest::machine::Timing;
 pub use warpline_guest::order::Ending;
 use warpline_guest::order::{ConsoleOrder, FlowOrder, HostOrder, Order, ProgramOrder, Report, Role, Service};
@@ -15,12 +15,11 @@ use warpline_live::crossing::Crossing;
 use warpline_live::emulator::{Emulator, EmulatorConfig};
 use warpline_net::{Control, LinkConfig, LinkStats};
 use warpline_results::live::DilationSummary;
+use warpline_scenario::{Clock, ClockMode, Tdf};
 
 use super::guests::{Guests, Machines};
 use super::pacer::Pacer;
 use crate::run::RunError;
-use crate::run::addresses::{ipv4_of, ipv6_of};
-use crate::scenario::{Clock, ClockMode, Tdf};
 
 /// The longest without a look around, in nanoseconds of the machine: output and keys feel immediate.
 const LOOK: u64 = 20_000_000;
@@ -98,7 +97,7 @@ pub struct DilateOutcome {
 
 /// Addresses of the command's guest and of its peer.
 pub fn addresses() -> [(Ipv4Addr, Ipv6Addr); 2] {
-    [0, 1].map(|node| (ipv4_of(node), ipv6_of(node)))
+    [0, 1].map(|node| (NodeId(node).ipv4(), NodeId(node).ipv6()))
 }
 
 /// A file of the share that grows, and how much of it has been passed on.
@@ -142,8 +141,8 @@ impl DilateConfig {
             name: name.to_owned(),
             vlan,
             mac: frame::mac(vlan),
-            v4: ipv4_of(node),
-            v6: Some(ipv6_of(node)),
+            v4: NodeId(node).ipv4(),
+            v6: Some(NodeId(node).ipv6()),
             mtu: self.emulator.mtu,
             cc: self.cc.clone(),
             sysctl: self.sysctl.clone(),
@@ -216,8 +215,8 @@ impl DilateConfig {
     fn environment_of(&self, node: u32) -> Vec<(String, String)> {
         let other = 1 - node;
         let peer = [
-            ("WARPLINE_PEER".to_owned(), ipv4_of(other).to_string()),
-            ("WARPLINE_PEER6".to_owned(), ipv6_of(other).to_string()),
+            ("WARPLINE_PEER".to_owned(), NodeId(other).ipv4().to_string()),
+            ("WARPLINE_PEER6".to_owned(), NodeId(other).ipv6().to_string()),
         ];
         self.environment.iter().cloned().chain(peer).collect()
     }

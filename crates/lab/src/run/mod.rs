@@ -3,10 +3,8 @@
 //! [`run`] is what the command line, Python and the tests call. It knows nothing of terminals or wall-clock time: whoever
 //! calls it observes progress and may stop it; what was measured until then counts.
 
-pub mod addresses;
-pub(crate) mod build;
+mod build;
 mod course;
-mod faults;
 pub mod links;
 mod measure;
 mod session;
@@ -40,15 +38,14 @@ use std::sync::Arc;
 
 use warpline_core::TimeDelta;
 use warpline_net::Control;
-use warpline_transport::cc::{CcConfig, CongestionControl};
-
-use crate::scenario::{ClockMode, Scenario};
-use build::{Built, build};
-pub(crate) use faults::faults;
-use session::Session;
-use simulation::Simulation;
 use warpline_report::ReportError;
 use warpline_results::{ResultError, Summary, Tables};
+use warpline_scenario::{ClockMode, Scenario};
+use warpline_transport::cc::{CcConfig, CongestionControl};
+
+use build::{Built, build};
+use session::Session;
+use simulation::Simulation;
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;

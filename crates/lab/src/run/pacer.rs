@@ -5,9 +5,9 @@ use warpline_core::{Tdf, TimeDelta};
 use warpline_live::clock::host_now;
 use warpline_live::emulator::{Emulator, Load};
 use warpline_results::live::{DilationStep, DilationSummary};
+use warpline_scenario::{self as scenario, Clock};
 
 use super::guests::Machines;
-use crate::scenario::{self, Clock};
 
 /// How long before its time a change is announced, in nanoseconds of the machine: all have to hear of it before.
 const NOTICE: u64 = 20_000_000;

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use warpline_net::Network;
 
-use super::addresses::AddressPlan;
 use super::course::Account;
 use super::guests::{GuestResults, Guests};
 use super::programs::{Evidence, Readiness, explain};
 use super::routers::{LiveWorld, Models, Paths, Routers};
 use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
-use crate::hosts::World;
-use crate::scenario::{Expanded, Scenario};
+use crate::hosts::ModelHosts;
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expanded, Scenario};
 
 /// What a host's interface takes: what the narrowest of its links does.
 fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
@@ -28,7 +28,7 @@ pub(super) struct Plan {
     addresses: AddressPlan,
     readiness: Readiness,
     models: Models,
-    world: World,
+    world: ModelHosts,
     guests: Option<Guests>,
 }
 
@@ -37,7 +37,7 @@ impl Plan {
     ///
     /// # Errors
     /// For what is wrong with the scenario.
-    pub(super) fn new(scenario: &Scenario, mut world: World) -> Result<Self, RunError> {
+    pub(super) fn new(scenario: &Scenario, mut world: ModelHosts) -> Result<Self, RunError> {
         let expanded = scenario.expand();
         let mtu = |node| interface_mtu(&expanded, node);
         let addresses = AddressPlan::new(scenario, &expanded);

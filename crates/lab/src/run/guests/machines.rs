@@ -178,9 +178,8 @@ mod tests {
     use warpline_net::{Control, LinkConfig, RateConfig};
 
     use super::*;
-    use crate::run::addresses::ipv4_of;
     use crate::run::pacer::Pacer;
-    use crate::scenario::{Clock, ClockMode};
+    use warpline_scenario::{Clock, ClockMode};
 
     /// When the guest ends, on its own clock.
     const END: TimeDelta = TimeDelta::from_millis(100);
@@ -193,7 +192,7 @@ mod tests {
         }
         let host = |node: u32| {
             let vlan = 1 + node as u16;
-            let (v4, v6) = (ipv4_of(node), None);
+            let (v4, v6) = (NodeId(node).ipv4(), None);
             HostOrder {
                 name: format!("h{node}"),
                 vlan,
@@ -205,7 +204,7 @@ mod tests {
                 sysctl: vec![],
             }
         };
-        let role = Role::Send { to: ipv4_of(1).into(), port: 5001, bytes: None };
+        let role = Role::Send { to: NodeId(1).ipv4().into(), port: 5001, bytes: None };
         let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None, after: vec![] };
         let order = Order {
             end: END.as_nanos(),

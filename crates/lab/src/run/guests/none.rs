@@ -6,13 +6,13 @@ use warpline_core::Pace;
 use warpline_live::port::LivePort;
 
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
 use crate::run::course::Account;
 use crate::run::programs::{Evidence, Readiness};
 use crate::run::routers::Traffic;
 use crate::run::session::Session;
-use crate::scenario::{Expanded, Host, Scenario};
 use warpline_results::{GuestMachine, ProgramRow};
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expanded, Host, Scenario};
 
 /// What a guest reports.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use warpline_guest::order::{ConditionOrder, FlowOrder, HostOrder, Order, Program
 use warpline_guest::{Console, MachineConfig, frame};
 
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
 use crate::run::programs::{self, Readiness, machine_names};
 use crate::run::routers::{Known, StreamKey, Traffic};
-use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
 /// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
 const MEMORY: u64 = 192 << 20;

@@ -11,11 +11,11 @@ use warpline_agent::{Ending, Notice, Why};
 use warpline_core::{FlowId, TimeDelta, Timestamp};
 use warpline_net::Network;
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
 
 use super::evidence::Evidence;
-use crate::hosts::World;
-use crate::run::addresses::AddressPlan;
-use crate::scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
+use crate::hosts::ModelHosts;
 
 /// What a condition is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Readiness {
         scenario: &Scenario,
         expanded: &Expanded,
         plan: &AddressPlan,
-        world: &mut World,
+        world: &mut ModelHosts,
     ) -> Self {
         let mut own = Readiness::default();
         own.add_programs(scenario, plan);
@@ -169,7 +169,7 @@ impl Readiness {
         }
     }
 
-    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut World) {
+    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut ModelHosts) {
         for flow in &expanded.flows {
             let entry = &scenario.flow[flow.entry];
             let (from, to) = (&expanded.nodes[flow.from], &expanded.nodes[flow.to]);
@@ -290,7 +290,7 @@ impl Readiness {
     }
 
     /// Starts the flows that need not wait any more.
-    pub(in crate::run) fn release(&mut self, now: Timestamp, world: &mut World, network: &mut Network) {
+    pub(in crate::run) fn release(&mut self, now: Timestamp, world: &mut ModelHosts, network: &mut Network) {
         for flow in self.released.drain(..) {
             world.release(now, flow, &mut network.port(now));
         }
@@ -325,7 +325,7 @@ impl Readiness {
 }
 
 fn reason(why: &Why, limit: TimeDelta) -> String {
-    let within = crate::scenario::Time(limit);
+    let within = warpline_scenario::Time(limit);
     match why {
         Why::Limit => format!("within {within}"),
         Why::Ended(Ending::Exited(code)) => format!("before it ended with exit code {code}"),
