@@ -41,6 +41,7 @@ impl AddressPlan {
         let mut plan = AddressPlan { names: expanded.nodes.clone(), ..AddressPlan::default() };
         for (node, name) in (0u32..).zip(&expanded.nodes) {
             let host = scenario.host.iter().find(|host| host.name == *name);
+            let host = host.and_then(|host| host.endpoint.real());
             let v4 = host.and_then(|host| host.address).map_or(NodeId(node).ipv4(), |address| address.0);
             let v6 = host.and_then(|host| host.address6).map_or(NodeId(node).ipv6(), |address| address.0);
             plan.nodes.push((v4, v6));

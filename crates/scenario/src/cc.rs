@@ -11,6 +11,7 @@ use warpline_transport::cc::Algorithm;
 use super::component;
 use super::diagnostics::{Collector, spelling_help};
 use super::document::Node;
+use super::endpoint::{Endpoint, Traffic};
 use super::expand::entry;
 
 /// The kind of those that are not built in.
@@ -44,8 +45,11 @@ pub(super) fn check_names(root: &Node, errors: &mut Collector) {
     let value = root.to_json();
     let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
     let hosts = list("host");
+    let has_kernel = |endpoint: &Value| {
+        endpoint.as_str().and_then(Endpoint::named).is_some_and(|about| about.traffic == Traffic::Kernel)
+    };
     let is_guest = |from: &str| {
-        let guests = hosts.iter().filter(|host| host["endpoint"] == "guest");
+        let guests = hosts.iter().filter(|host| has_kernel(&host["endpoint"]));
         let names = guests.filter_map(|host| host["name"].as_str());
         // The node, or one of a group of the topology.
         names
@@ -62,10 +66,10 @@ pub(super) fn check_names(root: &Node, errors: &mut Collector) {
         }
         let mut help = spelling_help(name, Algorithm::KINDS);
         help.push("or a table".to_owned());
-        help.push(
-            "what Linux has beside these, a guest can name: a [[host]] for `from` with endpoint = \"guest\""
-                .to_owned(),
-        );
+        let kernels = Endpoint::list(|about| about.traffic == Traffic::Kernel);
+        help.push(format!(
+            "what Linux has beside these, a guest can name: a [[host]] for `from` with endpoint = {kernels}"
+        ));
         errors.about(root, &entry("flow", i, &["cc"]), format!("`cc` cannot be {name:?}"), help);
     }
 }

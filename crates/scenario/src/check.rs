@@ -9,8 +9,11 @@ use warpline_core::parameter::{End, Range};
 
 use super::component::NOW;
 use super::diagnostics::{Collector, spelling_help};
-use super::document::{Data, Node, Step};
+use super::document::{Data, Entry, Node, Step, Table};
 use super::quantity::check_format;
+
+/// The key of a property's schema that says with which values of another key of the table it goes: `{"endpoint": ["live", "guest"]}`.
+pub(crate) const GOES_WITH: &str = "x-goes-with";
 
 /// Checks `root` against `schema`.
 pub(crate) fn check(schema: &Value, root: &Node, errors: &mut Collector) {
@@ -276,6 +279,7 @@ impl<'a> Walk<'a> {
                         let message = format!("`{}` and `{now}` are the same parameter", entry.key);
                         self.errors.add(&entry.place, &self.path, message, vec!["leave one out".to_owned()]);
                     }
+                    self.goes_with(property, properties, table, entry);
                     self.node(property, &entry.value);
                 }
                 None => {
@@ -311,6 +315,41 @@ impl<'a> Walk<'a> {
                 _ => format!("{} has no `{key}`", self.subject()),
             };
             self.error(node, message, help);
+        }
+    }
+
+    /// Whether a key goes with what another key of its table says.
+    fn goes_with(
+        &mut self,
+        property: &'a Value,
+        properties: &Map<String, Value>,
+        table: &Table,
+        entry: &Entry,
+    ) {
+        if entry.value.data == Data::Null {
+            return;
+        }
+        for (other, values) in property[GOES_WITH].as_object().into_iter().flatten() {
+            let given = table.value(other).filter(|value| value.data != Data::Null);
+            let given = given.map_or(properties[other]["default"].as_str(), Node::text);
+            let known = string_values(
+                &properties[other]["oneOf"]
+                    .as_array()
+                    .map_or(Vec::new(), |words| words.iter().collect::<Vec<_>>()),
+            );
+            let fits = |value: &Value| value.as_str() == given;
+            let Some(given) = given.filter(|given| known.contains(given)) else { continue };
+            if values.as_array().is_some_and(|values| !values.iter().any(fits)) {
+                let values: Vec<String> =
+                    values.as_array().into_iter().flatten().map(Value::to_string).collect();
+                let message = format!(
+                    "`{}` goes with {other} = {}, and this is {given:?}",
+                    entry.key,
+                    values.join(" or ")
+                );
+                let about = property["description"].as_str().map(|text| format!("{}: {text}", entry.key));
+                self.errors.add(&entry.place, &self.path, message, about.into_iter().collect());
+            }
         }
     }
 

@@ -362,7 +362,7 @@ impl Builder<'_> {
             .scenario
             .host
             .iter()
-            .filter_map(|h| h.tcp.as_ref().map(|tcp| (h.name.as_str(), tcp)))
+            .filter_map(|host| Some((host.name.as_str(), host.endpoint.tcp()?)))
             .collect();
         let mut turns: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         let groups = self.scenario.group_names();
@@ -442,7 +442,7 @@ impl Builder<'_> {
             .scenario
             .host
             .iter()
-            .filter(|host| host.runs_programs())
+            .filter(|host| host.traffic().has_programs())
             .filter_map(|host| self.index.get(&host.name).map(|&node| NodeId(node as u32)))
             .collect();
         let delays: Vec<TimeDelta> = self.expanded.links.iter().map(|link| link.delay).collect();

@@ -6,74 +6,110 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::{Map, Value, json};
 
-use super::quantity::{Size, Time};
+use super::check::GOES_WITH;
+use super::endpoint::{Endpoint, Traffic};
+use super::quantity::Time;
 use super::ready::Readiness;
-use super::short::Probability;
-use super::tcp::TcpOptions;
 
-/// A host that needs to be told something, written `[[host]]`.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// A host that is more than a plain model, written `[[host]]`. In the file the keys of its endpoint stand beside `name`.
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Host {
     /// The node's name, as links and topologies use it.
-    #[schemars(example = &"server")]
     pub name: String,
-    /// What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs run (Linux; needs
-    /// `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs and their CPU are not); or "guest", an
-    /// unmodified Linux kernel with real programs in the time of the run (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this version. Default model.
-    #[schemars(example = &"live")]
-    pub endpoint: Option<String>,
-    /// live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
-    #[schemars(example = &"192.0.2.1")]
-    pub address: Option<Address<Ipv4Addr>>,
-    /// live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
-    #[schemars(example = &"2001:db8::1")]
-    pub address6: Option<Address<Ipv6Addr>>,
-    /// live, guest: the programs that run there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub program: Vec<Program>,
-    /// guest: the machine, one kernel, that it is on, together with all guests that name the same one. Default: a machine of its own
-    /// with the host's name. Machines run in parallel; hosts on one machine need less memory.
-    #[schemars(example = &"m1")]
-    pub machine: Option<String>,
-    /// guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else the package has as
-    /// tcp_NAME.ko). Default: the kernel's, cubic.
-    #[schemars(example = &"bbr")]
-    pub cc: Option<String>,
-    /// guest: the kernel's settings on this host, by sysctl(8)'s names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(example = &serde_json::json!({"net.ipv4.tcp_sack": "0"}))]
-    pub sysctl: BTreeMap<String, String>,
-    /// guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control groups; not by the virtual
-    /// clock, where a kernel's work takes no time). Guests of one machine share it. Default: all that it wants.
-    #[schemars(with = "Option<Probability>", example = 0.5)]
-    pub cpu_share: Option<f64>,
-    /// guest: memory of its machine; what is not used is not taken. What programs write goes into it, too. Guests of one machine share it.
-    /// Default: what its hosts, flows and the buffers in their `sysctl` need.
-    #[schemars(example = &"2GB")]
-    pub memory: Option<Size>,
-    /// model: TCP options of connections that end here.
-    pub tcp: Option<TcpOptions>,
+    /// What it is, with the keys that belong to that.
+    pub endpoint: Endpoint,
 }
 
+/// The keys that every host has.
+const NAME: &str = "name";
+const ENDPOINT: &str = "endpoint";
+
 impl Host {
-    /// Whether it is a network namespace of this machine.
-    pub fn is_live(&self) -> bool {
-        self.endpoint.as_deref() == Some("live")
+    /// Its programs; none where no real ones run.
+    pub fn programs(&self) -> &[Program] {
+        self.endpoint.real().map_or(&[], |real| &real.program)
     }
-    /// Whether it is a Linux guest.
-    pub fn is_guest(&self) -> bool {
-        self.endpoint.as_deref() == Some("guest")
+
+    /// Who makes the traffic of flows that end here.
+    pub fn traffic(&self) -> Traffic {
+        self.endpoint.about().traffic
     }
-    /// Whether real programs run on it.
-    pub fn runs_programs(&self) -> bool {
-        self.is_live() || self.is_guest()
+}
+
+impl Serialize for Host {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = Map::from_iter([(NAME.to_owned(), json!(self.name))]);
+        let kind = self.endpoint.about().name;
+        if kind != Endpoint::ALL[0].name {
+            table.insert(ENDPOINT.to_owned(), json!(kind));
+        }
+        if let Value::Object(own) = self.endpoint.write().map_err(ser::Error::custom)? {
+            table.extend(own);
+        }
+        table.serialize(serializer)
     }
-    /// The machine of a guest.
-    pub fn machine_name(&self) -> &str {
-        self.machine.as_deref().unwrap_or(&self.name)
+}
+
+impl<'de> Deserialize<'de> for Host {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Map::deserialize(deserializer)?;
+        table.retain(|_, value| !value.is_null());
+        let mut text = |key| match table.remove(key) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let name = text(NAME).ok_or_else(|| D::Error::missing_field(NAME))?;
+        let kind = text(ENDPOINT);
+        let kind = kind.as_deref().unwrap_or(Endpoint::ALL[0].name);
+        Ok(Host { name, endpoint: Endpoint::read(kind, table).map_err(D::Error::custom)? })
+    }
+}
+
+impl JsonSchema for Host {
+    fn schema_name() -> Cow<'static, str> {
+        "Host".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let name = json!({
+            "type": "string",
+            "description": "The node's name, as links and topologies use it.",
+            "examples": ["server"],
+        });
+        let mut properties =
+            Map::from_iter([(NAME.to_owned(), name), (ENDPOINT.to_owned(), Endpoint::words())]);
+        for (kind, keys) in Endpoint::schemas(generator) {
+            for (key, schema) in keys {
+                let property = properties.entry(key).or_insert(schema);
+                let mut kinds = property[GOES_WITH][ENDPOINT].take();
+                match kinds.as_array_mut() {
+                    Some(kinds) => kinds.push(json!(kind)),
+                    None => kinds = json!([kind]),
+                }
+                property[GOES_WITH] = json!({ENDPOINT: kinds});
+            }
+        }
+        for property in properties.values_mut() {
+            let kinds = property[GOES_WITH][ENDPOINT].as_array().map(Vec::as_slice).unwrap_or_default();
+            let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
+            if !kinds.is_empty() {
+                property["description"] = json!(format!(
+                    "{}: {}",
+                    kinds.join(", "),
+                    property["description"].as_str().unwrap_or_default()
+                ));
+            }
+        }
+        json_schema!({
+            "type": "object",
+            "description": "A host that is more than a plain model, written `[[host]]`. Which keys it has depends on its `endpoint`.",
+            "x-table": Endpoint::table(),
+            "properties": properties,
+            "required": [NAME],
+            "additionalProperties": false,
+        })
     }
 }
 

@@ -13,6 +13,7 @@ mod check;
 mod component;
 pub mod diagnostics;
 mod document;
+pub mod endpoint;
 pub mod expand;
 pub mod files;
 pub mod flow;
@@ -42,6 +43,7 @@ pub use cc::Cc;
 pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
+pub use endpoint::{Endpoint, Traffic};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
 pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
@@ -103,7 +105,7 @@ pub struct Scenario {
     /// Links, one by one.
     #[serde(default)]
     pub link: Vec<Link>,
-    /// Hosts that need to be told something; the others need no entry.
+    /// Hosts that are more than plain models; the others need no entry.
     #[serde(default)]
     pub host: Vec<Host>,
     /// The traffic.
@@ -185,14 +187,14 @@ impl Scenario {
         directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
     }
 
-    /// Whether a node is a Linux guest.
-    pub fn is_guest(&self, node: &str) -> bool {
-        self.host.iter().any(|host| host.name == node && host.is_guest())
+    /// Who makes the traffic of flows at a node.
+    pub fn traffic(&self, node: &str) -> Traffic {
+        self.host.iter().find(|host| host.name == node).map(Host::traffic).unwrap_or_default()
     }
 
-    /// Whether all of it is simulated: no guests, and nobody who watches a clock.
+    /// Whether all of it is simulated: no real programs, and nobody who watches a clock.
     pub fn is_simulated(&self) -> bool {
-        self.clock.mode == ClockMode::Virtual && !self.host.iter().any(Host::is_guest)
+        self.clock.mode == ClockMode::Virtual && !self.host.iter().any(|host| host.traffic().has_programs())
     }
 
     /// The seeds of all runs: one, unless `[replicate]` says more.

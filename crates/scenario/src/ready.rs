@@ -180,7 +180,7 @@ impl Scenario {
     /// All programs: the number of the host's entry, and its own there.
     pub fn programs(&self) -> impl Iterator<Item = (usize, usize, &Host, &Program)> {
         self.host.iter().enumerate().flat_map(|(i, host)| {
-            host.program.iter().enumerate().map(move |(number, program)| (i, number, host, program))
+            host.programs().iter().enumerate().map(move |(number, program)| (i, number, host, program))
         })
     }
 
@@ -193,7 +193,7 @@ impl Scenario {
                 .is_some_and(|label| label == program.label(*number))
         });
         let plain = all().filter(|(_, _, _, program)| program.name.as_deref() == Some(name));
-        let only = all().filter(|(_, _, host, _)| host.name == name && host.program.len() == 1);
+        let only = all().filter(|(_, _, host, _)| host.name == name && host.programs().len() == 1);
         for found in [full.collect::<Vec<_>>(), plain.collect(), only.collect()] {
             match found.as_slice() {
                 [] => {}
@@ -206,7 +206,7 @@ impl Scenario {
 
     /// The programs that a program waits for. Names that mean none are left out.
     pub fn waits_for(&self, host: usize, number: usize) -> Vec<(usize, usize)> {
-        let Some(program) = self.host.get(host).and_then(|host| host.program.get(number)) else {
+        let Some(program) = self.host.get(host).and_then(|host| host.programs().get(number)) else {
             return Vec::new();
         };
         match &program.after {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn readiness_has_short_forms() {
-        let ready = |text: &str| two(text, "").unwrap().host[0].program[0].ready.clone().unwrap().0;
+        let ready = |text: &str| two(text, "").unwrap().host[0].programs()[0].ready.clone().unwrap().0;
         assert_eq!(ready("ready = 8080"), ready("ready = \"port 8080\""));
         assert_eq!(ready("ready = 8080"), ready("ready = { port = 8080 }"));
         assert_eq!(ready("ready = \"prints now listening\"").prints.as_deref(), Some("now listening"));

@@ -2,7 +2,7 @@
 
 use warpline_core::TimeDelta;
 
-use super::document::Step;
+use super::document::{Node, Step};
 use super::expand::{entry, key};
 use super::flow::{App, Distribution, Flow, FlowRecordKind, Transport};
 use super::semantics::Check;
@@ -12,13 +12,18 @@ use super::{Cc, component, files};
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
     let scenario = check.scenario;
-    if scenario.flow.is_empty() && scenario.host.iter().all(|host| host.program.is_empty()) {
+    // As it is written: programs that are refused where they stand were meant as traffic.
+    let hosts = check.root.at(&[key("host")]).map_or(&[][..], Node::items);
+    let programs = hosts.iter().any(|host| {
+        host.table().is_some_and(|host| host.value("program").is_some_and(|list| !list.items().is_empty()))
+    });
+    if scenario.flow.is_empty() && !programs {
         let help = "add a [[flow]] with `from` and `to`; with mode = \"real\", a [[host.program]] will do";
         check.error(&[key("flow")], "the scenario has no traffic", help);
     }
     tcp(check, &[key("tcp")], &scenario.tcp);
     for (i, host) in scenario.host.iter().enumerate() {
-        if let Some(options) = &host.tcp {
+        if let Some(options) = host.endpoint.tcp() {
             tcp(check, &entry("host", i, &["tcp"]), options);
         }
     }

@@ -5,14 +5,15 @@ use std::net::IpAddr;
 
 use warpline_core::NodeId;
 
+use super::Expect;
 use super::diagnostics::spelling_help;
 use super::document::Step;
+use super::endpoint::{About, Endpoint, Traffic};
 use super::expand::{Expanded, entry, key};
 use super::flow::{App, Flow, Transport};
 use super::host::{Host, Program, ProgramCommand};
 use super::semantics::Check;
 use super::semantics_program::program_path;
-use super::{ClockMode, Expect};
 use crate::addresses::names_in_braces;
 
 /// Checks all hosts of the scenario.
@@ -26,7 +27,7 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
             check.errors.about(check.root, &entry("host", i, &["name"]), message, help);
         }
         endpoint(check, i, host);
-        for (number, program) in host.program.iter().enumerate() {
+        for (number, program) in host.programs().iter().enumerate() {
             self::program(check, &program_path(i, number, &[]), program);
             names(check, &program_path(i, number, &[]), program, expanded);
         }
@@ -35,94 +36,18 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
     flows(check, expanded);
 }
 
-/// Which endpoints there are, and which clock they can follow.
+/// Whether the host can follow the clock, and what its endpoint has to say.
 fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
-    let at = |name: &str| entry("host", i, &[name]);
-    let endpoint = host.endpoint.as_deref().unwrap_or("model");
     let mode = check.scenario.clock.mode;
-    match endpoint {
-        "model" => {}
-        "live" if mode != ClockMode::Virtual => {}
-        "live" => check.error(
-            &at("endpoint"),
-            "a live host cannot follow this clock: its programs live in real time",
-            "[clock] mode = \"real\" (or --clock real), or \"dilated\"; or endpoint = \"model\" or \"guest\", which follow any clock",
-        ),
-        "guest" => {}
-        other => {
-            let reason = match other {
-                stack if stack.starts_with("stack:") => {
-                    format!("real stacks such as \"{stack}\" are not in this version")
-                }
-                other => format!("{other:?} is no endpoint"),
-            };
-            let help = "allowed: \"model\", the built-in TCP; \"guest\", a Linux kernel; and \"live\", a network namespace, under the real \
-                        clock or a dilated one";
-            check.error(&at("endpoint"), reason, help);
-        }
+    let About { name, clocks, why, .. } = host.endpoint.about();
+    if !clocks.contains(&mode) {
+        let message = format!("a host with endpoint = {name:?} cannot follow this clock: {why}");
+        let own: Vec<String> = clocks.iter().map(|clock| format!("{:?}", clock.name())).collect();
+        let others = Endpoint::list(|about| about.clocks.contains(&mode));
+        let help = format!("[clock] mode = {} (or --clock); or endpoint = {others}", own.join(" or "));
+        check.error(&entry("host", i, &["endpoint"]), message, &help);
     }
-    let real = host.runs_programs();
-    for (name, given) in [
-        ("address", host.address.is_some()),
-        ("address6", host.address6.is_some()),
-        ("program", !host.program.is_empty()),
-    ] {
-        if given && !real {
-            let message = format!("`{name}` is for live hosts and guests");
-            let help = "endpoint = \"live\", with [clock] mode = \"real\"; or endpoint = \"guest\"";
-            check.error(&at(name), message, help);
-        }
-    }
-    for (name, given) in [
-        ("machine", host.machine.is_some()),
-        ("cc", host.cc.is_some()),
-        ("sysctl", !host.sysctl.is_empty()),
-        ("cpu_share", host.cpu_share.is_some()),
-        ("memory", host.memory.is_some()),
-    ] {
-        if given && !host.is_guest() {
-            check.error(&at(name), format!("`{name}` is for guests"), "endpoint = \"guest\"");
-        }
-    }
-    if host.is_guest() && host.memory.is_some_and(|size| !(67_108_864..=64_000_000_000).contains(&size.0.0)) {
-        let help = "a kernel needs 64 MiB (67.2MB); more than 64GB is not in this version";
-        check.error(&at("memory"), "`memory` is out of range", help);
-    }
-    if let Some(share) = host.cpu_share.filter(|_| host.is_guest()) {
-        let others = check.scenario.host.iter().filter(|other| other.is_guest());
-        let differs = others
-            .filter(|other| other.machine_name() == host.machine_name())
-            .find(|other| other.cpu_share.is_some_and(|own| own != share));
-        if !(share > 0.0 && share <= 1.0) {
-            let help = "a share of one core lies above 0 and is 1 at the most; a kernel has one core";
-            check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);
-        } else if mode == ClockMode::Virtual {
-            let help = "leave it out, or take [clock] mode = \"real\" or \"dilated\": by the virtual clock a kernel's work takes no time";
-            check.error(&at("cpu_share"), "`cpu_share` is for the real and the dilated clock", help);
-        } else if let Some(other) = differs {
-            let message = format!("the machine of `{}` has another share at `{}`", host.name, other.name);
-            check.error(
-                &at("cpu_share"),
-                message,
-                "guests of one machine share it: give it once, or the same",
-            );
-        }
-    }
-    if let Some(number) = host.program.iter().position(|program| !program.collect.is_empty())
-        && !host.is_guest()
-    {
-        let path = program_path(i, number, &["collect"]);
-        let help = "what a program on a live host writes is on this machine already";
-        check.error(&path, "`collect` is for guests", help);
-    }
-    if real && host.tcp.is_some() {
-        check.error(
-            &at("tcp"),
-            "`tcp` is for model hosts",
-            "a live host or a guest has the kernel's TCP; a guest's is set up with `cc` and `sysctl`, a live host's by its programs \
-             (setsockopt)",
-        );
-    }
+    host.endpoint.check(check, i);
 }
 
 fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
@@ -191,7 +116,8 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
         scenario.host.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
     let mut owners: BTreeMap<IpAddr, usize> = BTreeMap::new();
     let own = |node: usize| {
-        let host = hosts.get(expanded.nodes[node].as_str()).map(|&i| (i, &scenario.host[i]));
+        let host = hosts.get(expanded.nodes[node].as_str());
+        let host = host.and_then(|&i| Some((i, scenario.host[i].endpoint.real()?)));
         let v4 = host.and_then(|(i, host)| Some((i, "address", host.address?.0.into())));
         let v6 = host.and_then(|(i, host)| Some((i, "address6", host.address6?.0.into())));
         [v4, v6]
@@ -226,17 +152,15 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
 /// Where flows meet live hosts: which end may be one, and what the flow needs then.
 fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
-    let live = |node: usize| {
-        let name = &expanded.nodes[node];
-        scenario.host.iter().any(|host| host.name == *name && host.runs_programs())
-    };
+    let live = |node: usize| scenario.traffic(&expanded.nodes[node]).has_programs();
     let mut told: BTreeSet<usize> = BTreeSet::new();
     let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
     for spec in &expanded.flows {
         let flow = &scenario.flow[spec.entry];
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
-        let guests = (scenario.is_guest(from), scenario.is_guest(to));
+        let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
+        let guests = (kernel(from), kernel(to));
         if flow.app == App::Request && guests != (true, true) {
             if told.insert(spec.entry) {
                 let node = if guests.0 { to } else { from };
@@ -481,13 +405,13 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
                 load(&format!(
                     "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\n[[host.program]]\n{program}\n"
                 )),
-                ["test.toml:6:", "`program` is for live hosts", "endpoint = \"live\""],
+                ["test.toml:6:", "`program` goes with endpoint = \"live\"", "this is \"model\""],
             ),
             (
                 load("clock = { max_lag = \"1ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n"),
                 ["test.toml:3:", "`max_lag` belongs to mode", "real"],
             ),
-            (live("tcp = {}", program), ["test.toml:7:", "`tcp` is for model hosts", "kernel"]),
+            (live("tcp = {}", program), ["test.toml:7:", "`tcp` goes with endpoint = \"model\"", "`sysctl`"]),
             (
                 live("address = \"10.0.0.2\"", program),
                 ["test.toml:7:", "already the address of `r`", "leave it out"],

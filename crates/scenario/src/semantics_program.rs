@@ -22,7 +22,7 @@ pub(super) fn check(check: &mut Check<'_>) {
     let scenario = check.scenario;
     for (i, host) in scenario.host.iter().enumerate() {
         let mut names: BTreeSet<&str> = BTreeSet::new();
-        for (number, program) in host.program.iter().enumerate() {
+        for (number, program) in host.programs().iter().enumerate() {
             let at = |below: &[&str]| program_path(i, number, below);
             if let Some(name) = &program.name {
                 name_fits(check, &at(&["name"]), name);
@@ -38,7 +38,7 @@ pub(super) fn check(check: &mut Check<'_>) {
                 let mut path = at(&["after"]);
                 path.push(Step::Index(place));
                 let Some((host, other)) = named(check, &path, name) else { continue };
-                if scenario.host[host].program[other].ready.is_none() {
+                if scenario.host[host].programs()[other].ready.is_none() {
                     let message = format!("program `{name}` has no `ready`: nobody can tell when it is");
                     check.error(&path, message, "for example ready = { port = 8080 } at that program");
                 }

@@ -9,7 +9,7 @@ use warpline_results::{capture_file, qlog_file};
 use warpline_scenario::expand::FlowSpec;
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
-    self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Transport, files,
+    self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
 };
 use warpline_transport::cc::Controller;
 
@@ -61,13 +61,14 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
 
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
-        // What guests send each other is their own business.
-        if scenario.is_guest(&expanded.nodes[flow.from]) && scenario.is_guest(&expanded.nodes[flow.to]) {
+        let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;
+        // Two kernels carry it between themselves.
+        if kernel(flow.from) && kernel(flow.to) {
             continue;
         }
         let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &mut network)?;
-        let app = if scenario.is_guest(&expanded.nodes[flow.from]) {
-            // The guest makes the traffic; here it is taken.
+        let app = if kernel(flow.from) {
+            // The kernel makes the traffic; here it is taken.
             App::Service { listening: false }
         } else {
             application(&flow.application, flow, scenario)?
@@ -120,8 +121,8 @@ fn flow_spec(
     let routes = (route(&flow.forward)?, route(&flow.reverse)?);
     let cc = flow.cc.clone().unwrap_or_default();
     let cc_name = cc.name().to_owned();
-    // A guest's sender has its kernel's, and none here.
-    let cc = if scenario.is_guest(&nodes[flow.from]) { Cc::default() } else { cc };
+    // A kernel that sends has its own, and none here.
+    let cc = if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel { Cc::default() } else { cc };
     let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
@@ -149,13 +150,12 @@ fn flow_spec(
 
 /// Where a flow meets programs, if it does.
 fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
-    let meets =
-        |node: usize| scenario.host.iter().any(|host| host.runs_programs() && host.name == nodes[node]);
+    let meets = |node: usize| scenario.traffic(&nodes[node]).has_programs();
     let entry = &scenario.flow[flow.entry];
     let service = match flow.application {
         Application::Service { app, size } => Some((app, size)),
-        // What a guest sends by itself is taken here.
-        _ if scenario.is_guest(&nodes[flow.from]) => Some((scenario::App::Discard, None)),
+        // What a kernel sends by itself is taken here.
+        _ if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel => Some((scenario::App::Discard, None)),
         _ => None,
     };
     (meets(flow.from) || meets(flow.to)).then(|| Wire {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::slice::from_ref;
 
 use warpline_core::{LinkId, NodeId, TimeDelta};
 use warpline_guest::machine::Timing;
@@ -264,12 +265,12 @@ pub fn dilate(
     let mut tails = config.tails(&mut machines);
     let mut pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
     machines.limit(true)?;
-    pacer.begin(&mut emulator, Some(&machines), config.settle());
+    pacer.begin(&mut emulator, from_ref(&machines), config.settle());
     let report = loop {
         if !booted {
             break None;
         }
-        pacer.look(&mut emulator, Some(&machines));
+        pacer.look(&mut emulator, from_ref(&machines));
         let until = network.now() + TimeDelta::from_nanos(pacer.tdf().to_run(LOOK).max(1));
         let ran = emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue);
         pass_on(&mut tails);

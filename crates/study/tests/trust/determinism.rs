@@ -22,7 +22,7 @@ fn examples() -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .filter(|path| {
             let scenario = Scenario::load(path, &[]).unwrap();
-            scenario.clock.mode == ClockMode::Virtual && !scenario.host.iter().any(|host| host.is_guest())
+            scenario.clock.mode == ClockMode::Virtual && scenario.guests().next().is_none()
         })
         .collect();
     files.sort();

@@ -344,7 +344,7 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
         (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64 MiB"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncpu_share = 0.5\n"),
-            ["`cpu_share` is for guests", "endpoint = \"guest\""],
+            ["`cpu_share` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
         (
             format!("{STAR}{flow}app = \"cbr\"\nrate = \"1Mbit/s\"\n"),
@@ -363,14 +363,14 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
             ["`request_size` must be at least 16B", "takes 16 bytes"],
         ),
         (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
-        (format!("{STAR}tcp = {{}}\n"), ["`tcp` is for model hosts", "sysctl"]),
+        (format!("{STAR}tcp = {{}}\n"), ["`tcp` goes with endpoint = \"model\"", "sysctl"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\nmachine = \"m\"\n"),
-            ["`machine` is for guests", "endpoint = \"guest\""],
+            ["`machine` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncc = \"bbr\"\n"),
-            ["`cc` is for guests", "endpoint = \"guest\""],
+            ["`cc` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
     ] {
         let told = load(text).unwrap_err();

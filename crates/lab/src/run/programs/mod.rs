@@ -64,7 +64,7 @@ impl Programs {
     pub(in crate::run) fn prepare(
         scenario: &Scenario,
         live: &[(String, u32)],
-        hosts: Option<&Hosts>,
+        hosts: &Hosts,
         plan: &AddressPlan,
         directory: Option<&Path>,
         readiness: &Readiness,
@@ -77,8 +77,7 @@ impl Programs {
         let mut watch = Watch::new(scenario.base());
         for (at, (name, node)) in live.iter().enumerate() {
             let Some(host) = scenario.host.iter().find(|host| host.name == *name) else { continue };
-            let Some(hosts) = hosts else { continue };
-            for (number, program) in host.program.iter().enumerate() {
+            for (number, program) in host.programs().iter().enumerate() {
                 std::fs::create_dir_all(base.join(DIRECTORY)).map_err(fail)?;
                 let (words, shown) = command(program, plan);
                 let row = row(name, (number, program.label(number)), shown, program.expect);

@@ -12,7 +12,7 @@ use warpline_core::{FlowId, TimeDelta, Timestamp};
 use warpline_net::Network;
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
+use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Traffic, Until};
 
 use super::evidence::Evidence;
 use crate::hosts::ModelHosts;
@@ -96,9 +96,10 @@ pub(in crate::run) struct Readiness {
 /// Names of the guests' machines, in their order.
 pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for host in scenario.host.iter().filter(|host| host.is_guest()) {
-        if !names.contains(&host.machine_name()) {
-            names.push(host.machine_name());
+    for (host, guest) in scenario.guests() {
+        let machine = guest.machine_of(host);
+        if !names.contains(&machine) {
+            names.push(machine);
         }
     }
     names
@@ -106,7 +107,8 @@ pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
 
 /// The machine of a host, if it is a guest.
 fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
-    let own = host.is_guest().then(|| host.machine_name())?;
+    let own = scenario.guests().find(|(guest, _)| guest.name == host.name)?;
+    let own = own.1.machine_of(host);
     machine_names(scenario).iter().position(|name| *name == own)
 }
 
@@ -174,14 +176,16 @@ impl Readiness {
             let entry = &scenario.flow[flow.entry];
             let (from, to) = (&expanded.nodes[flow.from], &expanded.nodes[flow.to]);
             let host = |name: &str| scenario.host.iter().find(|host| host.name == name);
-            let (Some(target), Some(port)) = (host(to).filter(|host| host.runs_programs()), entry.port)
+            let (Some(target), Some(port)) =
+                (host(to).filter(|host| host.traffic().has_programs()), entry.port)
             else {
                 continue;
             };
             let limit = entry.wait.unwrap_or(PATIENCE).0;
-            let sender = host(from).filter(|host| host.runs_programs());
-            // Two guests carry a flow between themselves, and both ends are ours.
-            let carried = sender.is_some_and(|host| host.is_guest()) && target.is_guest();
+            let sender = host(from).filter(|host| host.traffic().has_programs());
+            // Two kernels carry a flow between themselves, and both ends are ours.
+            let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
+            let carried = sender.is_some_and(kernel) && kernel(target);
             if limit.is_zero() || carried || entry.app.is_service() {
                 continue;
             }
