@@ -1,5 +1,5 @@
 //! Squid access logs: no text makes the reader panic, and requests are in the order of their times.
-use warpline_lab::access_log::parse;
+use warpline_scenario::access_log::parse;
 
 /// Runs the target on any bytes.
 ///

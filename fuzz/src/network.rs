@@ -1,8 +1,8 @@
 //! Scenarios that become running networks: a scenario that passes the checks can be built, and its first events can run.
 
 use warpline_lab::run::{RunError, RunOptions, run as simulate};
-use warpline_lab::scenario::{ClockMode, Scenario};
 use warpline_net::Control;
+use warpline_scenario::{ClockMode, Scenario};
 
 /// Most links, flows and samples of a scenario that is run; larger ones are valid, but take long.
 const MOST: usize = 64;

@@ -1,8 +1,8 @@
 //! Tables of ns-2's results: no text makes the reader panic, and every case that is read is a valid scenario.
 use std::path::Path;
 
-use warpline_lab::oracle::{Family, parse_cases, scenario};
-use warpline_lab::scenario::Scenario;
+use warpline_scenario::Scenario;
+use warpline_study::oracle::{Family, parse_cases, scenario};
 
 /// Runs the target on any bytes.
 ///

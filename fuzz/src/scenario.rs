@@ -1,5 +1,5 @@
 //! Scenarios: no text makes reading or checking panic, and every error can be shown.
-use warpline_lab::scenario::Scenario;
+use warpline_scenario::Scenario;
 
 /// Runs the target on any bytes.
 ///

@@ -453,36 +453,34 @@ class GilbertElliottLoss(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host(Part):
-    """A host that needs to be told something, written `[[host]]`.
+    """A host that is more than a plain model, written `[[host]]`. Which keys it has depends on its `endpoint`.
 
     Attributes:
         name: The node's name, as links and topologies use it.
-        endpoint: What the host is: "model", the built-in TCP model; "live", a network namespace in which real programs
-            run (Linux; needs `[clock] mode = "real"`, or "dilated", by which its network is dilated and its programs
-            and their CPU are not); or "guest", an unmodified Linux kernel with real programs in the time of the run
-            (Linux on x86-64 with the package user-mode-linux; any clock). Real stacks ("stack:lwip") are not in this
-            version. Default model.
-        address: live, guest: its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
+        endpoint: What the host is. Default model.
+        tcp: model: TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, the
+            sockets of a live host by its programs.)
+        address: live, guest: Its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
             second and so on.
-        address6: live, guest: its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
-        program: live, guest: the programs that run there.
-        machine: guest: the machine, one kernel, that it is on, together with all guests that name the same one.
+        address6: live, guest: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+        program: live, guest: The programs that run there.
+        machine: guest: The machine, one kernel, that it is on, together with all guests that name the same one.
             Default: a machine of its own with the host's name. Machines run in parallel; hosts on one machine need less
             memory.
-        cc: guest: the kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
+        cc: guest: The kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
             the package has as tcp_NAME.ko). Default: the kernel's, cubic.
-        sysctl: guest: the kernel's settings on this host, by sysctl(8)'s names.
-        cpu_share: guest: share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control
+        sysctl: guest: The kernel's settings on this host, by sysctl(8)'s names.
+        cpu_share: guest: Share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control
             groups; not by the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
             Default: all that it wants.
-        memory: guest: memory of its machine; what is not used is not taken. What programs write goes into it, too.
+        memory: guest: Memory of its machine; what is not used is not taken. What programs write goes into it, too.
             Guests of one machine share it. Default: what its hosts, flows and the buffers in their `sysctl` need.
-        tcp: model: TCP options of connections that end here.
     """
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: str | None = None
+    endpoint: Literal["model", "live", "guest"] | None = None
+    tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
     program: Sequence[Program | Mapping[str, Any]] | None = None
@@ -491,7 +489,6 @@ class Host(Part):
     sysctl: Mapping[str, str] | None = None
     cpu_share: Probability | None = None
     memory: Size | None = None
-    tcp: Tcp | Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

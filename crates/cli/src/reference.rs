@@ -22,6 +22,9 @@ fn describe(schema: &Value, text: &mut String) {
     if let Some(description) = schema["description"].as_str() {
         let _ = write!(text, "\n{description}\n");
     }
+    if let Some(table) = schema["x-table"].as_str() {
+        let _ = write!(text, "\n{table}");
+    }
     if let Some(examples) = schema["examples"].as_array() {
         let _ = write!(text, "\nExamples: {}.\n", listed(examples));
     }

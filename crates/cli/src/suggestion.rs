@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warpline_lab::scenario::{STANDARD_INPUT, Source};
+use warpline_scenario::{STANDARD_INPUT, Source};
 
 use crate::failure::Failure;
 

@@ -6,6 +6,7 @@
 #[cfg(test)]
 extern crate self as warpline_core;
 
+mod address;
 pub mod dilation;
 pub mod float;
 pub mod packet;

@@ -1,19 +1,10 @@
-//! The laboratory: scenarios in, results out.
+//! The laboratory: one run of a scenario, from its plan to its results.
 //!
-//! A [`scenario`] is read and checked, [`run`] builds its network and hosts and drives them. `warpline_results` writes tables, captures and
-//! summaries, `warpline_report` draws them; [`report`] adds to its pages what only this crate can read. [`mod@bench`] has the workloads that the engine's speed is measured on, `calibrate` measures
-//! what emulation can do on this machine.
+//! A [`warpline_scenario::Scenario`] says what the network is; [`mod@run`] builds it and its hosts and drives them. `warpline_results` writes
+//! tables, captures and summaries, `warpline_report` draws them; [`report`] adds to its pages what only this crate can read. [`btc`] measures
+//! the bulk transfer capacity of real paths.
 
-pub mod bench;
 pub mod btc;
-#[cfg(target_os = "linux")]
-pub mod calibrate;
-pub mod compare;
 mod hosts;
-pub mod oracle;
-pub mod replicate;
 pub mod report;
 pub mod run;
-pub mod scenario;
-
-pub use hosts::access_log;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use warpline_lab::btc::{CapReport, TrenoReport};
 use warpline_lab::run::{RunOptions, RunOutcome, run};
-use warpline_lab::scenario::Scenario;
 use warpline_net::Control;
+use warpline_scenario::Scenario;
 
 fn simulate(app: &str, directory: &Path) -> RunOutcome {
     simulate_with(app, "{ kind = \"every\", n = 2000 }", directory)

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyFutureWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use warpline_lab::scenario::diagnostics::{Diagnostic, Diagnostics};
-use warpline_lab::scenario::{Scenario as Inner, schema};
+use warpline_scenario::diagnostics::{Diagnostic, Diagnostics};
+use warpline_scenario::{Scenario as Inner, schema};
 
 /// A checked scenario. People use `warpline.Scenario`, which is built on this.
 #[pyclass(frozen, module = "warpline._warpline", name = "NativeScenario")]

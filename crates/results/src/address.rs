@@ -1,7 +1,7 @@
 //! Addresses: which IPv4 address, port and initial sequence number each endpoint has where wire bytes are made.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 use warpline_core::Streams;
 use warpline_core::packet::{EndpointId, FlowId, NodeId};
@@ -46,11 +46,6 @@ impl AddressBook {
         Self::default()
     }
 
-    /// The address of a host.
-    pub fn host(node: NodeId) -> Ipv4Addr {
-        Ipv4Addr::from_bits((10 << 24) | (node.0.wrapping_add(1) & 0x00ff_ffff))
-    }
-
     /// Adds a connection of the flow between the opener and the other end. A flow may have many, one after another or at once.
     pub fn add_connection(
         &mut self,
@@ -67,7 +62,7 @@ impl AddressBook {
             let address = EndpointAddress {
                 flow,
                 side: side as u8,
-                local: SocketAddrV4::new(Self::host(own.1), ports[side]),
+                local: SocketAddrV4::new(own.1.ipv4(), ports[side]),
                 peer: peer.0,
                 isn: initial_sequence_number(own.0),
                 window_scale: None,
@@ -108,8 +103,6 @@ mod tests {
 
     #[test]
     fn hosts_and_flows_have_their_own_addresses() {
-        assert_eq!(AddressBook::host(NodeId(0)), Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(AddressBook::host(NodeId(0x01_02_03)), Ipv4Addr::new(10, 1, 2, 4));
         let mut book = AddressBook::new();
         let mut pairs = BTreeSet::new();
         for flow in 0..40_000 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use warpline_core::{Stream, TimeDelta};
-use warpline_lab::access_log::Request;
+use warpline_scenario::access_log::Request;
 
 use super::ppm::{Nature, Url};
 
@@ -158,7 +158,7 @@ mod tests {
 12.0 0 a TCP_HIT/304 50 GET http://x/1.html
 13.0 0 c TCP_MISS/200 70 GET http://x/3?q
 ";
-        let trace = Trace::from_log(&warpline_lab::access_log::requests(log).unwrap(), 2);
+        let trace = Trace::from_log(&warpline_scenario::access_log::requests(log).unwrap(), 2);
         let urls: Vec<Vec<Url>> =
             trace.clients.iter().map(|asks| asks.iter().map(|ask| ask.url).collect()).collect();
         assert_eq!(urls, [vec![0, 0, 2], vec![1]]);

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use warpline_lab::bench::{Workload, workloads};
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
+use warpline_study::bench::{Workload, workloads};
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, HEADING};

@@ -4,9 +4,9 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use warpline_lab::calibrate::{CalibrateError, Options, Part, calibrate, report, tables};
 use warpline_lab::run::prepare;
 use warpline_live::calibrate::bed::BedError;
+use warpline_study::calibrate::{CalibrateError, Options, Part, calibrate, report, tables};
 
 use crate::bar::Steps;
 use crate::failure::{Code, Failure};

@@ -10,9 +10,9 @@ use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, Stranger
 use warpline_core::TimeDelta;
 use warpline_core::parameter::Choice;
 use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
-use warpline_lab::scenario::{BitRate, Size, Time};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
+use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::LossRecovery;
 

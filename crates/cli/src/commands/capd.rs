@@ -9,9 +9,9 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_capacity::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
 use warpline_core::Rate;
-use warpline_lab::scenario::Time;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
+use warpline_scenario::Time;
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_lab::run::{CustomCc, check};
-use warpline_lab::scenario::Scenario;
+use warpline_scenario::Scenario;
 
 use crate::commands::run::failure;
 use crate::failure::{Code, Failure};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use warpline_lab::compare::compare;
 use warpline_report::figure::{Figure, Format};
 use warpline_report::{Quantity, ReportError, band, busiest_link, write_whole};
 use warpline_results::{RunSet, SCREEN};
+use warpline_study::compare::compare;
 
 use crate::bar::Steps;
 use crate::commands::report;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use warpline_lab::run::dilate::{Asked, DilateConfig, DilateOutcome, Ending, dilate};
 use warpline_lab::run::links::duplex;
-use warpline_lab::scenario::short::part;
-use warpline_lab::scenario::{Size, Tdf, Time};
 use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::EmulatorConfig;
 use warpline_net::{LinkConfig, RateConfig};
+use warpline_scenario::short::part;
+use warpline_scenario::{Size, Tdf, Time};
 
 use crate::commands::link_args::{LinkArgs, VALUES, counters};
 use crate::failure::{Code, Failure};

@@ -2,8 +2,8 @@
 
 use clap::ValueHint;
 use warpline_lab::run::links::{LinkWords, Word};
-use warpline_lab::scenario::{BitRate, Time};
 use warpline_net::LinkStats;
+use warpline_scenario::{BitRate, Time};
 
 /// Explains the values in the help of such a command.
 pub(crate) const VALUES: &str = "\

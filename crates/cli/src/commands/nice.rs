@@ -7,12 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::scenario::Time;
-use warpline_lab::scenario::short::part;
 use warpline_live::bpf::{self, Parameters, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
 use warpline_live::terminal::Title;
+use warpline_scenario::Time;
+use warpline_scenario::short::part;
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, counted, short, with_unit};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use warpline_lab::oracle::{Family, OracleError, compare, read_cases, scenario};
 use warpline_net::Control;
+use warpline_study::oracle::{Family, OracleError, compare, read_cases, scenario};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};

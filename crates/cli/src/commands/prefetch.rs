@@ -13,7 +13,7 @@ use warpline_apps::prefetch::client::{self, Options, Policy, Report};
 use warpline_apps::prefetch::server::{Server, ServerError, available, resolve};
 use warpline_apps::prefetch::trace::{Synthetic, Trace};
 use warpline_core::{Streams, TimeDelta};
-use warpline_lab::access_log;
+use warpline_scenario::access_log;
 
 use crate::failure::{Code, Failure};
 use crate::interrupt;

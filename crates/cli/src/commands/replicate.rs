@@ -15,7 +15,7 @@ use warpline_apps::replicate::serve::{self, ServeOptions, serve};
 use warpline_apps::replicate::store::{current, manifest};
 use warpline_apps::replicate::tree::Tree;
 use warpline_core::{Rate, TimeDelta};
-use warpline_lab::scenario::Time;
+use warpline_scenario::Time;
 use warpline_stacks::quic::{Identity, KeyError, Settings, Trust};
 use warpline_transport::cc::Algorithm;
 

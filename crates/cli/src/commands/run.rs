@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::replicate::{Replicated, replicate, seed_directory};
 use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
-use warpline_lab::scenario::{ClockMode, Host, Scenario};
 use warpline_net::Control;
 use warpline_results::render;
+use warpline_scenario::{ClockMode, Scenario};
+use warpline_study::replicate::{Replicated, replicate, seed_directory};
 
 use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;
@@ -208,7 +208,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut scenario = source.load(&sets).map_err(Failure::usage)?;
     scenario.notes.iter().for_each(|note| output::note(note));
     check(&scenario, &CustomCc::default()).map_err(failure)?;
-    if scenario.clock.mode != ClockMode::Virtual && scenario.host.iter().any(Host::is_live) {
+    if scenario.needs_namespaces() {
         #[cfg(target_os = "linux")]
         super::clean::before();
         // Before any other thread exists.

@@ -1,7 +1,7 @@
 //! `warpline schema`: the JSON Schema of scenario files and the columns of results, or the references made from them.
 
-use warpline_lab::scenario::json_schema;
 use warpline_results::describe::{tables_json, tables_markdown};
+use warpline_scenario::json_schema;
 
 use crate::failure::{Code, Failure};
 use crate::{output, reference};

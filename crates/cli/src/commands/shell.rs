@@ -8,7 +8,6 @@ use clap::ValueHint;
 use warpline_core::TimeDelta;
 use warpline_lab::run::links::{Duplex, duplex};
 use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
-use warpline_lab::scenario::Time;
 use warpline_live::audit::Audit;
 use warpline_live::clock::{LagPolicy, Waiting};
 use warpline_live::crossing::Crossing;
@@ -17,6 +16,7 @@ use warpline_live::nat::Reach;
 use warpline_live::shell::{Begun, Observer, ShellConfig, ShellError, ShellOutcome, run};
 use warpline_live::terminal::Title;
 use warpline_net::Network;
+use warpline_scenario::Time;
 
 use crate::commands::link_args::{LinkArgs, VALUES, counters};
 use crate::destination::Destination;

@@ -9,11 +9,11 @@ use serde_json::json;
 use warpline_capacity::{TrenoOptions, TrenoOutcome, TrenoSample};
 use warpline_core::TimeDelta;
 use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
-use warpline_lab::scenario::{Size, Time};
 use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
+use warpline_scenario::{Size, Time};
 
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
+use warpline_scenario::plan::Tool;
 
 use super::counters::Messages;
-use super::measure::Tool;
 use super::web::{Sessions, WebRequest};
 
 /// What two ends of a connection say to each other.

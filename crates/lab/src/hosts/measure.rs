@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use warpline_capacity::{
-    CapClient, CapOptions, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno,
-    TrenoOptions, TrenoOutcome,
+    CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno, TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
 use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
 use warpline_net::{Port, RouteId};
+use warpline_scenario::plan::Tool;
 
 use super::counters::FlowTotals;
 use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
@@ -22,13 +22,6 @@ const HEADERS: u32 = IPV4_HEADER + UDP_HEADER;
 const KEPT: usize = 1024;
 /// Datagrams that are remembered; those that the network lost are forgotten when there are more.
 const UNDER_WAY: usize = 1 << 17;
-
-/// A tool and its options.
-#[derive(Clone, Debug)]
-pub(crate) enum Tool {
-    Cap(Box<CapOptions>),
-    Treno(Box<TrenoOptions>),
-}
 
 /// The bytes of datagrams under way.
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! What runs on the simulated hosts: TCP and UDP endpoints, the applications that drive them, and their counters.
 //!
-//! [`World`] is the [`Hosts`] of the network. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
+//! [`ModelHosts`] is the [`Hosts`] of the network. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
 //! application. Endpoints are never reused: a packet that comes late for a connection long closed finds nobody.
 
-pub mod access_log;
 pub(crate) mod app;
 pub(crate) mod counters;
 pub(crate) mod measure;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use warpline_core::record::TcpRecord;
 use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, TimeDelta, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
+use warpline_scenario::plan::Tool;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, Outcome, State, TcpConfig};
 
@@ -32,7 +32,7 @@ use wire::{Order, Reading, Wire, WireEndpoint};
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
 
 /// Everything about a flow that does not change.
-pub(crate) struct FlowSpec {
+pub(crate) struct FlowPlan {
     /// Name of the instance, "bulk.0".
     pub(crate) name: String,
     /// Name of the scenario's entry.
@@ -67,16 +67,16 @@ pub(crate) struct FlowSpec {
     pub(crate) wire: Option<Wire>,
 }
 
-impl std::fmt::Debug for FlowSpec {
+impl std::fmt::Debug for FlowPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlowSpec").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("FlowPlan").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// A flow and what it has done so far.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    pub(crate) spec: FlowSpec,
+    pub(crate) spec: FlowPlan,
     app: App,
     /// Random numbers of its application.
     stream: Stream,
@@ -178,7 +178,7 @@ pub(crate) struct Opened {
 
 /// All hosts.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct ModelHosts {
     endpoints: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) transfers: Vec<Transfer>,
@@ -192,9 +192,9 @@ pub(crate) struct World {
     orders: Vec<Order>,
 }
 
-impl World {
+impl ModelHosts {
     /// Adds a flow; its application starts by itself at `spec.start`.
-    pub(crate) fn add_flow(&mut self, spec: FlowSpec, app: App, stream: Stream) -> FlowId {
+    pub(crate) fn add_flow(&mut self, spec: FlowPlan, app: App, stream: Stream) -> FlowId {
         let id = FlowId(self.flows.len() as u32);
         let timer = self.add_endpoint(Endpoint::App(id));
         let keep = spec.record_latency || app.sends_messages();
@@ -310,7 +310,7 @@ impl World {
 
     /// Begins a measurement.
     #[cold]
-    fn measure(&mut self, now: Timestamp, flow: FlowId, tool: &measure::Tool, port: &mut Port<'_>) {
+    fn measure(&mut self, now: Timestamp, flow: FlowId, tool: &Tool, port: &mut Port<'_>) {
         let next = self.endpoints.len() as u32;
         let (near, far) = (EndpointId(next), EndpointId(next + 1));
         let state = &mut self.flows[flow.index()];
@@ -660,7 +660,7 @@ impl World {
     }
 }
 
-impl Hosts for World {
+impl Hosts for ModelHosts {
     // Always: the packet then never exists in memory but in the network's slot for it.
     #[inline(always)]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {

@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use warpline_core::{Stream, TimeDelta, Timestamp, float};
-
-use crate::scenario::{Distribution, Size, Time, WebModel};
+use warpline_scenario::{Distribution, Size, Time, WebModel};
 
 /// What the sessions want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,13 @@
 
 use warpline_core::{EndpointId, FlowId, Timestamp};
 use warpline_net::Port;
+use warpline_scenario::App as Service;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, Outcome, State};
 
 use super::app::{App, Exchange};
 use super::counters::FlowTotals;
-use super::{Endpoint, Opened, Window, World};
-use crate::scenario::App as Service;
+use super::{Endpoint, ModelHosts, Opened, Window};
 
 /// Where a flow meets programs.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl Wire {
     }
 }
 
-impl World {
+impl ModelHosts {
     /// Whether something is to be done.
     pub(crate) fn has_orders(&self) -> bool {
         !self.orders.is_empty()
@@ -231,7 +231,7 @@ impl World {
         self.records.extend(connection.drain_records().map(record));
     }
 
-    /// What a flow's open connections say now; to be told before every reading of [`World::totals`] and [`World::window`].
+    /// What a flow's open connections say now; to be told before every reading of [`ModelHosts::totals`] and [`ModelHosts::window`].
     pub(crate) fn set_reading(&mut self, flow: FlowId, reading: Reading) {
         self.flows[flow.index()].reading = reading;
     }

@@ -2,9 +2,9 @@
 
 use warpline_live::audit::Audit;
 
-use super::addresses::AddressPlan;
 use warpline_results::LiveHost;
 use warpline_results::live::{AuditSummary, LatenessSummary};
+use warpline_scenario::addresses::AddressPlan;
 
 /// What a summary says of an audit.
 pub(super) fn audit_summary(audit: &Audit) -> AuditSummary {

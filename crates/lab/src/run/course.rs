@@ -5,16 +5,16 @@ use warpline_net::Network;
 use warpline_results::{
     FlowRow, FlowSample, GuestSummary, LinkRow, LiveSummary, ResultError, RunInfo, TransferRow,
 };
+use warpline_scenario::Scenario;
 
 use super::measure::{LinkInfo, Meter};
 use super::sinks::Sinks;
-use crate::hosts::World;
-use crate::scenario::Scenario;
+use crate::hosts::ModelHosts;
 
 /// What is measured: the simulated hosts, and what else there is beside them.
 pub(super) trait Measured {
     /// The simulated hosts.
-    fn hosts(&mut self) -> &mut World;
+    fn hosts(&mut self) -> &mut ModelHosts;
     /// The counters are about to be read.
     fn before_reading(&mut self) {}
     /// The measured part begins.
@@ -25,8 +25,8 @@ pub(super) trait Measured {
     }
 }
 
-impl Measured for World {
-    fn hosts(&mut self) -> &mut World {
+impl Measured for ModelHosts {
+    fn hosts(&mut self) -> &mut ModelHosts {
         self
     }
 }

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::slice::from_ref;
 
-use warpline_core::{LinkId, TimeDelta};
+use warpline_core::{LinkId, NodeId, TimeDelta};
 use warpline_guest::machine::Timing;
 pub use warpline_guest::order::Ending;
 use warpline_guest::order::{ConsoleOrder, FlowOrder, HostOrder, Order, ProgramOrder, Report, Role, Service};
@@ -15,12 +16,11 @@ use warpline_live::crossing::Crossing;
 use warpline_live::emulator::{Emulator, EmulatorConfig};
 use warpline_net::{Control, LinkConfig, LinkStats};
 use warpline_results::live::DilationSummary;
+use warpline_scenario::{Clock, ClockMode, Tdf};
 
 use super::guests::{Guests, Machines};
 use super::pacer::Pacer;
 use crate::run::RunError;
-use crate::run::addresses::{ipv4_of, ipv6_of};
-use crate::scenario::{Clock, ClockMode, Tdf};
 
 /// The longest without a look around, in nanoseconds of the machine: output and keys feel immediate.
 const LOOK: u64 = 20_000_000;
@@ -98,7 +98,7 @@ pub struct DilateOutcome {
 
 /// Addresses of the command's guest and of its peer.
 pub fn addresses() -> [(Ipv4Addr, Ipv6Addr); 2] {
-    [0, 1].map(|node| (ipv4_of(node), ipv6_of(node)))
+    [0, 1].map(|node| (NodeId(node).ipv4(), NodeId(node).ipv6()))
 }
 
 /// A file of the share that grows, and how much of it has been passed on.
@@ -142,8 +142,8 @@ impl DilateConfig {
             name: name.to_owned(),
             vlan,
             mac: frame::mac(vlan),
-            v4: ipv4_of(node),
-            v6: Some(ipv6_of(node)),
+            v4: NodeId(node).ipv4(),
+            v6: Some(NodeId(node).ipv6()),
             mtu: self.emulator.mtu,
             cc: self.cc.clone(),
             sysctl: self.sysctl.clone(),
@@ -216,8 +216,8 @@ impl DilateConfig {
     fn environment_of(&self, node: u32) -> Vec<(String, String)> {
         let other = 1 - node;
         let peer = [
-            ("WARPLINE_PEER".to_owned(), ipv4_of(other).to_string()),
-            ("WARPLINE_PEER6".to_owned(), ipv6_of(other).to_string()),
+            ("WARPLINE_PEER".to_owned(), NodeId(other).ipv4().to_string()),
+            ("WARPLINE_PEER6".to_owned(), NodeId(other).ipv6().to_string()),
         ];
         self.environment.iter().cloned().chain(peer).collect()
     }
@@ -265,12 +265,12 @@ pub fn dilate(
     let mut tails = config.tails(&mut machines);
     let mut pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
     machines.limit(true)?;
-    pacer.begin(&mut emulator, Some(&machines), config.settle());
+    pacer.begin(&mut emulator, from_ref(&machines), config.settle());
     let report = loop {
         if !booted {
             break None;
         }
-        pacer.look(&mut emulator, Some(&machines));
+        pacer.look(&mut emulator, from_ref(&machines));
         let until = network.now() + TimeDelta::from_nanos(pacer.tdf().to_run(LOOK).max(1));
         let ran = emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue);
         pass_on(&mut tails);

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use warpline_net::{LinkConfig, RateConfig};
+use warpline_scenario::diagnostics::Diagnostic;
+use warpline_scenario::plan::{Capacity, link_config};
+use warpline_scenario::short::link_key;
+use warpline_scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
 
 use super::RunError;
-use super::build::{Capacity, link_config};
-use crate::scenario::diagnostics::Diagnostic;
-use crate::scenario::short::link_key;
-use crate::scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
+use super::build::fault_of;
 
 /// A word of the command line and the option that it was given with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
     let expanded = scenario.expand();
     let config = |spec: &LinkSpec, words: &LinkWords| {
         let (mut config, capacity) =
-            link_config(spec, &scenario).map_err(|fault| fault.of_link(&spec.name))?;
+            link_config(spec, &scenario).map_err(|fault| fault_of("link", &spec.name, &fault.message))?;
         let unlimited = words.rate.is_none() && words.trace.is_none();
         if unlimited {
             config.rate = RateConfig::Unlimited;

@@ -171,7 +171,9 @@ impl Party for LockStepRun {
         let machines = self.lockstep.iter_mut().flat_map(LockStep::machines).map(|machine| &*machine);
         let results = GuestResults::new(&self.guests, std::mem::take(&mut self.reports), machines);
         let Simulated { stage, stepper } = &mut self.simulated;
-        let programs = stage.account(stop, Some(&results), &mut [], session, account)?;
+        let programs = stage.account(stop, session, account, |accounting, session, account| {
+            results.account(accounting, session, account).map(|rows| vec![rows])
+        })?;
         let row = |((name, node), c): (&(String, u32), &StepperCounters)| LiveHost {
             sent_packets: c.received_packets,
             sent_bytes: c.received_bytes,
@@ -190,7 +192,7 @@ impl Party for LockStepRun {
             pushes: self.lockstep.as_ref().map_or(0, |lockstep| u64::from(lockstep.pushes())),
             machines,
             hosts,
-            programs,
+            programs: programs.into_iter().flatten().collect(),
         });
         Ok(())
     }

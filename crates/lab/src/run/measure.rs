@@ -3,9 +3,9 @@
 use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_net::{LinkStats, Network};
 use warpline_results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
+use warpline_scenario::plan::Capacity;
 
-use super::build::Capacity;
-use crate::hosts::World;
+use crate::hosts::ModelHosts;
 use crate::hosts::counters::{Delays, FlowTotals};
 
 /// Bits per second of `bytes` in `span`; zero in no time.
@@ -26,7 +26,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(network: &mut Network, world: &World) -> Reading {
+    fn take(network: &mut Network, world: &ModelHosts) -> Reading {
         let links = (0..network.links().len() as u32).map(LinkId).collect::<Vec<_>>();
         Reading {
             at: network.now(),
@@ -58,7 +58,7 @@ impl Meter {
     }
 
     /// The measured part begins.
-    pub(super) fn end_warmup(&mut self, network: &mut Network, world: &mut World) {
+    pub(super) fn end_warmup(&mut self, network: &mut Network, world: &mut ModelHosts) {
         self.start = Some(Reading::take(network, world));
         world.end_warmup();
         for id in 0..network.links().len() as u32 {
@@ -70,7 +70,7 @@ impl Meter {
     pub(super) fn sample(
         &mut self,
         network: &mut Network,
-        world: &World,
+        world: &ModelHosts,
         infos: &[LinkInfo],
     ) -> (Vec<FlowSample>, Vec<LinkSample>) {
         let present = Reading::take(network, world);
@@ -124,7 +124,7 @@ impl Meter {
     pub(super) fn finish(
         &self,
         network: &mut Network,
-        world: &World,
+        world: &ModelHosts,
         links: &[LinkInfo],
     ) -> (Vec<FlowRow>, Vec<TransferRow>, Vec<LinkRow>) {
         let end = Reading::take(network, world);

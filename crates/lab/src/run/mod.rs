@@ -3,10 +3,8 @@
 //! [`run`] is what the command line, Python and the tests call. It knows nothing of terminals or wall-clock time: whoever
 //! calls it observes progress and may stop it; what was measured until then counts.
 
-pub mod addresses;
-pub(crate) mod build;
+mod build;
 mod course;
-mod faults;
 pub mod links;
 mod measure;
 mod session;
@@ -20,7 +18,11 @@ pub mod dilate;
 #[cfg(target_os = "linux")]
 mod emulation;
 #[cfg(target_os = "linux")]
+mod endpoints;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guests;
+#[cfg(target_os = "linux")]
+mod live;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod lockstep;
 #[cfg(target_os = "linux")]
@@ -40,15 +42,14 @@ use std::sync::Arc;
 
 use warpline_core::TimeDelta;
 use warpline_net::Control;
-use warpline_transport::cc::{CcConfig, CongestionControl};
-
-use crate::scenario::{ClockMode, Scenario};
-use build::{Built, build};
-pub(crate) use faults::faults;
-use session::Session;
-use simulation::Simulation;
 use warpline_report::ReportError;
 use warpline_results::{ResultError, Summary, Tables};
+use warpline_scenario::{ClockMode, Scenario};
+use warpline_transport::cc::{CcConfig, CongestionControl};
+
+use build::{Built, build};
+use session::Session;
+use simulation::Simulation;
 
 /// Makes a congestion control of the caller's own for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -187,19 +188,18 @@ fn run_real(
     let Built { network, world, links, records } = built;
     // What is wrong with the scenario comes first, whatever this machine has.
     let plan = stage::Plan::new(scenario, world)?;
-    let (stage, guests) = plan.set(scenario, network);
+    let (stage, hosts) = plan.set(network);
     let mut session = Session::open(scenario, options, observe, links, &records)?;
-    match (scenario.clock.mode, guests) {
-        #[cfg(target_arch = "x86_64")]
-        (ClockMode::Virtual, Some(guests)) => {
-            let party = lockstep::LockStepRun::new(stage, guests, &mut session)?;
-            session.run(party)
-        }
-        (_, guests) => {
-            let party = emulation::Emulation::new(stage, guests, &mut session)?;
-            session.run(party)
-        }
+    #[cfg(target_arch = "x86_64")]
+    if scenario.clock.mode == ClockMode::Virtual {
+        let guests = hosts.into_iter().find_map(|kind| kind.into_guests());
+        let guests =
+            guests.ok_or_else(|| RunError::Build("live hosts cannot follow the virtual clock".to_owned()))?;
+        let party = lockstep::LockStepRun::new(stage, guests, &mut session)?;
+        return session.run(party);
     }
+    let party = emulation::Emulation::new(stage, hosts, &mut session)?;
+    session.run(party)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -5,9 +5,9 @@ use warpline_core::{Tdf, TimeDelta};
 use warpline_live::clock::host_now;
 use warpline_live::emulator::{Emulator, Load};
 use warpline_results::live::{DilationStep, DilationSummary};
+use warpline_scenario::{self as scenario, Clock};
 
-use super::guests::Machines;
-use crate::scenario::{self, Clock};
+use super::endpoints::Paced;
 
 /// How long before its time a change is announced, in nanoseconds of the machine: all have to hear of it before.
 const NOTICE: u64 = 20_000_000;
@@ -52,12 +52,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(emulator: &Emulator, machines: Option<&Machines>) -> Self {
-        let processes = machines.map(Machines::processes).unwrap_or_default();
+    fn take(emulator: &Emulator, hosts: &[impl Paced]) -> Self {
+        let processes = hosts.iter().flat_map(Paced::processes);
         Reading {
             host: host_now(),
             load: emulator.load(),
-            wanted: processes.into_iter().map(|process| wanted(process).unwrap_or(0)).collect(),
+            wanted: processes.map(|process| wanted(process).unwrap_or(0)).collect(),
         }
     }
 
@@ -119,8 +119,9 @@ impl Pacer {
 
     /// Starts the run's time, for the emulator and the guests at the same instant. `settle` is how long it goes by the machine's own
     /// clock before it is dilated.
-    pub(super) fn begin(&mut self, emulator: &mut Emulator, machines: Option<&Machines>, settle: TimeDelta) {
-        let start = host_now() + if machines.is_some() { NOTICE } else { 0 };
+    pub(super) fn begin(&mut self, emulator: &mut Emulator, hosts: &[impl Paced], settle: TimeDelta) {
+        let start =
+            host_now() + if hosts.iter().all(|host| host.processes().is_empty()) { 0 } else { NOTICE };
         if settle.is_zero() {
             emulator.begin_clock(start, self.tdf);
         } else {
@@ -128,44 +129,40 @@ impl Pacer {
             emulator.change_tdf(start + settle.as_nanos(), self.tdf);
             self.coming = Some(start + settle.as_nanos());
         }
-        if let Some(machines) = machines {
-            machines.follow(emulator.clock().pace());
-            machines.nudge();
-        }
+        let pace = emulator.clock().pace();
+        hosts.iter().for_each(|host| host.follow(pace));
+        hosts.iter().for_each(Paced::nudge);
         self.steps.push(DilationStep { time_s: 0.0, wall_s: 0.0, tdf: self.tdf.as_f64() });
-        self.before = Reading::take(emulator, machines);
+        self.before = Reading::take(emulator, hosts);
     }
 
     /// Looks whether the factor is to be changed. To be called often.
-    pub(super) fn look(&mut self, emulator: &mut Emulator, machines: Option<&Machines>) {
+    pub(super) fn look(&mut self, emulator: &mut Emulator, hosts: &[impl Paced]) {
         let now = host_now();
         if let Some(at) = self.coming {
             if now < at {
                 return;
             }
             self.coming = None;
-            if let Some(machines) = machines {
-                machines.nudge();
-            }
-            self.before = Reading::take(emulator, machines);
+            hosts.iter().for_each(Paced::nudge);
+            self.before = Reading::take(emulator, hosts);
         }
         if !self.auto || now.saturating_sub(self.before.host) < WINDOW {
             return;
         }
-        let reading = Reading::take(emulator, machines);
+        let reading = Reading::take(emulator, hosts);
         let signs = reading.since(&self.before);
         self.before = reading;
         if let Some(tdf) = raised(self.tdf, signs) {
-            self.change(tdf, emulator, machines);
+            self.change(tdf, emulator, hosts);
         }
     }
 
-    fn change(&mut self, tdf: Tdf, emulator: &mut Emulator, machines: Option<&Machines>) {
+    fn change(&mut self, tdf: Tdf, emulator: &mut Emulator, hosts: &[impl Paced]) {
         let at = host_now() + NOTICE;
         emulator.change_tdf(at, tdf);
-        if let Some(machines) = machines {
-            machines.follow(emulator.clock().pace());
-        }
+        let pace = emulator.clock().pace();
+        hosts.iter().for_each(|host| host.follow(pace));
         self.tdf = tdf;
         self.coming = Some(at);
         let clock = emulator.clock();
@@ -177,14 +174,15 @@ impl Pacer {
     }
 
     /// The run is over: what the guests still have to do they do in the machine's own time.
-    pub(super) fn wind_down(&mut self, emulator: &mut Emulator, machines: &Machines) {
+    pub(super) fn wind_down(&mut self, emulator: &mut Emulator, hosts: &[impl Paced]) {
         if self.tdf <= Tdf::REAL {
             return;
         }
         let at = host_now();
         emulator.change_tdf(at, Tdf::REAL);
-        machines.follow(emulator.clock().pace());
-        machines.nudge();
+        let pace = emulator.clock().pace();
+        hosts.iter().for_each(|host| host.follow(pace));
+        hosts.iter().for_each(Paced::nudge);
     }
 
     /// What is said of it: the run came to `perceived` seconds in `wall` seconds of the machine. None by the real clock.

@@ -17,7 +17,7 @@ use super::RunError;
 use super::audit::audit_summary;
 use super::links::Duplex;
 use super::measure::{LinkInfo, Meter};
-use crate::hosts::World;
+use crate::hosts::ModelHosts;
 use crate::report::write_report;
 use warpline_results::{
     AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
@@ -102,7 +102,7 @@ pub struct Recording {
     capture: Option<Capture>,
     writer: Option<RunWriter>,
     meter: Meter,
-    world: World,
+    world: ModelHosts,
     links: [LinkInfo; 2],
     unlimited: [bool; 2],
     next: Timestamp,
@@ -148,7 +148,7 @@ impl Recording {
             capture,
             writer,
             meter: Meter::new(),
-            world: World::default(),
+            world: ModelHosts::default(),
             links,
             unlimited: duplex.unlimited,
             next: Timestamp::ZERO + INTERVAL,

@@ -11,8 +11,8 @@ use super::course::{Account, Course, Measured, run_info};
 use super::measure::LinkInfo;
 use super::sinks::Sinks;
 use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
-use crate::scenario::Scenario;
 use warpline_results::{Frames, NoFrames, ResultError, Summary};
+use warpline_scenario::Scenario;
 
 /// What a run consists of, and the clock that it goes by: a simulation, guests in lock-step with one, or an emulator with all that is at
 /// its ports.
@@ -254,14 +254,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::hosts::World;
+    use crate::hosts::ModelHosts;
 
     /// A party that cannot get rid of the last of its records.
-    struct Late(Network, World);
+    struct Late(Network, ModelHosts);
 
     impl Party for Late {
-        type World = World;
-        fn parts(&mut self) -> (&mut Network, &mut World) {
+        type World = ModelHosts;
+        fn parts(&mut self) -> (&mut Network, &mut ModelHosts) {
             (&mut self.0, &mut self.1)
         }
         fn advance(&mut self, _: Timestamp, _: &mut Session<'_>) -> Result<Advance, RunError> {
@@ -281,7 +281,7 @@ mod tests {
         let options = RunOptions::default();
         let observe = &mut |_: &Progress| Control::Continue;
         let session = Session::open(&scenario, &options, observe, Vec::new(), &Records::default()).unwrap();
-        let outcome = session.run(Late(Network::new(), World::default()));
+        let outcome = session.run(Late(Network::new(), ModelHosts::default()));
         assert!(matches!(outcome, Err(RunError::Results(_))), "{outcome:?}");
     }
 }

@@ -6,26 +6,26 @@ use warpline_net::{Control, Driver, Network};
 
 use super::RunError;
 use super::session::{Advance, Party, Session, Stop};
-use crate::hosts::World;
+use crate::hosts::ModelHosts;
 use warpline_results::NoFrames;
 
 /// The party of a simulated run.
 pub(super) struct Simulation {
     network: Network,
-    world: World,
+    world: ModelHosts,
     driver: Driver<VirtualClock>,
 }
 
 impl Simulation {
-    pub(super) fn new(network: Network, world: World) -> Self {
+    pub(super) fn new(network: Network, world: ModelHosts) -> Self {
         Simulation { network, world, driver: Driver::new(VirtualClock::default()) }
     }
 }
 
 impl Party for Simulation {
-    type World = World;
+    type World = ModelHosts;
 
-    fn parts(&mut self) -> (&mut Network, &mut World) {
+    fn parts(&mut self) -> (&mut Network, &mut ModelHosts) {
         (&mut self.network, &mut self.world)
     }
 

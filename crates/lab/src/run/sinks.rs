@@ -8,13 +8,13 @@ use warpline_results::{
     AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
     Summary, Tables, TransferRow,
 };
+use warpline_scenario::files::{Copy, Inputs};
+use warpline_scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 
 use super::build::Records;
 use super::{RunError, RunOptions};
-use crate::hosts::World;
+use crate::hosts::ModelHosts;
 use crate::report::write_report;
-use crate::scenario::files::{Copy, Inputs};
-use crate::scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 
 /// The run directory, the tables in memory, or both.
 pub(super) struct Sinks {
@@ -101,7 +101,7 @@ impl Sinks {
     pub(super) fn drain(
         &mut self,
         network: &mut Network,
-        world: &mut World,
+        world: &mut ModelHosts,
         frames: &dyn Frames,
     ) -> Result<(), ResultError> {
         self.drain_links(network, world, frames)?;
@@ -114,7 +114,7 @@ impl Sinks {
     pub(super) fn drain_links(
         &mut self,
         network: &mut Network,
-        world: &mut World,
+        world: &mut ModelHosts,
         frames: &dyn Frames,
     ) -> Result<(), ResultError> {
         for opened in world.take_opened() {
@@ -128,7 +128,7 @@ impl Sinks {
     }
 
     /// Writes the reports of measuring tools: `btc-FLOW.json`.
-    pub(super) fn reports(&mut self, network: &Network, world: &mut World) -> Result<(), ResultError> {
+    pub(super) fn reports(&mut self, network: &Network, world: &mut ModelHosts) -> Result<(), ResultError> {
         for (name, text) in world.reports(network.now()) {
             if let Some(writer) = &mut self.writer {
                 writer.add_file(&name, text.as_bytes())?;

@@ -1,25 +1,49 @@
 //! What a run with real programs plays on, by whatever clock: the network, its simulated hosts, the routers that datagrams cross, and what
 //! programs wait for.
 
-use std::path::Path;
-
 use warpline_net::Network;
+use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expanded, Scenario};
 
-use super::addresses::AddressPlan;
 use super::course::Account;
-use super::guests::{GuestResults, Guests};
+use super::endpoints::{Accounting, Ground, Named, Planned};
+use super::live::LivePlan;
 use super::programs::{Evidence, Readiness, explain};
 use super::routers::{LiveWorld, Models, Paths, Routers};
 use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
-use crate::hosts::World;
-use crate::scenario::{Expanded, Scenario};
-use warpline_results::ProgramRow;
+use crate::hosts::ModelHosts;
 
 /// What a host's interface takes: what the narrowest of its links does.
 fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
     let own = expanded.links.iter().filter(|link| link.from == node as usize);
     own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
+}
+
+/// All hosts of a scenario that are more than models, by kind: a new kind is one line here. `mtu` is what a node's interface takes.
+///
+/// # Errors
+/// If the scenario asks of a kind what it cannot do.
+fn plan(
+    scenario: &Scenario,
+    expanded: &Expanded,
+    addresses: &AddressPlan,
+    readiness: &Readiness,
+    mtu: impl Fn(u32) -> u32,
+) -> Result<Vec<Box<dyn Planned>>, RunError> {
+    let mut all: Vec<Box<dyn Planned>> = vec![Box::new(LivePlan::new(scenario, expanded))];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(guests) = super::guests::Guests::plan(scenario, expanded, addresses, readiness, mtu)? {
+        all.push(Box::new(guests));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    if scenario.guests().next().is_some() {
+        let _ = (addresses, readiness, mtu);
+        return Err(RunError::Live("guests need Linux on x86-64; use endpoint = \"live\" here".to_owned()));
+    }
+    all.retain(|kind| !kind.hosts().is_empty());
+    Ok(all)
 }
 
 /// What is known of a run with real programs before anything is asked of the system.
@@ -28,8 +52,8 @@ pub(super) struct Plan {
     addresses: AddressPlan,
     readiness: Readiness,
     models: Models,
-    world: World,
-    guests: Option<Guests>,
+    world: ModelHosts,
+    hosts: Vec<Box<dyn Planned>>,
 }
 
 impl Plan {
@@ -37,47 +61,40 @@ impl Plan {
     ///
     /// # Errors
     /// For what is wrong with the scenario.
-    pub(super) fn new(scenario: &Scenario, mut world: World) -> Result<Self, RunError> {
+    pub(super) fn new(scenario: &Scenario, mut world: ModelHosts) -> Result<Self, RunError> {
         let expanded = scenario.expand();
         let mtu = |node| interface_mtu(&expanded, node);
         let addresses = AddressPlan::new(scenario, &expanded);
         let readiness = Readiness::plan(scenario, &expanded, &addresses, &mut world);
         let mut models = Models::build(&mut world, &addresses, scenario.seed, mtu)?;
         models.claim_services(&addresses);
-        let guests = Guests::plan(scenario, &expanded, &addresses, &readiness, mtu)?;
-        Ok(Plan { expanded, addresses, readiness, models, world, guests })
+        let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu)?;
+        Ok(Plan { expanded, addresses, readiness, models, world, hosts })
     }
 
-    /// Lays out the paths of datagrams, and takes the guests out of the plan.
-    pub(super) fn set(self, scenario: &Scenario, mut network: Network) -> (Stage, Option<Guests>) {
-        let Plan { expanded, addresses, readiness, models, world, guests } = self;
-        let node = |name: &str| expanded.nodes.iter().position(|node| node == name);
-        let live = scenario.host.iter().filter(|host| host.is_live());
-        let live: Vec<(String, u32)> =
-            live.filter_map(|host| Some((host.name.clone(), node(&host.name)? as u32))).collect();
-        let mut ports = live.clone();
-        ports.extend_from_slice(guests.as_ref().map_or(&[], Guests::hosts));
-        let ends: Vec<u32> = ports.iter().map(|(_, node)| *node).chain(models.nodes()).collect();
+    /// Lays out the paths of datagrams, and takes the hosts that are more than models out of the plan.
+    pub(super) fn set(self, mut network: Network) -> (Stage, Vec<Box<dyn Planned>>) {
+        let Plan { expanded, addresses, readiness, models, world, hosts: planned } = self;
+        let hosts: Vec<Vec<Named>> = planned.iter().map(|kind| kind.hosts().to_vec()).collect();
+        let ports: Vec<u32> = hosts.iter().flatten().map(|(_, node)| *node).collect();
+        let ends: Vec<u32> = ports.iter().copied().chain(models.nodes()).collect();
         let paths = Paths::find(&expanded, &ends, &mut network);
         let mtu: Vec<u32> =
             (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
-        let largest = ports.iter().map(|(_, node)| mtu[*node as usize]);
+        let largest = ports.iter().map(|node| mtu[*node as usize]);
         let largest = largest.chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
         let mut routers = Routers::new(addresses, paths, ends, ports.len(), mtu.clone());
-        if let Some(guests) = &guests {
-            guests.introduce(&mut routers.traffic);
-        }
+        planned.iter().for_each(|kind| kind.introduce(&mut routers.traffic));
         let stage = Stage {
             network,
             world: LiveWorld { hosts: world, models, routers },
             readiness,
-            live,
-            ports,
+            hosts,
             mtu,
             largest,
             nodes: expanded.nodes,
         };
-        (stage, guests)
+        (stage, planned)
     }
 }
 
@@ -86,10 +103,8 @@ pub(super) struct Stage {
     pub(super) network: Network,
     pub(super) world: LiveWorld,
     pub(super) readiness: Readiness,
-    /// Names and nodes of the live hosts.
-    pub(super) live: Vec<(String, u32)>,
-    /// Names and nodes of the hosts behind ports, in the order of these: the live ones, then the guests.
-    pub(super) ports: Vec<(String, u32)>,
+    /// The hosts behind ports in the order of these, by kind.
+    pub(super) hosts: Vec<Vec<Named>>,
     /// What each node's interface takes, in bytes.
     pub(super) mtu: Vec<u32>,
     /// The most that one of them takes.
@@ -98,6 +113,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// What hosts are attached with.
+    pub(super) fn ground(&self) -> Ground<'_> {
+        Ground { addresses: self.world.routers.plan(), mtu: &self.mtu, readiness: &self.readiness }
+    }
+
     /// The run has come to its end, or not: what still is not ready then never was.
     pub(super) fn expire(&mut self, stop: Option<&Stop>, session: &Session<'_>) {
         if stop.is_none() && !self.readiness.is_done() {
@@ -105,37 +125,32 @@ impl Stage {
         }
     }
 
-    /// What there is to look at when a program has failed.
-    pub(super) fn evidence(session: &Session<'_>) -> Evidence {
-        Evidence::of(session.sinks.directory(), session.options.out.as_deref())
-    }
-
-    /// Adds what programs have sent each other, what the guests have left, and why the run could not go on. `live` are the rows of programs
-    /// on live hosts. Returns those of programs on guests.
+    /// Adds what programs have sent each other, what `kinds` adds of each kind of host, and why the run could not go on. Returns the rows of
+    /// programs that `kinds` gave.
     ///
     /// # Errors
     /// If something cannot be written.
     pub(super) fn account(
         &mut self,
         stop: Option<&Stop>,
-        guests: Option<&GuestResults<'_>>,
-        live: &mut [ProgramRow],
         session: &mut Session<'_>,
         account: &mut Account,
-    ) -> Result<Vec<ProgramRow>, RunError> {
+        kinds: impl FnOnce(
+            &Accounting<'_>,
+            &mut Session<'_>,
+            &mut Account,
+        ) -> Result<Vec<Vec<ProgramRow>>, RunError>,
+    ) -> Result<Vec<Vec<ProgramRow>>, RunError> {
         let scratch = tempfile::tempdir().map_err(live_error)?;
         let out = session.sinks.directory().unwrap_or(scratch.path()).to_owned();
-        let out: &Path = &out;
-        let evidence = Self::evidence(session);
+        let evidence = Evidence::of(session.sinks.directory(), session.options.out.as_deref());
         let traffic = &mut self.world.routers.traffic;
         account.flows.extend(traffic.finish(&self.nodes));
-        let mut programs = match guests {
-            Some(guests) => guests.account(stop.is_none(), traffic, (out, &evidence), session, account)?,
-            None => Vec::new(),
-        };
+        let accounting = Accounting { judged: stop.is_none(), out: &out, evidence: &evidence, traffic };
+        let mut programs = kinds(&accounting, session, account)?;
         if let Some(failure) = self.readiness.failure() {
-            let rows = live.iter_mut().chain(&mut programs);
-            account.failures.insert(0, explain(failure, rows, &evidence, out));
+            let rows = programs.iter_mut().flatten();
+            account.failures.insert(0, explain(failure, rows, &evidence, &out));
         }
         Ok(programs)
     }

@@ -11,6 +11,7 @@ use super::plan::Guests;
 use super::ports::{SharedDevice, discard, has_notices, ports, take_notices, tell};
 use super::results::GuestResults;
 use crate::run::RunError;
+use crate::run::endpoints::{Ending, Paced};
 use crate::run::programs::Readiness;
 
 /// Seconds of the machine's time that a guest has to boot, and to end.
@@ -25,6 +26,8 @@ pub(in crate::run) struct Machines {
     kernel: Kernel,
     machines: Vec<Machine>,
     devices: Vec<SharedDevice>,
+    /// What each machine has reported at the end.
+    reports: Vec<Report>,
 }
 
 fn guest_error(error: GuestError) -> RunError {
@@ -38,7 +41,7 @@ impl Machines {
     /// If there is no kernel for guests.
     pub(in crate::run) fn new(guests: Guests) -> Result<Self, RunError> {
         let kernel = Kernel::find().map_err(guest_error)?;
-        Ok(Machines { guests, kernel, machines: Vec::new(), devices: Vec::new() })
+        Ok(Machines { guests, kernel, machines: Vec::new(), devices: Vec::new(), reports: Vec::new() })
     }
 
     /// A machine, by its number.
@@ -76,13 +79,20 @@ impl Machines {
         }
     }
 
-    /// Tells all guests that the run is over before its time.
-    pub(in crate::run) fn tell_end(&self) {
-        self.devices.iter().for_each(|device| tell(device, Notice::End));
+    /// Lets the guests end, and takes their reports.
+    ///
+    /// # Errors
+    /// If a guest of a run that came to its end does not.
+    pub(super) fn end(&mut self, ending: Ending) -> Result<(), RunError> {
+        if ending.early {
+            self.devices.iter().for_each(|device| tell(device, Notice::End));
+        }
+        self.reports = if ending.complete { self.finish()? } else { self.hurry() };
+        Ok(())
     }
 
     /// Takes the reports of guests that were told of the end, as far as they come soon. One that does not come is empty.
-    pub(in crate::run) fn hurry(&mut self) -> Vec<Report> {
+    fn hurry(&mut self) -> Vec<Report> {
         let devices = &self.devices;
         let begun = host_now();
         let mut reports = Vec::new();
@@ -110,24 +120,9 @@ impl Machines {
         Ok(all)
     }
 
-    /// The kernels' processes.
-    pub(in crate::run) fn processes(&self) -> Vec<u32> {
-        self.machines.iter().map(Machine::pid).collect()
-    }
-
     /// Lets machines have their shares of a core only, or all that they want.
     pub(in crate::run) fn limit(&self, holds: bool) -> Result<(), RunError> {
         self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
-    }
-
-    /// Lets the guests' time go as the run's.
-    pub(in crate::run) fn follow(&self, pace: &Pace) {
-        follow(&self.machines, pace);
-    }
-
-    /// A change of the pace has come.
-    pub(in crate::run) fn nudge(&self) {
-        nudge(&self.machines);
     }
 
     /// What has become of a machine that should run and does not.
@@ -140,7 +135,7 @@ impl Machines {
     }
 
     /// Lets the guests end by themselves, and takes their reports.
-    pub(in crate::run) fn finish(&mut self) -> Result<Vec<Report>, RunError> {
+    fn finish(&mut self) -> Result<Vec<Report>, RunError> {
         let devices = &self.devices;
         let mut reports = Vec::new();
         for machine in &mut self.machines {
@@ -153,14 +148,27 @@ impl Machines {
         Ok(reports)
     }
 
-    /// The guests as they were planned, and what they have left.
-    pub(in crate::run) fn results(&self, reports: Vec<Report>) -> GuestResults<'_> {
-        GuestResults::new(&self.guests, reports, &self.machines)
+    /// The guests as they were planned, and what they have left. The reports are gone then.
+    pub(super) fn results(&mut self) -> GuestResults<'_> {
+        GuestResults::new(&self.guests, std::mem::take(&mut self.reports), &self.machines)
     }
 
     /// The version of the guests' kernel.
     pub(in crate::run) fn kernel(&self) -> &str {
         &self.kernel.version
+    }
+}
+
+impl Paced for Machines {
+    fn follow(&self, pace: &Pace) {
+        follow(&self.machines, pace);
+    }
+    fn nudge(&self) {
+        nudge(&self.machines);
+    }
+    /// Those of the kernels.
+    fn processes(&self) -> Vec<u32> {
+        self.machines.iter().map(Machine::pid).collect()
     }
 }
 
@@ -178,9 +186,8 @@ mod tests {
     use warpline_net::{Control, LinkConfig, RateConfig};
 
     use super::*;
-    use crate::run::addresses::ipv4_of;
     use crate::run::pacer::Pacer;
-    use crate::scenario::{Clock, ClockMode};
+    use warpline_scenario::{Clock, ClockMode};
 
     /// When the guest ends, on its own clock.
     const END: TimeDelta = TimeDelta::from_millis(100);
@@ -193,7 +200,7 @@ mod tests {
         }
         let host = |node: u32| {
             let vlan = 1 + node as u16;
-            let (v4, v6) = (ipv4_of(node), None);
+            let (v4, v6) = (NodeId(node).ipv4(), None);
             HostOrder {
                 name: format!("h{node}"),
                 vlan,
@@ -205,7 +212,7 @@ mod tests {
                 sysctl: vec![],
             }
         };
-        let role = Role::Send { to: ipv4_of(1).into(), port: 5001, bytes: None };
+        let role = Role::Send { to: NodeId(1).ipv4().into(), port: 5001, bytes: None };
         let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None, after: vec![] };
         let order = Order {
             end: END.as_nanos(),
@@ -231,7 +238,7 @@ mod tests {
     /// Lets the guests' time go, with nobody to carry what they send, until the machine has ended.
     fn let_end(machines: &mut Machines, emulator: &mut Emulator) {
         let mut pacer = Pacer::new(&Clock { mode: ClockMode::Real, tdf: None, max_lag: None });
-        pacer.begin(emulator, Some(machines), TimeDelta::ZERO);
+        pacer.begin(emulator, std::slice::from_ref(machines), TimeDelta::ZERO);
         let machine = machines.machine(0);
         assert!(machine.wait_end(PATIENCE, || {}), "{}", machine.console_tail());
     }

@@ -9,12 +9,13 @@ use warpline_guest::order::{ConditionOrder, FlowOrder, HostOrder, Order, Program
 use warpline_guest::{Console, MachineConfig, frame};
 
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
 use crate::run::build::guest_port;
 use crate::run::programs::{self, Readiness, machine_names};
 use crate::run::routers::{Known, StreamKey, Traffic};
-use crate::scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::endpoint::Guest;
+use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
 /// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
 const MEMORY: u64 = 192 << 20;
@@ -84,7 +85,7 @@ impl Guests {
         readiness: &Readiness,
         mtu: impl Fn(u32) -> u32,
     ) -> Result<Option<Self>, RunError> {
-        if !scenario.host.iter().any(Host::is_guest) {
+        if scenario.guests().next().is_none() {
             return Ok(None);
         }
         let timing = match scenario.clock.mode {
@@ -108,12 +109,12 @@ impl Guests {
                 interval: scenario.sample_interval.0.as_nanos(),
                 ..Order::default()
             };
-            for host in hosts_of(scenario, name) {
+            for (host, guest) in hosts_of(scenario, name) {
                 let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
                 let number = order.hosts.len() as u32;
                 places.insert(node as u32, (index, number));
                 guests.hosts.push((host.name.clone(), node as u32));
-                order.hosts.push(host_order(host, number, plan.of(node), mtu(node as u32)));
+                order.hosts.push(host_order((host, guest), number, plan.of(node), mtu(node as u32)));
                 guests.add_programs(scenario, host, (index, number), node, (plan, readiness), &mut order);
                 add_conditions(host, number, readiness, &mut order);
             }
@@ -123,7 +124,7 @@ impl Guests {
                 // Machines of one run must not have the same random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
-                cpu_share: hosts_of(scenario, name).find_map(|host| host.cpu_share),
+                cpu_share: hosts_of(scenario, name).find_map(|(_, guest)| guest.cpu_share),
                 console: Console::File,
                 order,
             });
@@ -135,7 +136,7 @@ impl Guests {
             let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
             let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
             let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
-            let own = hosts_of(scenario, &machine.name).find_map(|host| host.memory);
+            let own = hosts_of(scenario, &machine.name).find_map(|(_, guest)| guest.memory);
             // The kernel counts in whole megabytes of 2^20 bytes.
             machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
         }
@@ -154,7 +155,7 @@ impl Guests {
         order: &mut Order,
     ) {
         let directory = scenario.base();
-        for (index, program) in host.program.iter().enumerate() {
+        for (index, program) in host.programs().iter().enumerate() {
             let (words, shown) = programs::command(program, plan);
             let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
             let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -269,7 +270,7 @@ impl Guests {
 
 /// What is to be looked at on a guest, which has this number on its machine; after its programs were added.
 fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut Order) {
-    let first = order.programs.len() - host.program.len();
+    let first = order.programs.len() - host.programs().len();
     let own = readiness.conditions().filter(|(_, condition)| condition.host == host.name);
     order.conditions.extend(own.map(|(id, condition)| ConditionOrder {
         id,
@@ -282,8 +283,8 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 }
 
 /// The guests on a machine.
-fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = &'a Host> {
-    scenario.host.iter().filter(move |host| host.is_guest() && host.machine_name() == machine)
+fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
+    scenario.guests().filter(move |(host, guest)| guest.machine_of(host) == machine)
 }
 
 /// The largest buffer that settings let a TCP connection have, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
@@ -295,7 +296,7 @@ fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
 }
 
 fn host_order(
-    host: &Host,
+    (host, guest): (&Host, &Guest),
     number: u32,
     (v4, v6): (std::net::Ipv4Addr, std::net::Ipv6Addr),
     mtu: u32,
@@ -308,7 +309,7 @@ fn host_order(
         v4,
         v6: Some(v6),
         mtu,
-        cc: host.cc.clone(),
-        sysctl: host.sysctl.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        cc: guest.cc.clone(),
+        sysctl: guest.sysctl.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
 }

@@ -10,6 +10,7 @@ use warpline_guest::order::{Ending, FlowReport, ProgramReport, Report, Role, SAM
 use super::plan::{End, FlowEntry, Guests};
 use crate::run::RunError;
 use crate::run::course::Account;
+use crate::run::endpoints::Accounting;
 use crate::run::programs::{self, DIRECTORY, Evidence};
 use crate::run::routers::Traffic;
 use crate::run::session::Session;
@@ -59,16 +60,13 @@ impl<'a> GuestResults<'a> {
         self.reports.get(machine)?.flows.get(index)
     }
 
-    /// Adds all that the guests have left to a run's account, and their samples to its records. `judged` says whether programs and flows
-    /// had the time to do what was expected of them; `out` is the run directory. Returns the rows of the programs.
+    /// Adds all that the guests have left to a run's account, and their samples to its records. Returns the rows of the programs.
     ///
     /// # Errors
     /// If something cannot be written.
     pub(in crate::run) fn account(
         &self,
-        judged: bool,
-        traffic: &Traffic,
-        (out, evidence): (&Path, &Evidence),
+        &Accounting { judged, out, evidence, traffic }: &Accounting<'_>,
         session: &mut Session<'_>,
         account: &mut Account,
     ) -> Result<Vec<ProgramRow>, RunError> {

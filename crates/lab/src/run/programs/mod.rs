@@ -16,10 +16,10 @@ use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::host::Hosts;
 use warpline_live::program::{Changes, Program, ProgramConfig, Signal, State};
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expect, Scenario, StopSignal};
 
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
-use crate::scenario::{Expect, Scenario, StopSignal};
 pub(in crate::run) use evidence::Evidence;
 pub(in crate::run) use readiness::{Readiness, explain, machine_names};
 use watch::Watch;
@@ -64,7 +64,7 @@ impl Programs {
     pub(in crate::run) fn prepare(
         scenario: &Scenario,
         live: &[(String, u32)],
-        hosts: Option<&Hosts>,
+        hosts: &Hosts,
         plan: &AddressPlan,
         directory: Option<&Path>,
         readiness: &Readiness,
@@ -77,8 +77,7 @@ impl Programs {
         let mut watch = Watch::new(scenario.base());
         for (at, (name, node)) in live.iter().enumerate() {
             let Some(host) = scenario.host.iter().find(|host| host.name == *name) else { continue };
-            let Some(hosts) = hosts else { continue };
-            for (number, program) in host.program.iter().enumerate() {
+            for (number, program) in host.programs().iter().enumerate() {
                 std::fs::create_dir_all(base.join(DIRECTORY)).map_err(fail)?;
                 let (words, shown) = command(program, plan);
                 let row = row(name, (number, program.label(number)), shown, program.expect);
@@ -271,13 +270,13 @@ pub(in crate::run) fn row(
 
 /// The words of a program's command with addresses filled in, and what is shown of it.
 pub(in crate::run) fn command(
-    program: &crate::scenario::Program,
+    program: &warpline_scenario::Program,
     plan: &AddressPlan,
 ) -> (Vec<String>, String) {
     let words: Vec<String> = program.command.words().iter().map(|word| plan.substitute(word)).collect();
     let shown = match &program.command {
-        crate::scenario::ProgramCommand::Shell(line) => plan.substitute(line),
-        crate::scenario::ProgramCommand::Words(_) => words.join(" "),
+        warpline_scenario::ProgramCommand::Shell(line) => plan.substitute(line),
+        warpline_scenario::ProgramCommand::Words(_) => words.join(" "),
     };
     (words, shown)
 }

@@ -11,11 +11,11 @@ use warpline_agent::{Ending, Notice, Why};
 use warpline_core::{FlowId, TimeDelta, Timestamp};
 use warpline_net::Network;
 use warpline_results::ProgramRow;
+use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Traffic, Until};
 
 use super::evidence::Evidence;
-use crate::hosts::World;
-use crate::run::addresses::AddressPlan;
-use crate::scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Until};
+use crate::hosts::ModelHosts;
 
 /// What a condition is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,9 +96,10 @@ pub(in crate::run) struct Readiness {
 /// Names of the guests' machines, in their order.
 pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for host in scenario.host.iter().filter(|host| host.is_guest()) {
-        if !names.contains(&host.machine_name()) {
-            names.push(host.machine_name());
+    for (host, guest) in scenario.guests() {
+        let machine = guest.machine_of(host);
+        if !names.contains(&machine) {
+            names.push(machine);
         }
     }
     names
@@ -106,7 +107,8 @@ pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
 
 /// The machine of a host, if it is a guest.
 fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
-    let own = host.is_guest().then(|| host.machine_name())?;
+    let own = scenario.guests().find(|(guest, _)| guest.name == host.name)?;
+    let own = own.1.machine_of(host);
     machine_names(scenario).iter().position(|name| *name == own)
 }
 
@@ -131,7 +133,7 @@ impl Readiness {
         scenario: &Scenario,
         expanded: &Expanded,
         plan: &AddressPlan,
-        world: &mut World,
+        world: &mut ModelHosts,
     ) -> Self {
         let mut own = Readiness::default();
         own.add_programs(scenario, plan);
@@ -169,19 +171,21 @@ impl Readiness {
         }
     }
 
-    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut World) {
+    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut ModelHosts) {
         for flow in &expanded.flows {
             let entry = &scenario.flow[flow.entry];
             let (from, to) = (&expanded.nodes[flow.from], &expanded.nodes[flow.to]);
             let host = |name: &str| scenario.host.iter().find(|host| host.name == name);
-            let (Some(target), Some(port)) = (host(to).filter(|host| host.runs_programs()), entry.port)
+            let (Some(target), Some(port)) =
+                (host(to).filter(|host| host.traffic().has_programs()), entry.port)
             else {
                 continue;
             };
             let limit = entry.wait.unwrap_or(PATIENCE).0;
-            let sender = host(from).filter(|host| host.runs_programs());
-            // Two guests carry a flow between themselves, and both ends are ours.
-            let carried = sender.is_some_and(|host| host.is_guest()) && target.is_guest();
+            let sender = host(from).filter(|host| host.traffic().has_programs());
+            // Two kernels carry a flow between themselves, and both ends are ours.
+            let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
+            let carried = sender.is_some_and(kernel) && kernel(target);
             if limit.is_zero() || carried || entry.app.is_service() {
                 continue;
             }
@@ -290,7 +294,7 @@ impl Readiness {
     }
 
     /// Starts the flows that need not wait any more.
-    pub(in crate::run) fn release(&mut self, now: Timestamp, world: &mut World, network: &mut Network) {
+    pub(in crate::run) fn release(&mut self, now: Timestamp, world: &mut ModelHosts, network: &mut Network) {
         for flow in self.released.drain(..) {
             world.release(now, flow, &mut network.port(now));
         }
@@ -325,7 +329,7 @@ impl Readiness {
 }
 
 fn reason(why: &Why, limit: TimeDelta) -> String {
-    let within = crate::scenario::Time(limit);
+    let within = warpline_scenario::Time(limit);
     match why {
         Why::Limit => format!("within {within}"),
         Why::Ended(Ending::Exited(code)) => format!("before it ended with exit code {code}"),

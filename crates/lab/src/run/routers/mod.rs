@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use warpline_core::record::LinkRecord;
 use warpline_core::{Body, Ecn, EndpointId, FlowId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_live::datagram::Header;
-use warpline_live::emulator::{Gate, World as EmulatorWorld};
+use warpline_live::emulator::{Gate, World};
 use warpline_live::icmp::{self, Problem};
 use warpline_live::ip::{ICMP, ICMPV6, TCP, UDP};
 use warpline_live::pool::Pool;
@@ -28,9 +28,9 @@ use warpline_live::wire::translate;
 use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
 use warpline_results::{FlowSample, Frames};
+use warpline_scenario::addresses::AddressPlan;
 
-use crate::hosts::World;
-use crate::run::addresses::AddressPlan;
+use crate::hosts::ModelHosts;
 use crate::run::course::Measured;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
@@ -43,7 +43,7 @@ pub(in crate::run) const LIVE_FLOW: u32 = 1 << 31;
 /// Simulated hosts and live rules in one network.
 #[derive(Debug)]
 pub(in crate::run) struct LiveWorld {
-    pub(in crate::run) hosts: World,
+    pub(in crate::run) hosts: ModelHosts,
     pub(in crate::run) models: Models,
     pub(in crate::run) routers: Routers,
 }
@@ -401,7 +401,7 @@ impl LiveWorld {
 }
 
 impl Measured for LiveWorld {
-    fn hosts(&mut self) -> &mut World {
+    fn hosts(&mut self) -> &mut ModelHosts {
         &mut self.hosts
     }
     fn before_reading(&mut self) {
@@ -417,7 +417,7 @@ impl Measured for LiveWorld {
     }
 }
 
-impl EmulatorWorld for LiveWorld {
+impl World for LiveWorld {
     #[inline]
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
         self.routers.arrive(arrival, &self.models, gate, port);

@@ -8,14 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 use warpline_core::{EndpointId, FlowId, Streams, Timestamp};
 use warpline_live::wire::{ConnectionId, HostConfig, HostError, HostEvent, ModelHost, Service, Stack};
 use warpline_net::Port;
+use warpline_scenario::App;
+use warpline_scenario::addresses::AddressPlan;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
-use crate::hosts::World;
+use crate::hosts::ModelHosts;
 use crate::hosts::wire::{Order, Reading};
 use crate::run::RunError;
-use crate::run::addresses::AddressPlan;
-use crate::scenario;
 
 /// One host.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ fn fail(flow: &str, error: &HostError) -> RunError {
 impl Models {
     /// The hosts that the flows of `world` need. `mtu` is what a node's interface takes.
     pub(in crate::run) fn build(
-        world: &mut World,
+        world: &mut ModelHosts,
         plan: &AddressPlan,
         seed: u64,
         mtu: impl Fn(u32) -> u32,
@@ -97,9 +97,9 @@ impl Models {
             let remote: IpAddr = if wire.ipv6 { remote.1.into() } else { remote.0.into() };
             let service = match wire.service {
                 None => Service::Driven,
-                Some((scenario::App::Echo, _)) => Service::Echo,
-                Some((scenario::App::Source, bytes)) => Service::Source { bytes },
-                Some((scenario::App::Http, size)) => Service::Http { size },
+                Some((App::Echo, _)) => Service::Echo,
+                Some((App::Source, bytes)) => Service::Source { bytes },
+                Some((App::Http, size)) => Service::Http { size },
                 Some(_) => Service::Discard,
             };
             let flow = FlowId(index as u32);
@@ -186,7 +186,7 @@ impl Models {
         now: Timestamp,
         node: u32,
         bytes: &[u8],
-        world: &mut World,
+        world: &mut ModelHosts,
         port: &mut Port<'_>,
     ) {
         let Some(&index) = self.by_node.get(&node) else { return };
@@ -212,7 +212,7 @@ impl Models {
     pub(in crate::run) fn settle(
         &mut self,
         now: Timestamp,
-        world: &mut World,
+        world: &mut ModelHosts,
         port: &mut Port<'_>,
         send: &mut Send<'_>,
     ) {
@@ -238,7 +238,7 @@ impl Models {
         }
     }
 
-    fn obey(&mut self, now: Timestamp, order: Order, world: &mut World, port: &mut Port<'_>) {
+    fn obey(&mut self, now: Timestamp, order: Order, world: &mut ModelHosts, port: &mut Port<'_>) {
         match order {
             Order::Open { flow, endpoint, exchange } => {
                 let Some(meeting) = self.meetings.get(&flow) else { return };
@@ -300,7 +300,7 @@ impl Models {
         now: Timestamp,
         index: usize,
         event: HostEvent,
-        world: &mut World,
+        world: &mut ModelHosts,
         port: &mut Port<'_>,
     ) {
         let model = &mut self.models[index];
@@ -339,7 +339,11 @@ impl Models {
 
     /// Tells the world what all connections have done, and hands over their records. `sent` is what programs have put into a flow: packets,
     /// bytes, and packets again.
-    pub(in crate::run) fn report(&mut self, world: &mut World, sent: impl Fn(FlowId) -> (u64, u64, u64)) {
+    pub(in crate::run) fn report(
+        &mut self,
+        world: &mut ModelHosts,
+        sent: impl Fn(FlowId) -> (u64, u64, u64),
+    ) {
         let mut readings: BTreeMap<FlowId, Reading> =
             self.meetings.keys().map(|&flow| (flow, Reading::default())).collect();
         for model in &mut self.models {
@@ -364,7 +368,7 @@ impl Models {
     }
 
     /// Hands over the records of all connections.
-    pub(in crate::run) fn drain(&mut self, world: &mut World) {
+    pub(in crate::run) fn drain(&mut self, world: &mut ModelHosts) {
         let recorded: BTreeSet<FlowId> = self
             .meetings
             .values()

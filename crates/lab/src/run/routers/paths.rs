@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use warpline_core::{LinkId, NodeId};
 use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::{Network, RouteId};
-
-use crate::scenario::Expanded;
+use warpline_scenario::Expanded;
 
 /// No way.
 const NONE: u32 = u32::MAX;

@@ -1,0 +1,124 @@
+//! Guests as endpoints of a run: from their plan to machines at the emulator, and their results.
+
+use warpline_core::{Pace, Timestamp};
+use warpline_live::emulator::Emulator;
+use warpline_results::{GuestSummary, LiveHost, ProgramRow};
+
+use super::machines::Machines;
+use super::plan::Guests;
+use crate::run::RunError;
+use crate::run::course::Account;
+use crate::run::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
+use crate::run::programs::Readiness;
+use crate::run::routers::Traffic;
+use crate::run::session::Session;
+
+impl Planned for Guests {
+    fn hosts(&self) -> &[Named] {
+        self.hosts()
+    }
+
+    fn introduce(&self, traffic: &mut Traffic) {
+        self.introduce(traffic);
+    }
+
+    fn attach(
+        self: Box<Self>,
+        _: Ground<'_>,
+        session: &mut Session<'_>,
+    ) -> Result<Box<dyn Attached>, RunError> {
+        let mut machines = Machines::new(*self)?;
+        let up = machines.boot(&mut || session.tell_waiting())?;
+        Ok(Box::new(GuestHosts { machines, up, row: None }))
+    }
+
+    fn into_guests(self: Box<Self>) -> Option<Guests> {
+        Some(*self)
+    }
+}
+
+/// The guests of a run by the real clock or a dilated one.
+#[derive(Debug)]
+struct GuestHosts {
+    machines: Machines,
+    /// All have booted.
+    up: bool,
+    /// What the summary says of them; none before they were accounted for.
+    row: Option<GuestSummary>,
+}
+
+impl Paced for GuestHosts {
+    fn follow(&self, pace: &Pace) {
+        self.machines.follow(pace);
+    }
+    fn nudge(&self) {
+        self.machines.nudge();
+    }
+    fn processes(&self) -> Vec<u32> {
+        self.machines.processes()
+    }
+}
+
+impl Attached for GuestHosts {
+    fn is_up(&self) -> bool {
+        self.up
+    }
+
+    fn add_ports(&mut self, emulator: &mut Emulator) -> Result<(), RunError> {
+        for port in self.machines.ports()? {
+            emulator.add_port(port);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), RunError> {
+        self.machines.limit(true)
+    }
+
+    fn exchange_notices(&mut self, readiness: &mut Readiness) {
+        self.machines.exchange_notices(readiness);
+    }
+
+    fn has_notices(&self) -> bool {
+        self.machines.has_notices()
+    }
+
+    fn look(&mut self, _: Timestamp, _: &mut Readiness) -> Option<String> {
+        self.machines.look()
+    }
+
+    fn release(&mut self) -> Result<(), RunError> {
+        self.machines.limit(false)
+    }
+
+    fn end(&mut self, ending: Ending) -> Result<(), RunError> {
+        if ending.orderly {
+            self.machines.end(ending)?;
+        }
+        Ok(())
+    }
+
+    fn account(
+        &mut self,
+        accounting: &Accounting<'_>,
+        session: &mut Session<'_>,
+        account: &mut Account,
+    ) -> Result<Vec<ProgramRow>, RunError> {
+        let kernel = self.machines.kernel().to_owned();
+        let results = self.machines.results();
+        let programs = results.account(accounting, session, account)?;
+        self.row = Some(GuestSummary {
+            kernel,
+            reproducible: false,
+            pushes: 0,
+            machines: results.machines,
+            hosts: Vec::new(),
+            programs: Vec::new(),
+        });
+        Ok(programs)
+    }
+
+    fn summarise(&mut self, hosts: Vec<LiveHost>, programs: Vec<ProgramRow>, account: &mut Account) {
+        account.guests = self.row.take().map(|row| GuestSummary { hosts, programs, ..row });
+    }
+}

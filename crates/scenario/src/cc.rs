@@ -1,0 +1,152 @@
+//! The congestion control of a flow: a name, or a table with parameters.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value, json};
+use warpline_core::parameter::Choice;
+use warpline_transport::cc::Algorithm;
+
+use super::component;
+use super::diagnostics::{Collector, spelling_help};
+use super::document::Node;
+use super::endpoint::{Endpoint, Traffic};
+use super::expand::entry;
+
+/// The kind of those that are not built in.
+const CUSTOM: &str = "custom";
+
+/// A congestion control and its parameters. Written as a name, `cc = "vegas"`, or as a table,
+/// `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cc {
+    /// One of ours.
+    BuiltIn(Algorithm),
+    /// One that the program which runs the scenario has registered under this name (a Python class); from a guest, one of Linux.
+    Custom {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Cc {
+    /// The name, for tables and plots.
+    pub fn name(&self) -> &str {
+        match self {
+            Cc::BuiltIn(algorithm) => algorithm.kind(),
+            Cc::Custom { name } => name,
+        }
+    }
+}
+
+/// Checks the congestion controls that flows of a document name: all but guests, which have Linux's, have those of ours.
+pub(super) fn check_names(root: &Node, errors: &mut Collector) {
+    let value = root.to_json();
+    let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let hosts = list("host");
+    let has_kernel = |endpoint: &Value| {
+        endpoint.as_str().and_then(Endpoint::named).is_some_and(|about| about.traffic == Traffic::Kernel)
+    };
+    let is_guest = |from: &str| {
+        let guests = hosts.iter().filter(|host| has_kernel(&host["endpoint"]));
+        let names = guests.filter_map(|host| host["name"].as_str());
+        // The node, or one of a group of the topology.
+        names
+            .into_iter()
+            .any(|name| name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    };
+    for (i, flow) in list("flow").iter().enumerate() {
+        let Some(name) = flow["cc"].as_str().filter(|name| !Algorithm::KINDS.contains(name)) else {
+            continue;
+        };
+        let from = flow["from"].as_str().unwrap_or_default();
+        if is_guest(from) {
+            continue;
+        }
+        let mut help = spelling_help(name, Algorithm::KINDS);
+        help.push("or a table".to_owned());
+        let kernels = Endpoint::list(|about| about.traffic == Traffic::Kernel);
+        help.push(format!(
+            "what Linux has beside these, a guest can name: a [[host]] for `from` with endpoint = {kernels}"
+        ));
+        errors.about(root, &entry("flow", i, &["cc"]), format!("`cc` cannot be {name:?}"), help);
+    }
+}
+
+impl Default for Cc {
+    fn default() -> Self {
+        Cc::BuiltIn(Algorithm::default())
+    }
+}
+
+impl Serialize for Cc {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            // The short form where it says the same.
+            Cc::BuiltIn(algorithm) if algorithm.given().is_empty() => {
+                serializer.serialize_str(algorithm.kind())
+            }
+            Cc::BuiltIn(algorithm) => component::write(algorithm).serialize(serializer),
+            Cc::Custom { name } => json!({"kind": CUSTOM, "name": name}).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Cc {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            // Linux has others by name; whether they may be named here is checked with the hosts.
+            Value::String(name) => Ok(Algorithm::of_kind(&name).map_or(Cc::Custom { name }, Cc::BuiltIn)),
+            Value::Object(table) if table.get("kind").is_some_and(|kind| kind == CUSTOM) => {
+                let name = table.get("name").and_then(Value::as_str);
+                let name = name.ok_or_else(|| de::Error::missing_field("name"))?;
+                Ok(Cc::Custom { name: name.to_owned() })
+            }
+            Value::Object(table) => component::read(&table).map(Cc::BuiltIn).map_err(de::Error::custom),
+            _ => Err(de::Error::custom("a congestion control is a name or a table")),
+        }
+    }
+}
+
+impl JsonSchema for Cc {
+    fn schema_name() -> Cow<'static, str> {
+        "CongestionControl".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<CcKind>();
+        json_schema!({
+            "description": "A congestion control: its name, or a table with its kind and parameters.",
+            "examples": ["cubic", {"kind": "vegas", "alpha": 1, "beta": 3}],
+            "anyOf": [
+                {"type": "string", "enum": Algorithm::KINDS},
+                {"type": "string", "description": "From a guest: a congestion control of Linux, \"bbr\" for example."},
+                table,
+            ],
+        })
+    }
+}
+
+/// The table, in the schema.
+struct CcKind;
+
+impl JsonSchema for CcKind {
+    fn schema_name() -> Cow<'static, str> {
+        "CcKind".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut variants = component::variants::<Algorithm>(generator);
+        variants.push(json_schema!({
+            "type": "object",
+            "description": "An algorithm that the program which runs the scenario has registered under this name (a Python class); from a guest, \
+                            one of Linux.",
+            "properties": {
+                "kind": {"type": "string", "const": CUSTOM},
+                "name": {"type": "string", "description": "Its name."},
+            },
+            "required": ["kind", "name"],
+            "additionalProperties": false,
+        }));
+        json_schema!({"description": "The algorithms.", "oneOf": variants})
+    }
+}

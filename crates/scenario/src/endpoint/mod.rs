@@ -1,0 +1,229 @@
+//! What a host is: one file for each kind of endpoint, with the keys of its own that `[[host]]` takes for it, what it can do, and what is wrong
+//! with it. How a kind is run is `warpline_lab`'s.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::ClockMode;
+use super::host::{Address, Program};
+use super::semantics::Check;
+use super::tcp::TcpOptions;
+
+/// What is known of a kind of endpoint whatever a scenario says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// What it is, as a sentence.
+    pub what: &'static str,
+    /// The clocks that it follows.
+    pub clocks: &'static [ClockMode],
+    /// Why it follows no other; empty where it follows all.
+    pub why: &'static str,
+    /// Who makes the traffic of flows that end there.
+    pub traffic: Traffic,
+    /// What it needs of the machine that the run is on.
+    pub needs: &'static str,
+}
+
+/// Who makes the traffic of a `[[flow]]` at a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Traffic {
+    /// The run itself, by its TCP model.
+    #[default]
+    Model,
+    /// The host's programs, and nobody else.
+    Programs,
+    /// The host's kernel for flows that just move bytes, and its programs.
+    Kernel,
+}
+
+impl Traffic {
+    /// Whether real programs run there.
+    pub fn has_programs(self) -> bool {
+        self != Traffic::Model
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Traffic::Model => "any `app`, by the TCP model",
+            Traffic::Programs => "to and from its programs, at a `port`",
+            Traffic::Kernel => {
+                "by its kernel (`bulk`, `transfer`, `request`); to and from its programs, at a `port`"
+            }
+        }
+    }
+}
+
+/// The keys of every host on which real programs run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Real {
+    /// Its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"192.0.2.1")]
+    pub address: Option<Address<Ipv4Addr>>,
+    /// Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"2001:db8::1")]
+    pub address6: Option<Address<Ipv6Addr>>,
+    /// The programs that run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<Program>,
+}
+
+/// What a kind of endpoint says of itself; implemented in its file.
+pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
+    /// What is known of all of its kind.
+    const ABOUT: About;
+
+    /// The keys that it has as a host of real programs.
+    fn real(&self) -> Option<&Real> {
+        None
+    }
+
+    /// The options of the model's TCP there.
+    fn tcp(&self) -> Option<&TcpOptions> {
+        None
+    }
+
+    /// Notes what is wrong with the `number`th entry of `[[host]]`, which is one of these. Types, ranges of plain numbers and the clock have
+    /// been checked.
+    fn check(&self, _check: &mut Check<'_>, _number: usize) {}
+}
+
+/// Makes [`Endpoint`] of the kinds, each in its file.
+macro_rules! endpoints {
+    ($($module:ident::$kind:ident),+ $(,)?) => {
+        $(mod $module; pub use $module::$kind;)+
+
+        /// What a host is.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        #[expect(missing_docs, reason = "each kind has its own")]
+        pub enum Endpoint {
+            $($kind($kind),)+
+        }
+
+        impl Endpoint {
+            /// All kinds, the default first.
+            pub const ALL: &'static [About] = &[$($kind::ABOUT),+];
+
+            /// What is known of its kind.
+            pub fn about(&self) -> &'static About {
+                match self {
+                    $(Endpoint::$kind(_) => &const { $kind::ABOUT },)+
+                }
+            }
+
+            /// The keys that it has as a host of real programs; none where none run.
+            pub fn real(&self) -> Option<&Real> {
+                match self {
+                    $(Endpoint::$kind(own) => own.real(),)+
+                }
+            }
+
+            /// The options of the model's TCP there; none where it is not the model's, or none are given.
+            pub fn tcp(&self) -> Option<&TcpOptions> {
+                match self {
+                    $(Endpoint::$kind(own) => own.tcp(),)+
+                }
+            }
+
+            pub(crate) fn check(&self, check: &mut Check<'_>, number: usize) {
+                match self {
+                    $(Endpoint::$kind(own) => own.check(check, number),)+
+                }
+            }
+
+            /// Reads one from its name and the keys of its own.
+            pub(crate) fn read(name: &str, keys: Map<String, Value>) -> serde_json::Result<Self> {
+                match name {
+                    $(name if name == $kind::ABOUT.name => {
+                        serde_json::from_value(Value::Object(keys)).map(Endpoint::$kind)
+                    })+
+                    other => Err(serde_json::Error::custom(format!("{other:?} is no endpoint"))),
+                }
+            }
+
+            /// The keys of its own.
+            pub(crate) fn write(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Endpoint::$kind(own) => serde_json::to_value(own),)+
+                }
+            }
+
+            /// The keys of each kind with their schemas.
+            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Map<String, Value>)> {
+                let keys = |schema: schemars::Schema| match schema.to_value()["properties"].take() {
+                    Value::Object(keys) => keys,
+                    _ => Map::new(),
+                };
+                vec![$(($kind::ABOUT.name, keys($kind::json_schema(generator)))),+]
+            }
+        }
+
+        impl Default for Endpoint {
+            fn default() -> Self {
+                endpoints!(@first $($kind)+)
+            }
+        }
+    };
+    (@first $first:ident $($rest:ident)*) => { Endpoint::$first($first::default()) };
+}
+
+// A kind is its file and its place here. The first is the default.
+endpoints! {
+    model::Model,
+    live::Live,
+    guest::Guest,
+}
+
+impl Endpoint {
+    /// What is known of the kind of this name.
+    pub fn named(name: &str) -> Option<&'static About> {
+        Endpoint::ALL.iter().find(|about| about.name == name)
+    }
+
+    /// `"live" or "guest"`: the kinds for which `holds`, as messages list them.
+    pub(crate) fn list(holds: impl Fn(&About) -> bool) -> String {
+        let names: Vec<String> = Endpoint::ALL
+            .iter()
+            .filter(|about| holds(about))
+            .map(|about| format!("{:?}", about.name))
+            .collect();
+        names.join(" or ")
+    }
+
+    /// What each kind can do, as a table in Markdown.
+    pub fn table() -> String {
+        let mut text =
+            "| `endpoint` | what it is | clocks | real programs | flows | needs |\n| --- | --- | --- | --- | --- | --- |\n"
+                .to_owned();
+        for About { name, what, clocks, traffic, needs, .. } in Endpoint::ALL {
+            let clocks: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
+            let programs = if traffic.has_programs() { "yes" } else { "no" };
+            let (clocks, flows) = (clocks.join(", "), traffic.describe());
+            text.push_str(&format!(
+                "| `\"{name}\"` | {what} | {clocks} | {programs} | {flows} | {needs} |\n"
+            ));
+        }
+        text
+    }
+
+    /// The schema of the key `endpoint`.
+    pub(crate) fn words() -> Value {
+        let word = |about: &About| json!({"type": "string", "const": about.name, "description": about.what});
+        let words: Vec<Value> = Endpoint::ALL.iter().map(word).collect();
+        let default = Endpoint::ALL[0].name;
+        json!({
+            "description": format!("What the host is. Default {default}."),
+            "oneOf": words,
+            "default": default,
+            "examples": [Endpoint::ALL[1].name],
+        })
+    }
+}

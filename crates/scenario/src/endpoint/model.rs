@@ -1,0 +1,32 @@
+//! A host of the simulation: TCP and UDP as this program has them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{About, Kind, Traffic};
+use crate::ClockMode;
+use crate::tcp::TcpOptions;
+
+/// The keys of a host with `endpoint = "model"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Model {
+    /// TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, the sockets of a live host by its
+    /// programs.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpOptions>,
+}
+
+impl Kind for Model {
+    const ABOUT: About = About {
+        name: "model",
+        what: "The built-in model of TCP and UDP.",
+        clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
+        why: "",
+        traffic: Traffic::Model,
+        needs: "nothing",
+    };
+
+    fn tcp(&self) -> Option<&TcpOptions> {
+        self.tcp.as_ref()
+    }
+}

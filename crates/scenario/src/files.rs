@@ -1,0 +1,222 @@
+//! Files that a scenario reads: which they are, whether they can be read, and copies of them for a run's directory.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use warpline_net::mahimahi::Trace;
+
+use super::Scenario;
+use super::link::{DuplexOptions, LinkOptions};
+use super::topology::Topology;
+use crate::access_log;
+
+/// Where copies are, in a run's directory.
+pub const INPUTS: &str = "inputs";
+
+/// A file that a run has read, as its directory holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Its path in the directory: `inputs/NAME`.
+    pub path: String,
+    /// What it holds.
+    pub contents: Vec<u8>,
+    /// "sha256:" and 64 hexadecimal digits.
+    pub hash: String,
+}
+
+/// The files of a scenario, and the scenario that reads the copies.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// By their first mention.
+    pub copies: Vec<Copy>,
+    /// The path of the copy for each path that the scenario mentions.
+    names: BTreeMap<String, String>,
+}
+
+/// "sha256:" and the hash in hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// What is wrong with a file that cannot be read.
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    match (path.is_dir(), error.kind()) {
+        (true, _) => "it is a directory".to_owned(),
+        (false, io::ErrorKind::NotFound) => "there is no such file".to_owned(),
+        (false, _) => error.to_string(),
+    }
+}
+
+/// Reads a mahimahi trace.
+///
+/// # Errors
+/// Why it cannot be read, or the line and column of what is wrong.
+pub fn trace(path: &Path) -> Result<Trace, String> {
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    Trace::parse(&bytes).map_err(|error| error.to_string())
+}
+
+/// Reads a log of a web server: the start and the bytes of each answer.
+///
+/// # Errors
+/// Why it cannot be read, or the line and column of what is wrong.
+pub fn log(path: &Path) -> Result<Vec<(warpline_core::TimeDelta, u64)>, String> {
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let text = String::from_utf8(bytes).map_err(|error| error.utf8_error().to_string())?;
+    access_log::parse(&text).map_err(|error| error.to_string())
+}
+
+fn options<'a>(
+    options: &'a mut LinkOptions,
+    reverse: &'a mut Option<LinkOptions>,
+    all: &mut Vec<&'a mut String>,
+) {
+    all.extend(options.trace.as_mut());
+    all.extend(reverse.as_mut().and_then(|reverse| reverse.trace.as_mut()));
+}
+
+fn duplex<'a>(link: &'a mut DuplexOptions, all: &mut Vec<&'a mut String>) {
+    options(&mut link.options, &mut link.reverse, all);
+}
+
+impl Scenario {
+    /// The paths of all files that the scenario reads, as it writes them.
+    fn paths_mut(&mut self) -> Vec<&mut String> {
+        let mut all = Vec::new();
+        match &mut self.topology {
+            None => {}
+            Some(Topology::Dumbbell { bottleneck, access, .. }) => {
+                duplex(bottleneck, &mut all);
+                duplex(access, &mut all);
+            }
+            Some(Topology::ParkingLot { hop, access, .. }) => {
+                duplex(hop, &mut all);
+                duplex(access, &mut all);
+            }
+            Some(Topology::Chain { hop, .. }) => duplex(hop, &mut all),
+            Some(Topology::Star { leaf, .. }) => duplex(leaf, &mut all),
+        }
+        for link in &mut self.link {
+            options(&mut link.options, &mut link.reverse, &mut all);
+        }
+        all.extend(self.flow.iter_mut().filter_map(|flow| flow.web.as_mut()?.access_log.as_mut()));
+        all
+    }
+
+    /// The scenario with what each file holds in place of its path, as far as it can be read: what its hash is over.
+    pub(super) fn with_contents(&self) -> Scenario {
+        let mut scenario = self.clone();
+        let directory = self.directory.clone();
+        for path in scenario.paths_mut() {
+            if let Ok(contents) = std::fs::read(directory.join(&*path)) {
+                *path = sha256(&contents);
+            }
+        }
+        scenario
+    }
+}
+
+impl Inputs {
+    /// Reads all files of a scenario.
+    ///
+    /// # Errors
+    /// The path and the reason where one cannot be read.
+    pub fn read(scenario: &Scenario) -> Result<Inputs, (PathBuf, io::Error)> {
+        let mut inputs = Inputs::default();
+        let mut scenario = scenario.clone();
+        let directory = scenario.directory.clone();
+        for path in scenario.paths_mut() {
+            if inputs.names.contains_key(path) {
+                continue;
+            }
+            let full = directory.join(&*path);
+            let contents = std::fs::read(&full).map_err(|error| (full.clone(), error))?;
+            let copy = inputs.place(&full, contents);
+            inputs.names.insert(path.clone(), copy);
+        }
+        Ok(inputs)
+    }
+
+    /// The path of a copy. A second file of the same name gets a number; the same file again is the same copy.
+    fn place(&mut self, full: &Path, contents: Vec<u8>) -> String {
+        let hash = sha256(&contents);
+        let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let (stem, extension) = (part(full.file_stem()), part(full.extension()));
+        let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        for number in 1_u32.. {
+            let number = if number == 1 { String::new() } else { format!("-{number}") };
+            let dot = if extension.is_empty() { "" } else { "." };
+            let name: String = format!("{stem}{number}{dot}{extension}").chars().map(plain).collect();
+            let path = format!("{INPUTS}/{}", name.trim_start_matches('.'));
+            match self.copies.iter().find(|copy| copy.path.to_lowercase() == path.to_lowercase()) {
+                Some(copy) if copy.hash == hash => return copy.path.clone(),
+                Some(_) => {}
+                None => {
+                    self.copies.push(Copy { path: path.clone(), contents, hash });
+                    return path;
+                }
+            }
+        }
+        unreachable!("numbers do not end")
+    }
+
+    /// The scenario that reads the copies.
+    pub fn scenario(&self, scenario: &Scenario) -> Scenario {
+        let mut scenario = scenario.clone();
+        for path in scenario.paths_mut() {
+            if let Some(copy) = self.names.get(path) {
+                path.clone_from(copy);
+            }
+        }
+        scenario
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(directory: &Path, traces: [&str; 3]) -> Scenario {
+        let text = format!(
+            r#"
+            duration = "1s"
+            link = [{{ between = ["a", "b"], trace = "{}", reverse = {{ trace = "{}" }} }}, {{ from = "b", to = "c", trace = "{}" }}]
+            flow = [{{ from = "a", to = "b" }}]
+            "#,
+            traces[0], traces[1], traces[2]
+        );
+        let value = toml::from_str::<serde_json::Value>(&text).unwrap();
+        Scenario::from_json(value, &[], directory).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    #[test]
+    fn copies_have_names_of_their_own_and_keep_them() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("other")).unwrap();
+        for (name, text) in [("lte.down", "1\n2\n"), ("other/lte.down", "7\n"), ("again.down", "7\n")] {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        let first = scenario(directory.path(), ["lte.down", "other/lte.down", "lte.down"]);
+        let inputs = Inputs::read(&first).unwrap();
+        let paths: Vec<&str> = inputs.copies.iter().map(|copy| copy.path.as_str()).collect();
+        assert_eq!(paths, ["inputs/lte.down", "inputs/lte-2.down"]);
+
+        let run = tempfile::tempdir().unwrap();
+        std::fs::create_dir(run.path().join(INPUTS)).unwrap();
+        for copy in &inputs.copies {
+            std::fs::write(run.path().join(&copy.path), &copy.contents).unwrap();
+        }
+        let copied = inputs.scenario(&first);
+        let copied = Scenario::from_json(copied.to_json(), &[], run.path()).unwrap_or_else(|e| panic!("{e}"));
+        // The contents count, not the names.
+        assert_eq!(copied.scenario_hash(), first.scenario_hash());
+        let again = Inputs::read(&copied).unwrap();
+        assert_eq!(again.copies, inputs.copies);
+        assert_eq!(again.scenario(&copied), copied);
+        let other = scenario(directory.path(), ["lte.down", "again.down", "again.down"]);
+        assert_ne!(other.scenario_hash(), first.scenario_hash());
+    }
+}

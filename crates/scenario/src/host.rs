@@ -1,0 +1,315 @@
+//! Hosts of a scenario, and the programs that run on live ones.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::{Map, Value, json};
+
+use super::check::GOES_WITH;
+use super::endpoint::{Endpoint, Traffic};
+use super::quantity::Time;
+use super::ready::Readiness;
+
+/// A host that is more than a plain model, written `[[host]]`. In the file the keys of its endpoint stand beside `name`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Host {
+    /// The node's name, as links and topologies use it.
+    pub name: String,
+    /// What it is, with the keys that belong to that.
+    pub endpoint: Endpoint,
+}
+
+/// The keys that every host has.
+const NAME: &str = "name";
+const ENDPOINT: &str = "endpoint";
+
+impl Host {
+    /// Its programs; none where no real ones run.
+    pub fn programs(&self) -> &[Program] {
+        self.endpoint.real().map_or(&[], |real| &real.program)
+    }
+
+    /// Who makes the traffic of flows that end here.
+    pub fn traffic(&self) -> Traffic {
+        self.endpoint.about().traffic
+    }
+}
+
+impl Serialize for Host {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = Map::from_iter([(NAME.to_owned(), json!(self.name))]);
+        let kind = self.endpoint.about().name;
+        if kind != Endpoint::ALL[0].name {
+            table.insert(ENDPOINT.to_owned(), json!(kind));
+        }
+        if let Value::Object(own) = self.endpoint.write().map_err(ser::Error::custom)? {
+            table.extend(own);
+        }
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Host {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Map::deserialize(deserializer)?;
+        table.retain(|_, value| !value.is_null());
+        let mut text = |key| match table.remove(key) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let name = text(NAME).ok_or_else(|| D::Error::missing_field(NAME))?;
+        let kind = text(ENDPOINT);
+        let kind = kind.as_deref().unwrap_or(Endpoint::ALL[0].name);
+        Ok(Host { name, endpoint: Endpoint::read(kind, table).map_err(D::Error::custom)? })
+    }
+}
+
+impl JsonSchema for Host {
+    fn schema_name() -> Cow<'static, str> {
+        "Host".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let name = json!({
+            "type": "string",
+            "description": "The node's name, as links and topologies use it.",
+            "examples": ["server"],
+        });
+        let mut properties =
+            Map::from_iter([(NAME.to_owned(), name), (ENDPOINT.to_owned(), Endpoint::words())]);
+        for (kind, keys) in Endpoint::schemas(generator) {
+            for (key, schema) in keys {
+                let property = properties.entry(key).or_insert(schema);
+                let mut kinds = property[GOES_WITH][ENDPOINT].take();
+                match kinds.as_array_mut() {
+                    Some(kinds) => kinds.push(json!(kind)),
+                    None => kinds = json!([kind]),
+                }
+                property[GOES_WITH] = json!({ENDPOINT: kinds});
+            }
+        }
+        for property in properties.values_mut() {
+            let kinds = property[GOES_WITH][ENDPOINT].as_array().map(Vec::as_slice).unwrap_or_default();
+            let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
+            if !kinds.is_empty() {
+                property["description"] = json!(format!(
+                    "{}: {}",
+                    kinds.join(", "),
+                    property["description"].as_str().unwrap_or_default()
+                ));
+            }
+        }
+        json_schema!({
+            "type": "object",
+            "description": "A host that is more than a plain model, written `[[host]]`. Which keys it has depends on its `endpoint`.",
+            "x-table": Endpoint::table(),
+            "properties": properties,
+            "required": [NAME],
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// An IP address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address<A>(pub A);
+
+macro_rules! address {
+    ($address:ty, $name:literal, $format:literal, $description:literal, $example:literal) => {
+        impl Serialize for Address<$address> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0.to_string())
+            }
+        }
+        impl<'de> Deserialize<'de> for Address<$address> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'_, str>::deserialize(deserializer)?;
+                text.parse().map(Address).map_err(|_| D::Error::custom(concat!("expected ", $description)))
+            }
+        }
+        impl JsonSchema for Address<$address> {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                concat!("warpline::", $name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "format": $format, "description": $description, "examples": [$example] })
+            }
+        }
+    };
+}
+
+address!(Ipv4Addr, "Ipv4Address", "ipv4", "An IPv4 address.", "192.0.2.1");
+address!(Ipv6Addr, "Ipv6Address", "ipv6", "An IPv6 address.", "2001:db8::1");
+
+/// A real program on a live host or a guest, written `[[host.program]]` below its host.
+///
+/// It runs on the host, in the directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints goes into the run directory:
+/// `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name, or else its number on the host, from 0. `{NAME}` in its command stands for the IPv4
+/// address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
+/// digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its name, for messages, for files, and for `after` and `until`; one of its own on the host. Default: its number on the host, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"server")]
+    pub name: Option<String>,
+    /// The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
+    #[schemars(example = &serde_json::json!(["ping", "-c", "3", "{server}"]))]
+    pub command: ProgramCommand,
+    /// When it is started, unless it waits for others then (`after`). Default 0s.
+    #[serde(default)]
+    #[schemars(example = &"1s")]
+    pub start: Time,
+    /// What says that it is ready for others, which wait for it: a port that listens (`ready = 8080`), a text that it prints
+    /// (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that ends with exit code 0
+    /// (`ready = "command curl -s http://localhost/"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &serde_json::json!({"port": 8080}))]
+    pub ready: Option<Readiness>,
+    /// Programs that it waits for until they are `ready`, by name ("server") or by host and name ("b.server"). Default: all that have
+    /// `ready` and start no later, where it has no `ready` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &serde_json::json!(["server"]))]
+    pub after: Option<Vec<String>>,
+    /// Environment variables in addition to those of `warpline` itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = &serde_json::json!({"LANG": "C"}))]
+    pub environment: BTreeMap<String, String>,
+    /// How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it is stopped at
+    /// the end of the run, as a server is). Anything else makes the run fail. Default 0.
+    #[serde(default)]
+    #[schemars(example = &"running")]
+    pub expect: Expect,
+    /// The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default TERM.
+    #[serde(default)]
+    pub stop: StopSignal,
+    /// guest: files to bring back into the run directory at the end: a guest's own are gone with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &serde_json::json!(["/tmp/result.csv"]))]
+    pub collect: Vec<String>,
+}
+
+/// What a program is started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ProgramCommand {
+    /// A line for `sh -c`.
+    Shell(String),
+    /// The program and its arguments.
+    Words(Vec<String>),
+}
+
+impl ProgramCommand {
+    /// What is executed: the program and its arguments.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            ProgramCommand::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            ProgramCommand::Words(words) => words.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for ProgramCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProgramCommand::Shell(line) => f.write_str(line),
+            ProgramCommand::Words(words) => f.write_str(&words.join(" ")),
+        }
+    }
+}
+
+impl Program {
+    /// Its name, or its number on the host.
+    pub fn label(&self, number: usize) -> String {
+        self.name.clone().unwrap_or_else(|| number.to_string())
+    }
+}
+
+/// How a program should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// By itself, with this exit code.
+    Code(u8),
+    /// However it likes.
+    Any,
+    /// Not before the run does.
+    Running,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Expect::Code(0)
+    }
+}
+
+impl Serialize for Expect {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Expect::Code(code) => serializer.serialize_u8(*code),
+            Expect::Any => serializer.serialize_str("any"),
+            Expect::Running => serializer.serialize_str("running"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Expect {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Word {
+            Code(u8),
+            Word(String),
+        }
+        match Word::deserialize(deserializer)? {
+            Word::Code(code) => Ok(Expect::Code(code)),
+            Word::Word(word) if word == "any" => Ok(Expect::Any),
+            Word::Word(word) if word == "running" => Ok(Expect::Running),
+            Word::Word(_) => Err(D::Error::custom("expected an exit code, \"any\" or \"running\"")),
+        }
+    }
+}
+
+impl JsonSchema for Expect {
+    fn schema_name() -> Cow<'static, str> {
+        "Expect".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "How a program should end: with an exit code, \"any\" way, or \"running\" still at the end of the run.",
+            "examples": [0, "any", "running"],
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": 255, "description": "An exit code." },
+                { "const": "any", "type": "string", "description": "However it likes." },
+                { "const": "running", "type": "string", "description": "Not before the run does." },
+            ],
+        })
+    }
+}
+
+/// A signal that ends a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StopSignal {
+    /// SIGTERM.
+    #[default]
+    Term,
+    /// SIGINT, as Ctrl-C sends.
+    Int,
+    /// SIGHUP.
+    Hup,
+    /// SIGQUIT.
+    Quit,
+    /// SIGUSR1.
+    Usr1,
+    /// SIGUSR2.
+    Usr2,
+    /// SIGKILL, which cannot be caught.
+    Kill,
+}

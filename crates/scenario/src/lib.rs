@@ -1,0 +1,210 @@
+//! Scenarios: one set of structs that is the TOML file, the Python objects, the JSON Schema and the documentation.
+//!
+//! [`Scenario::load`] reads a file, applies `--set` changes, and checks everything; what is wrong comes back all at once as
+//! [`Diagnostics`] with file, line and column. [`Scenario::expand`](expand) turns topologies and counts into single
+//! links and flows with every default filled in, which is what the runner builds from.
+
+pub mod access_log;
+pub mod addresses;
+mod base_rtt;
+pub mod cc;
+pub mod changes;
+mod check;
+mod component;
+pub mod diagnostics;
+mod document;
+pub mod endpoint;
+pub mod expand;
+pub mod files;
+pub mod flow;
+pub mod host;
+pub mod link;
+mod load;
+pub mod plan;
+pub mod quantity;
+mod ready;
+pub mod schema;
+mod semantics;
+mod semantics_flow;
+mod semantics_host;
+mod semantics_program;
+mod set;
+pub mod short;
+mod source;
+pub mod tcp;
+pub mod topology;
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use cc::Cc;
+pub use changes::changed_keys;
+pub use component::Written;
+pub use diagnostics::{Diagnostic, Diagnostics, Location};
+pub use endpoint::{Endpoint, Traffic};
+pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
+pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
+pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
+pub use link::{
+    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
+};
+pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
+pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
+pub use schema::json_schema;
+pub use source::{STANDARD_INPUT, Source};
+pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};
+pub use topology::Topology;
+
+/// A network experiment: hosts, links, what runs on the hosts, and for how long.
+///
+/// Every time and rate is in the hosts' own time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Short name, used for the run directory and in reports. Default: the file's name.
+    #[serde(default)]
+    #[schemars(example = &"two-flows")]
+    pub name: String,
+    /// What the experiment shows, for people.
+    pub description: Option<String>,
+    /// How long the run lasts.
+    #[schemars(example = &"60s")]
+    pub duration: Time,
+    /// What ends the run before its `duration`: "PROGRAM exits", or a list of such texts, of which all have to come true. A program is
+    /// meant by its name, by host and name ("a.client"), or by its host where that has one program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"client exits")]
+    pub until: Option<Until>,
+    /// Time at the start that results leave out. Default 0s.
+    #[serde(default)]
+    #[schemars(example = &"5s")]
+    pub warmup: Time,
+    /// Seed of all randomness. The same scenario and seed give the same results. Default 1.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Interval of the time series. Default 100ms.
+    #[serde(default = "default_sample_interval")]
+    #[schemars(example = &"100ms")]
+    pub sample_interval: Time,
+    /// Bytes that every link adds to every packet (38B for Ethernet with preamble and gap). Default 0B.
+    #[serde(default)]
+    #[schemars(example = &"38B")]
+    pub framing: Size,
+    /// How time passes. Default virtual.
+    #[serde(default)]
+    pub clock: Clock,
+    /// Runs with several seeds. Default one run with `seed`.
+    pub replicate: Option<Replicate>,
+    /// TCP options of every flow that does not say otherwise.
+    #[serde(default)]
+    pub tcp: TcpOptions,
+    /// A network built from a few parameters.
+    pub topology: Option<Topology>,
+    /// Links, one by one.
+    #[serde(default)]
+    pub link: Vec<Link>,
+    /// Hosts that are more than plain models; the others need no entry.
+    #[serde(default)]
+    pub host: Vec<Host>,
+    /// The traffic.
+    #[serde(default)]
+    pub flow: Vec<Flow>,
+    /// Directory that trace and log paths are relative to: the scenario file's. Not part of the scenario's text or hash.
+    #[serde(skip)]
+    pub directory: PathBuf,
+    /// What its author should know although nothing is wrong: keys that have another name now, each with its place. Not part of the
+    /// scenario's text or hash.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+fn default_sample_interval() -> Time {
+    Time(warpline_core::TimeDelta::from_millis(100))
+}
+
+/// How time passes, written `[clock]`.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The kind of clock. Default virtual.
+    #[serde(default)]
+    pub mode: ClockMode,
+    /// dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times faster to them; whole or
+    /// not. Or "auto": it begins at 1, and is raised while the run is under way until this machine can carry it.
+    pub tdf: Option<Tdf>,
+    /// real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one is later. Default: lateness is counted, and the run goes on.
+    #[schemars(example = &"5ms")]
+    pub max_lag: Option<Time>,
+}
+
+/// The kinds of clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockMode {
+    /// A simulator: as fast as the CPU allows.
+    #[default]
+    Virtual,
+    /// An emulator: as fast as real time, with live hosts and guests (Linux).
+    Real,
+    /// An emulator slower than real time, so that the world looks faster to its guests (Linux).
+    Dilated,
+}
+
+impl ClockMode {
+    /// Its name, as scenarios write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockMode::Virtual => "virtual",
+            ClockMode::Real => "real",
+            ClockMode::Dilated => "dilated",
+        }
+    }
+}
+
+/// Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replicate {
+    /// Number of runs, with the seeds `seed`, `seed` + 1 and so on.
+    #[schemars(range(min = 1, max = 100000), example = 10)]
+    pub runs: Option<u32>,
+    /// The seeds, in place of `runs`.
+    #[schemars(example = &serde_json::json!([1, 2, 3]))]
+    pub seeds: Option<Vec<u64>>,
+}
+
+impl Scenario {
+    /// The directory that paths are relative to, and that programs are started in: absolute where that can be found out.
+    pub fn base(&self) -> PathBuf {
+        let directory =
+            if self.directory.as_os_str().is_empty() { ".".as_ref() } else { self.directory.as_path() };
+        directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
+    }
+
+    /// Who makes the traffic of flows at a node.
+    pub fn traffic(&self, node: &str) -> Traffic {
+        self.host.iter().find(|host| host.name == node).map(Host::traffic).unwrap_or_default()
+    }
+
+    /// Whether all of it is simulated: no real programs, and nobody who watches a clock.
+    pub fn is_simulated(&self) -> bool {
+        self.clock.mode == ClockMode::Virtual && !self.host.iter().any(|host| host.traffic().has_programs())
+    }
+
+    /// The seeds of all runs: one, unless `[replicate]` says more.
+    pub fn seeds(&self) -> Vec<u64> {
+        match &self.replicate {
+            Some(Replicate { seeds: Some(seeds), .. }) if !seeds.is_empty() => seeds.clone(),
+            Some(Replicate { runs: Some(runs), .. }) => {
+                (0..u64::from(*runs)).map(|i| self.seed.wrapping_add(i)).collect()
+            }
+            _ => vec![self.seed],
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! When a program is ready for others, and when a run is over before its time.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+use super::Scenario;
+use super::host::{Host, Program, ProgramCommand};
+use super::quantity::Time;
+
+/// How long others wait, where nothing is said.
+pub const PATIENCE: Time = Time(warpline_core::TimeDelta::from_secs(30));
+
+/// What says that a program is ready: one of `port`, `prints`, `file` and `command`.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// A port of the host at which TCP listens or a UDP socket is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535), example = 8080)]
+    pub port: Option<u16>,
+    /// A text that the program prints, to its standard output or error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"listening")]
+    pub prints: Option<String>,
+    /// A file that is there; one that was there before the program was started has to change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"/tmp/ready")]
+    pub file: Option<String>,
+    /// A command that ends with exit code 0, as `command` of a program is written. It is tried every 100 ms on the program's host, in the
+    /// program's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"curl -s http://localhost/")]
+    pub command: Option<ProgramCommand>,
+    /// How long it may take from the program's start, in the run's time; the run ends with an error when it takes longer. Default 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"10s")]
+    pub within: Option<Time>,
+}
+
+/// [`Ready`] as scenarios write it: a table, a port's number, or a text whose first word is the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness(pub Ready);
+
+impl Ready {
+    /// How many conditions it gives; there should be one.
+    pub(super) fn given(&self) -> usize {
+        [self.port.is_some(), self.prints.is_some(), self.file.is_some(), self.command.is_some()]
+            .into_iter()
+            .filter(|given| *given)
+            .count()
+    }
+
+    /// How long others wait.
+    pub fn limit(&self) -> Time {
+        self.within.unwrap_or(PATIENCE)
+    }
+
+    /// One from a text such as "prints listening"; empty if its first word is no key.
+    fn from_words(text: &str) -> Ready {
+        let (key, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let value = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
+        let nothing = Ready::default();
+        match key {
+            "port" => Ready { port: value.and_then(|port| port.parse().ok()), ..nothing },
+            "prints" => Ready { prints: value, ..nothing },
+            "file" => Ready { file: value, ..nothing },
+            "command" => Ready { command: value.map(ProgramCommand::Shell), ..nothing },
+            _ => nothing,
+        }
+    }
+}
+
+impl Serialize for Readiness {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Readiness {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Readiness(Ready::from_words(&text))),
+            Value::Number(port) => {
+                let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
+                Ok(Readiness(Ready { port: Some(port.unwrap_or(0)), ..Ready::default() }))
+            }
+            table => Ready::deserialize(table).map(Readiness).map_err(de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for Readiness {
+    fn schema_name() -> Cow<'static, str> {
+        "Readiness".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<Ready>();
+        json_schema!({
+            "description": "What says that a program is ready: a port's number, a text such as \"prints listening\", or a table.",
+            "examples": [8080, "prints listening", {"port": 8080, "within": "10s"}],
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 65535, "description": "A port."},
+                {"type": "string", "description": "\"port 8080\", \"prints TEXT\", \"file PATH\" or \"command LINE\"."},
+                table,
+            ],
+        })
+    }
+}
+
+/// What ends a run before its `duration`: "PROGRAM exits", or several, of which all have to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Until(pub Vec<String>);
+
+impl Until {
+    /// The program of a condition; none if that is written otherwise.
+    pub fn program(condition: &str) -> Option<&str> {
+        condition
+            .trim()
+            .strip_suffix("exits")
+            .filter(|rest| rest.ends_with(char::is_whitespace))
+            .map(str::trim)
+    }
+}
+
+impl Serialize for Until {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => one.serialize(serializer),
+            all => all.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Until {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            One(String),
+            All(Vec<String>),
+        }
+        Ok(match Form::deserialize(deserializer)? {
+            Form::One(one) => Until(vec![one]),
+            Form::All(all) => Until(all),
+        })
+    }
+}
+
+impl JsonSchema for Until {
+    fn schema_name() -> Cow<'static, str> {
+        "Until".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What ends a run before its time: \"PROGRAM exits\", or a list of such texts, of which all have to come true.",
+            "examples": ["client exits", ["a.client exits", "b.client exits"]],
+            "anyOf": [
+                {"type": "string", "description": "\"PROGRAM exits\"."},
+                {"type": "array", "items": {"type": "string"}, "description": "All of them."},
+            ],
+        })
+    }
+}
+
+/// Which programs a name may mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// This one: the number of the host's entry, and its own on the host.
+    One(usize, usize),
+    /// None.
+    Unknown,
+    /// More than one.
+    Several,
+}
+
+impl Scenario {
+    /// All programs: the number of the host's entry, and its own there.
+    pub fn programs(&self) -> impl Iterator<Item = (usize, usize, &Host, &Program)> {
+        self.host.iter().enumerate().flat_map(|(i, host)| {
+            host.programs().iter().enumerate().map(move |(number, program)| (i, number, host, program))
+        })
+    }
+
+    /// The program that is meant by "NAME", "HOST.NAME", or "HOST" where that has one program.
+    pub fn program_named(&self, name: &str) -> Named {
+        let all = || self.programs();
+        let full = all().filter(|(_, number, host, program)| {
+            name.strip_prefix(host.name.as_str())
+                .and_then(|rest| rest.strip_prefix('.'))
+                .is_some_and(|label| label == program.label(*number))
+        });
+        let plain = all().filter(|(_, _, _, program)| program.name.as_deref() == Some(name));
+        let only = all().filter(|(_, _, host, _)| host.name == name && host.programs().len() == 1);
+        for found in [full.collect::<Vec<_>>(), plain.collect(), only.collect()] {
+            match found.as_slice() {
+                [] => {}
+                [(host, number, ..)] => return Named::One(*host, *number),
+                _ => return Named::Several,
+            }
+        }
+        Named::Unknown
+    }
+
+    /// The programs that a program waits for. Names that mean none are left out.
+    pub fn waits_for(&self, host: usize, number: usize) -> Vec<(usize, usize)> {
+        let Some(program) = self.host.get(host).and_then(|host| host.programs().get(number)) else {
+            return Vec::new();
+        };
+        match &program.after {
+            Some(names) => {
+                let one = |name: &String| match self.program_named(name) {
+                    Named::One(host, number) => Some((host, number)),
+                    Named::Unknown | Named::Several => None,
+                };
+                names.iter().filter_map(one).collect()
+            }
+            None if program.ready.is_some() => Vec::new(),
+            None => {
+                let first = self
+                    .programs()
+                    .filter(|(.., other)| other.ready.is_some() && other.start <= program.start);
+                first.map(|(host, number, ..)| (host, number)).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(programs: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "duration = \"9s\"\nclock = {{ mode = \"real\" }}\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n{programs}"
+        );
+        Scenario::from_toml("test.toml", &text, &[]).map_err(|errors| errors.to_string())
+    }
+
+    fn two(server: &str, client: &str) -> Result<Scenario, String> {
+        let host = |name: &str| format!("[[host]]\nname = \"{name}\"\nendpoint = \"live\"\n");
+        scenario(&format!(
+            "{}[[host.program]]\nname = \"server\"\ncommand = \"x\"\n{server}\n{}[[host.program]]\ncommand = \"y\"\n{client}\n",
+            host("a"),
+            host("b")
+        ))
+    }
+
+    #[test]
+    fn readiness_has_short_forms() {
+        let ready = |text: &str| two(text, "").unwrap().host[0].programs()[0].ready.clone().unwrap().0;
+        assert_eq!(ready("ready = 8080"), ready("ready = \"port 8080\""));
+        assert_eq!(ready("ready = 8080"), ready("ready = { port = 8080 }"));
+        assert_eq!(ready("ready = \"prints now listening\"").prints.as_deref(), Some("now listening"));
+        assert_eq!(ready("ready = \"file up\""), ready("ready = { file = \"up\" }"));
+        assert_eq!(ready("ready = \"command true\""), ready("ready = { command = \"true\" }"));
+        assert_eq!(ready("ready = { port = 1, within = \"2s\" }").limit().to_string(), "2s");
+        // It is the same again when it is read back.
+        let scenario = two("ready = \"prints x\"", "").unwrap();
+        assert_eq!(Scenario::from_toml("again", &scenario.to_toml(), &[]).unwrap().host, scenario.host);
+    }
+
+    #[test]
+    fn who_waits_for_whom_can_be_said_and_need_not() {
+        let waits = |server: &str, client: &str| two(server, client).unwrap().waits_for(1, 0);
+        assert_eq!(waits("", ""), []);
+        assert_eq!(waits("ready = 1", ""), [(0, 0)]);
+        assert_eq!(waits("ready = 1\nstart = \"2s\"", "start = \"1s\""), []);
+        assert_eq!(waits("ready = 1\nstart = \"2s\"", "after = [\"server\"]"), [(0, 0)]);
+        assert_eq!(waits("ready = 1", "after = []"), []);
+        assert_eq!(waits("ready = 1", "ready = 2"), []);
+        assert_eq!(waits("ready = 1", "after = [\"a.server\"]\nready = 2"), [(0, 0)]);
+        assert_eq!(waits("ready = 1", "after = [\"a\"]"), [(0, 0)]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_at_its_key() {
+        for (server, client, part) in [
+            ("ready = \"listening\"", "", "`ready` needs one of `port`"),
+            ("ready = { port = 1, file = \"x\" }", "", "`ready` needs one of `port`"),
+            ("ready = 0", "", "`ready`"),
+            ("ready = { port = 1, within = \"0s\" }", "", "`within` must be above zero"),
+            ("ready = 1", "after = [\"sever\"]", "there is no program `sever`"),
+            ("", "after = [\"server\"]", "has no `ready`"),
+            ("ready = 1\nafter = [\"b.0\"]", "ready = 2\nafter = [\"server\"]", "wait for each other"),
+            ("", "name = \"7\"", "cannot be a program's name"),
+        ] {
+            let errors = two(server, client).unwrap_err();
+            assert!(errors.contains(part), "{server} {client}: {errors}");
+        }
+        for (until, part) in
+            [("\"sever exits\"", "there is no program `sever`"), ("\"server ends\"", "PROGRAM exits")]
+        {
+            let errors = scenario(&format!(
+                "until = {until}\n[[host]]\nname = \"a\"\nendpoint = \"live\"\n[[host.program]]\nname = \"server\"\ncommand = \"x\"\n"
+            ));
+            let errors = errors.unwrap_err();
+            assert!(errors.contains(part), "{until}: {errors}");
+        }
+    }
+}

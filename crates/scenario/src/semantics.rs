@@ -1,0 +1,404 @@
+//! Whether a scenario makes sense: what a schema cannot say.
+//!
+//! Clock, times, links and topologies here; flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::component::{self, Written};
+use super::diagnostics::Collector;
+use super::document::{Node, Step};
+use super::expand::{Problem, entry, key};
+use super::link::{Jitter, LinkOptions};
+use super::topology::Topology;
+use super::{ClockMode, Scenario, Tdf, files};
+use super::{semantics_flow, semantics_host, semantics_program};
+
+/// Errors, each at its key.
+pub(super) struct Check<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) root: &'a Node,
+    pub(super) errors: &'a mut Collector,
+}
+
+/// Checks `scenario`, which was read from `root`.
+pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
+    let mut check = Check { scenario, root, errors };
+    check.times();
+    check.names();
+    check.network();
+    semantics_flow::check(&mut check);
+    let mut problems = Vec::new();
+    let expanded = scenario.expand_noting(&mut problems);
+    check.links_once(&expanded);
+    semantics_host::check(&mut check, &expanded);
+    semantics_program::check(&mut check);
+    if check.errors.paths().is_empty() && problems.is_empty() {
+        for (path, message) in crate::plan::faults(scenario, &expanded) {
+            check.error(&path, message, "");
+        }
+    }
+    for Problem { path, message, help } in problems {
+        check.errors.about(root, &path, message, help);
+    }
+}
+
+impl Check<'_> {
+    pub(super) fn error(&mut self, path: &[Step], message: impl Into<String>, help: impl Into<String>) {
+        let help = Some(help.into()).filter(|text| !text.is_empty());
+        self.errors.about(self.root, path, message, help.into_iter().collect());
+    }
+
+    fn times(&mut self) {
+        let scenario = self.scenario;
+        match scenario.clock.mode {
+            ClockMode::Dilated if scenario.clock.tdf.is_none() => self.error(
+                &[key("clock"), key("mode")],
+                "the dilated clock needs a factor, `tdf`",
+                "for example clock = { mode = \"dilated\", tdf = 10 }; tdf = \"auto\" finds one that this machine can carry",
+            ),
+            _ => {}
+        }
+        if let Some(limit) = scenario.clock.max_lag {
+            let path = [key("clock"), key("max_lag")];
+            if scenario.clock.mode == ClockMode::Virtual {
+                self.error(
+                    &path,
+                    "`max_lag` belongs to mode = \"real\" and mode = \"dilated\"",
+                    "leave it out: a virtual clock is never late",
+                );
+            } else if limit.0.is_zero() {
+                self.error(
+                    &path,
+                    "`max_lag` must be above zero",
+                    "for example \"5ms\"; no machine is ever punctual",
+                );
+            }
+        }
+        if let Some(Tdf::Factor(factor)) = scenario.clock.tdf
+            && warpline_core::Tdf::new(factor).is_none()
+        {
+            self.error(
+                &[key("clock"), key("tdf")],
+                format!("`tdf` is out of range: {factor}"),
+                "a billionth to a million; 10 lets the hosts see a machine and a network that are ten times as fast",
+            );
+        }
+        if scenario.clock.tdf.is_some() && scenario.clock.mode != ClockMode::Dilated {
+            self.error(
+                &[key("clock"), key("tdf")],
+                "`tdf` belongs to mode = \"dilated\"",
+                "leave it out: the other clocks have no such factor",
+            );
+        }
+        if scenario.duration.0.is_zero() {
+            self.error(&[key("duration")], "`duration` must be above zero", "for example \"60s\"");
+        } else if scenario.warmup >= scenario.duration {
+            self.error(
+                &[key("warmup")],
+                format!("`warmup` ({}) leaves nothing of the run ({})", scenario.warmup, scenario.duration),
+                "it must be shorter than `duration`",
+            );
+        }
+        if scenario.sample_interval.0.is_zero() {
+            self.error(
+                &[key("sample_interval")],
+                "`sample_interval` must be above zero",
+                "for example \"100ms\"",
+            );
+        }
+        if scenario.framing.0.0 > 10_000 {
+            self.error(&[key("framing")], "`framing` is more than 10kB", "38B is Ethernet's");
+        }
+        if let Some(replicate) = &scenario.replicate {
+            if replicate.runs.is_some() == replicate.seeds.is_some() {
+                self.error(&[key("replicate")], "`[replicate]` needs `runs` or `seeds`, one of them", "");
+            }
+            let seeds = replicate.seeds.as_deref().unwrap_or_default();
+            if replicate.seeds.is_some() && seeds.is_empty() {
+                self.error(&[key("replicate"), key("seeds")], "`seeds` is empty", "for example [1, 2, 3]");
+            }
+            for (i, seed) in seeds.iter().enumerate() {
+                if seeds[..i].contains(seed) {
+                    let path = [key("replicate"), key("seeds"), Step::Index(i)];
+                    self.error(
+                        &path,
+                        format!("the seed {seed} is there twice"),
+                        "two runs would be the same",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Names become parts of file names and paths.
+    pub(super) fn name(&mut self, path: &[Step], name: &str) {
+        let plain = !name.is_empty()
+            && name.len() <= 100
+            && !name.starts_with('.')
+            && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+        if !plain {
+            self.error(
+                path,
+                format!("{name:?} cannot be a name"),
+                "names have letters, digits, `-`, `_` and `.`, and do not begin with a dot",
+            );
+        }
+    }
+
+    fn unique(&mut self, list: &str, names: &[String]) {
+        let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+        for (i, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            if let Some(before) = first.get(name.as_str()) {
+                let message = format!("`{list}.{before}` is already called `{name}`");
+                self.error(&entry(list, i, &["name"]), message, "give one of them another `name`");
+            } else {
+                first.insert(name, i);
+            }
+        }
+    }
+
+    fn names(&mut self) {
+        let scenario = self.scenario;
+        self.name(&[key("name")], &scenario.name);
+        for (i, flow) in scenario.flow.iter().enumerate() {
+            if let Some(name) = &flow.name {
+                self.name(&entry("flow", i, &["name"]), name);
+            }
+        }
+        for (i, link) in scenario.link.iter().enumerate() {
+            if let Some(name) = &link.name {
+                self.name(&entry("link", i, &["name"]), name);
+            }
+        }
+        self.unique("flow", &scenario.group_names());
+        self.unique("host", &scenario.host.iter().map(|h| h.name.clone()).collect::<Vec<_>>());
+        // Two links between the same nodes are told of by `links_once`.
+        let links: Vec<String> = scenario.link.iter().map(|l| l.name.clone().unwrap_or_default()).collect();
+        self.unique("link", &links);
+    }
+
+    fn network(&mut self) {
+        let scenario = self.scenario;
+        if scenario.link.is_empty() && scenario.topology.is_none() {
+            let help = "add a [topology], for example kind = \"dumbbell\", or [[link]]s";
+            self.error(&[key("topology")], "the scenario has no network", help);
+        }
+        for (i, link) in scenario.link.iter().enumerate() {
+            match (&link.between, &link.from, &link.to) {
+                (Some(_), None, None) => {}
+                (None, Some(_), Some(_)) => {
+                    if link.reverse.is_some() {
+                        self.error(
+                            &entry("link", i, &["reverse"]),
+                            "a one-way link has no reverse direction",
+                            "use `between` in place of `from` and `to`",
+                        );
+                    }
+                }
+                _ => self.error(
+                    &entry("link", i, &[]),
+                    "a link needs `between`, or `from` and `to`",
+                    "between = [\"a\", \"b\"] for both directions; from = \"a\", to = \"b\" for one",
+                ),
+            }
+            if let Some((a, b)) = link.ends() {
+                let keys: [&str; 2] =
+                    if link.between.is_some() { ["between", "between"] } else { ["from", "to"] };
+                self.name(&entry("link", i, &[keys[0]]), a);
+                if a == b {
+                    let message = format!("the link goes from `{a}` to itself");
+                    self.error(&entry("link", i, &[keys[1]]), message, "");
+                } else {
+                    self.name(&entry("link", i, &[keys[1]]), b);
+                }
+            }
+            self.link_options(&entry("link", i, &[]), &link.options, link.reverse.as_ref(), true);
+        }
+        let at = |name: &str| vec![key("topology"), key(name)];
+        match &scenario.topology {
+            None => {}
+            Some(Topology::Dumbbell { bottleneck, access, access_delays, rtt, .. }) => {
+                self.link_options(&at("bottleneck"), &bottleneck.options, bottleneck.reverse.as_ref(), true);
+                self.link_options(&at("access"), &access.options, access.reverse.as_ref(), false);
+                if access_delays.as_ref().is_some_and(Vec::is_empty) {
+                    self.error(
+                        &at("access_delays"),
+                        "`access_delays` is empty",
+                        "leave it out or give a delay",
+                    );
+                }
+                if let Some(rtt) = rtt {
+                    let default = warpline_core::TimeDelta::from_millis(1);
+                    let edge = match access_delays.as_ref().and_then(|d| d.first()) {
+                        Some(delay) => delay.0,
+                        None => access.options.delay.map_or(default, |d| d.0),
+                    };
+                    if bottleneck.options.delay.is_some() {
+                        self.error(
+                            &at("rtt"),
+                            "`rtt` and `bottleneck.delay` exclude each other",
+                            "leave one out",
+                        );
+                    }
+                    if rtt.0 < edge * 4 {
+                        self.error(
+                            &at("rtt"),
+                            format!("the access links alone have a round-trip time of {}", edge * 4),
+                            "raise `rtt`, or lower `access.delay`",
+                        );
+                    }
+                }
+            }
+            Some(Topology::ParkingLot { hop, access, .. }) => {
+                self.link_options(&at("hop"), &hop.options, hop.reverse.as_ref(), true);
+                self.link_options(&at("access"), &access.options, access.reverse.as_ref(), false);
+            }
+            Some(Topology::Chain { hop, .. }) => {
+                self.link_options(&at("hop"), &hop.options, hop.reverse.as_ref(), true);
+            }
+            Some(Topology::Star { leaf, .. }) => {
+                self.link_options(&at("leaf"), &leaf.options, leaf.reverse.as_ref(), true);
+            }
+        }
+    }
+
+    /// Two links from the same node to the same node have the same name in every table.
+    fn links_once(&mut self, expanded: &super::Expanded) {
+        let mut seen: BTreeMap<&str, &[Step]> = BTreeMap::new();
+        let mut told: Vec<&[Step]> = Vec::new();
+        for link in &expanded.links {
+            let again = seen.insert(&link.name, &link.origin).is_some();
+            if again && link.from != link.to && !told.contains(&link.origin.as_slice()) {
+                told.push(&link.origin);
+                let message = format!("there is already a link `{}`", link.name);
+                self.error(&link.origin, message, "two nodes have at most one link in each direction");
+            }
+        }
+    }
+
+    fn link_options(
+        &mut self,
+        at: &[Step],
+        options: &LinkOptions,
+        reverse: Option<&LinkOptions>,
+        rate_needed: bool,
+    ) {
+        self.one_direction(at, options);
+        if rate_needed && options.rate.is_none() && options.schedule.is_none() && options.trace.is_none() {
+            self.error(
+                at,
+                "the link has no `rate`",
+                "give `rate`, `schedule` or `trace`; for example rate = \"10Mbit/s\"",
+            );
+        }
+        if let Some(reverse) = reverse {
+            let mut path = at.to_vec();
+            path.push(key("reverse"));
+            self.one_direction(&path, reverse);
+        }
+    }
+
+    fn one_direction(&mut self, at: &[Step], options: &LinkOptions) {
+        let below = |names: &[&str]| {
+            let mut path = at.to_vec();
+            path.extend(names.iter().map(|name| key(name)));
+            path
+        };
+        if options.trace.is_some() && (options.rate.is_some() || options.schedule.is_some()) {
+            let help = "a trace says when packets may be sent; leave out `rate` and `schedule`, or `trace`";
+            self.error(&below(&["trace"]), "`trace` excludes `rate` and `schedule`", help);
+        }
+        if let Some(trace) = &options.trace {
+            self.file(&below(&["trace"]), trace, "mahimahi trace", files::trace);
+        }
+        if options.schedule.is_none() && options.rate.is_some_and(|r| r.0.as_bps() == 0) {
+            let help = "for a link that is down for a time, use `down`; for one that stops, a `schedule`";
+            self.error(&below(&["rate"]), "a link with rate 0 never sends anything", help);
+        }
+        if options.mtu.is_some_and(|mtu| !(68..=65_535).contains(&mtu.0.0)) {
+            let help = "IPv4 needs 68B, IPv6 1280B; 1500B is Ethernet's, 65535B the largest there is";
+            self.error(&below(&["mtu"]), "`mtu` is out of range", help);
+        }
+        let steps = options.schedule.as_deref().unwrap_or_default();
+        if options.schedule.is_some() && steps.is_empty() {
+            self.error(
+                &below(&["schedule"]),
+                "`schedule` is empty",
+                "leave it out, or give steps { at, rate }",
+            );
+        }
+        if let Some(i) = (1..steps.len()).find(|&i| steps[i].at <= steps[i - 1].at) {
+            let mut path = below(&["schedule"]);
+            path.extend([Step::Index(i), key("at")]);
+            self.error(
+                &path,
+                "the steps of `schedule` are not in order of time",
+                "each must be later than the one before",
+            );
+        }
+        let delays = options.delays.as_deref().unwrap_or_default();
+        if let Some(i) = (1..delays.len()).find(|&i| delays[i].at <= delays[i - 1].at) {
+            let mut path = below(&["delays"]);
+            path.extend([Step::Index(i), key("at")]);
+            let help = "each must be later than the one before";
+            self.error(&path, "the steps of `delays` are not in order of time", help);
+        }
+        if let Some(repeat) = options.repeat {
+            match steps.last() {
+                None => self.error(
+                    &below(&["repeat"]),
+                    "`repeat` without `schedule`",
+                    "a trace repeats by itself",
+                ),
+                Some(last) if last.at >= repeat => self.error(
+                    &below(&["repeat"]),
+                    format!("`repeat` ({repeat}) is not after the last step ({})", last.at),
+                    "",
+                ),
+                Some(_) => {}
+            }
+        }
+        let down = options.down.as_deref().unwrap_or_default();
+        if let Some(i) = (1..down.len()).find(|&i| down[i].at.0 < down[i - 1].at.0 + down[i - 1].duration.0) {
+            let mut path = below(&["down"]);
+            path.push(Step::Index(i));
+            self.error(&path, "the times in `down` overlap or are out of order", "");
+        }
+        match &options.jitter {
+            Some(Jitter::Uniform { min: Some(min), max, .. }) if min > max => {
+                self.error(&below(&["jitter", "min"]), format!("`min` ({min}) is above `max` ({max})"), "");
+            }
+            Some(Jitter::Pareto { shape: Some(shape), .. }) if *shape <= 1.0 => {
+                let help = "a Pareto distribution has a mean only with a shape above 1; for example 1.5";
+                self.error(&below(&["jitter", "shape"]), "`shape` must be above 1", help);
+            }
+            _ => {}
+        }
+        if let Some(Written(queue)) = &options.queue {
+            component::check(self, &below(&["queue"]), queue);
+        }
+    }
+
+    /// A file that the scenario names must be there, and be what it should: `read` tries.
+    pub(super) fn file<T>(
+        &mut self,
+        path: &[Step],
+        name: &str,
+        what: &str,
+        read: impl Fn(&Path) -> Result<T, String>,
+    ) {
+        let full = self.scenario.directory.join(name);
+        if !full.exists() {
+            let message = format!("there is no file `{name}`");
+            let from = match self.scenario.directory.as_os_str().is_empty() {
+                true => "the current directory",
+                false => "the scenario file",
+            };
+            let help = format!("looked for {}: the path is relative to {from}", full.display());
+            self.error(path, message, help);
+        } else if let Err(reason) = read(&full) {
+            self.error(path, format!("`{name}` is no {what}: {reason}"), "");
+        }
+    }
+}

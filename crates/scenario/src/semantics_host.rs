@@ -1,0 +1,501 @@
+//! Whether hosts and their programs make sense.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use warpline_core::NodeId;
+
+use super::Expect;
+use super::diagnostics::spelling_help;
+use super::document::Step;
+use super::endpoint::{About, Endpoint, Traffic};
+use super::expand::{Expanded, entry, key};
+use super::flow::{App, Flow, Transport};
+use super::host::{Host, Program, ProgramCommand};
+use super::semantics::Check;
+use super::semantics_program::program_path;
+use crate::addresses::names_in_braces;
+
+/// Checks all hosts of the scenario.
+pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    for (i, host) in scenario.host.iter().enumerate() {
+        if !expanded.nodes.contains(&host.name) {
+            let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+            let help = spelling_help(&host.name, &known);
+            let message = format!("there is no node `{}`", host.name);
+            check.errors.about(check.root, &entry("host", i, &["name"]), message, help);
+        }
+        endpoint(check, i, host);
+        for (number, program) in host.programs().iter().enumerate() {
+            self::program(check, &program_path(i, number, &[]), program);
+            names(check, &program_path(i, number, &[]), program, expanded);
+        }
+    }
+    addresses(check, expanded);
+    flows(check, expanded);
+}
+
+/// Whether the host can follow the clock, and what its endpoint has to say.
+fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
+    let mode = check.scenario.clock.mode;
+    let About { name, clocks, why, .. } = host.endpoint.about();
+    if !clocks.contains(&mode) {
+        let message = format!("a host with endpoint = {name:?} cannot follow this clock: {why}");
+        let own: Vec<String> = clocks.iter().map(|clock| format!("{:?}", clock.name())).collect();
+        let others = Endpoint::list(|about| about.clocks.contains(&mode));
+        let help = format!("[clock] mode = {} (or --clock); or endpoint = {others}", own.join(" or "));
+        check.error(&entry("host", i, &["endpoint"]), message, &help);
+    }
+    host.endpoint.check(check, i);
+}
+
+fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
+    let below = |name: &str| {
+        let mut path = at.to_vec();
+        path.push(key(name));
+        path
+    };
+    let empty = match &program.command {
+        ProgramCommand::Shell(line) => line.trim().is_empty(),
+        ProgramCommand::Words(words) => words.first().is_none_or(String::is_empty),
+    };
+    if empty {
+        check.error(
+            &below("command"),
+            "`command` is empty",
+            "for example [\"ping\", \"-c\", \"3\", \"{server}\"]",
+        );
+    }
+    if program.start >= check.scenario.duration {
+        let message = format!(
+            "`start` ({}) is not before the end of the run ({})",
+            program.start, check.scenario.duration
+        );
+        let help = match program.expect {
+            Expect::Running => "a program that should be running at the end has to be started before",
+            _ => "the program would never run",
+        };
+        check.error(&below("start"), message, help);
+    }
+    for name in program.environment.keys() {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("{name:?} cannot be the name of an environment variable");
+            check.error(&below("environment"), message, "names have letters, digits and `_`");
+        }
+    }
+}
+
+/// Names in braces must be those of nodes.
+fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expanded) {
+    let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+    let words = program.command.words();
+    let command = words.iter().map(|word| ("command", word));
+    for (key_name, word) in command.chain(program.environment.values().map(|value| ("environment", value))) {
+        for name in names_in_braces(word).into_iter().filter(|name| !known.contains(name)) {
+            let mut path = at.to_vec();
+            path.push(key(key_name));
+            let mut help = spelling_help(name, &known);
+            help.push(format!(
+                "`{{NAME}}` is the address of a node; braces for another program are left alone with a space in them: `{{ {name} }}`"
+            ));
+            check.errors.about(
+                check.root,
+                &path,
+                format!("there is no node `{name}`, as in `{{{name}}}`"),
+                help,
+            );
+        }
+    }
+}
+
+/// No two nodes have the same address.
+fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    let hosts: BTreeMap<&str, usize> =
+        scenario.host.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
+    let mut owners: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    let own = |node: usize| {
+        let host = hosts.get(expanded.nodes[node].as_str());
+        let host = host.and_then(|&i| Some((i, scenario.host[i].endpoint.real()?)));
+        let v4 = host.and_then(|(i, host)| Some((i, "address", host.address?.0.into())));
+        let v6 = host.and_then(|(i, host)| Some((i, "address6", host.address6?.0.into())));
+        [v4, v6]
+    };
+    for node in 0..expanded.nodes.len() {
+        let [v4, v6] = own(node);
+        if v4.is_none() {
+            owners.insert(NodeId(node as u32).ipv4().into(), node);
+        }
+        if v6.is_none() {
+            owners.insert(NodeId(node as u32).ipv6().into(), node);
+        }
+    }
+    for node in 0..expanded.nodes.len() {
+        for (i, name, address) in own(node).into_iter().flatten() {
+            let path = entry("host", i, &[name]);
+            let address: IpAddr = address;
+            if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+                check.error(
+                    &path,
+                    format!("{address} cannot be a host's address"),
+                    "for example 192.0.2.1 or 2001:db8::1",
+                );
+            } else if let Some(other) = owners.insert(address, node) {
+                let message = format!("{address} is already the address of `{}`", expanded.nodes[other]);
+                check.error(&path, message, "leave it out for an address of its own, or give another");
+            }
+        }
+    }
+}
+
+/// Where flows meet live hosts: which end may be one, and what the flow needs then.
+fn flows(check: &mut Check<'_>, expanded: &Expanded) {
+    let scenario = check.scenario;
+    let live = |node: usize| scenario.traffic(&expanded.nodes[node]).has_programs();
+    let mut told: BTreeSet<usize> = BTreeSet::new();
+    let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
+    for spec in &expanded.flows {
+        let flow = &scenario.flow[spec.entry];
+        let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
+        let app = flow.app.name();
+        let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
+        let guests = (kernel(from), kernel(to));
+        if flow.app == App::Request && guests != (true, true) {
+            if told.insert(spec.entry) {
+                let node = if guests.0 { to } else { from };
+                let message = format!("app = \"request\" is for guests, and `{node}` is none");
+                let help = "a [[host]] with endpoint = \"guest\" at both ends; between simulated hosts app = \"web\" asks and answers";
+                check.error(&entry("flow", spec.entry, &["app"]), message, help);
+            }
+            continue;
+        }
+        if guests.0 && !flow.app.is_service() || guests.1 && flow.port.is_none() {
+            if let Some((name, message, help)) = carried(flow, guests)
+                && told.insert(spec.entry)
+            {
+                check.error(&entry("flow", spec.entry, &[name]), message, help);
+            }
+            continue;
+        }
+        let problem = match (live(spec.from), live(spec.to)) {
+            (false, false) => simulated(flow),
+            (true, true) => Some((
+                "from",
+                format!(
+                    "both `{from}` and `{to}` are live: a [[flow]] has a simulated host at one end at least"
+                ),
+                "traffic between live hosts comes from programs ([[host.program]])",
+            )),
+            (true, false) if !flow.app.is_service() => Some((
+                "from",
+                format!("`{from}` is live: what it sends comes from its programs, not from app = \"{app}\""),
+                "app = \"discard\", \"echo\", \"source\" or \"http\" is a service of `to` that programs on `from` can use, on `port`",
+            )),
+            (false, true) if flow.app.is_service() => Some((
+                "app",
+                format!("app = \"{app}\" is a service for programs, and `{from}` has none"),
+                "let `from` be the live host whose programs use it, and `to` the simulated one",
+            )),
+            (false, true) if matches!(flow.app, App::Cap | App::Treno) => Some((
+                "app",
+                format!("app = \"{app}\" has both its ends simulated, and `{to}` is live"),
+                "on live hosts run `warpline capd`, `warpline cap` and `warpline treno` as programs ([[host.program]])",
+            )),
+            (false, true) if flow.app == App::Web => Some((
+                "app",
+                format!("app = \"web\" has both its ends simulated, and `{to}` is live"),
+                "app = \"http\" with `from` and `to` exchanged is a web server for programs; to a program go bulk, transfer, cbr, onoff and poisson",
+            )),
+            (false, true) if flow.transport() == Transport::Udp => Some((
+                if flow.transport.is_some() { "transport" } else { "app" },
+                format!("UDP does not go to live hosts in this version, and `{to}` is live"),
+                "transport = \"tcp\"; for UDP let a program send",
+            )),
+            // A port that cannot be read has been told of.
+            _ if flow.port.is_none() && check.root.at(&entry("flow", spec.entry, &["port"])).is_some() => {
+                None
+            }
+            _ => met(flow),
+        };
+        let problem = problem.or_else(|| {
+            let number = flow.port.filter(|_| live(spec.from))?;
+            let other = services.insert((spec.to, number), spec.group.clone())?;
+            Some((
+                if flow.count > 1 { "count" } else { "port" },
+                format!("port {number} of `{to}` already has the service `{other}`"),
+                "a service takes any number of connections; one is enough",
+            ))
+        });
+        if let Some((name, message, help)) = problem
+            && told.insert(spec.entry)
+        {
+            check.error(&entry("flow", spec.entry, &[name]), message, help);
+        }
+    }
+}
+
+/// What is wrong with a flow, the key that it is about, and what to do.
+type Wrong = (&'static str, String, &'static str);
+
+/// A flow that guests carry by themselves: `guests` says at which ends there is one.
+fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
+    let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
+    match flow.app {
+        App::Bulk | App::Request => {}
+        App::Transfer if flow.transfers.unwrap_or(1) == 1 => {}
+        App::Transfer => {
+            return Some((
+                "app",
+                "a guest makes one transfer only by itself".to_owned(),
+                "transfers = 1, with count = 10 and a range of `start` for ten of them",
+            ));
+        }
+        // What the model sends to a guest is thrown away there.
+        _ if !guests.0 && flow.app != App::Web && !flow.app.is_service() => {}
+        _ => {
+            let message = format!("a guest does not make or take app = \"{}\" by itself", flow.app.name());
+            return Some(("app", message, help));
+        }
+    }
+    if flow.transport() == Transport::Udp {
+        return Some(("transport", "a guest does not send or take UDP by itself".to_owned(), help));
+    }
+    let model = [
+        ("tcp", flow.tcp.is_some()),
+        ("max_window", flow.max_window.is_some()),
+        ("max_rate", flow.max_rate.is_some()),
+    ];
+    let model = model.into_iter().find(|&(_, given)| given && guests == (true, true))?;
+    Some((
+        model.0,
+        format!("`{}` is for model hosts, and both ends are guests", model.0),
+        "`sysctl` of the hosts",
+    ))
+}
+
+/// A flow between simulated hosts.
+fn simulated(flow: &Flow) -> Option<Wrong> {
+    let live_only = "one end must be a live host: a [[host]] with endpoint = \"live\"";
+    if flow.app.is_service() {
+        let message =
+            format!("app = \"{}\" is a service for programs: `from` must be a live host", flow.app.name());
+        return Some(("app", message, "a [[host]] with endpoint = \"live\", or one of the other apps"));
+    }
+    let name = if flow.port.is_some() {
+        "port"
+    } else if flow.wait.is_some() {
+        "wait"
+    } else if flow.ipv6 {
+        "ipv6"
+    } else {
+        return None;
+    };
+    Some((name, format!("`{name}` is for flows that meet a program, and both ends are simulated"), live_only))
+}
+
+/// A flow with one end at a program.
+fn met(flow: &Flow) -> Option<Wrong> {
+    let service = flow.app.is_service();
+    match flow.port {
+        None if service => Some(("app", "the service needs a `port`".to_owned(), "for example port = 80")),
+        None => Some((
+            "to",
+            "a flow to a live host needs the `port` at which a program listens there".to_owned(),
+            "for example port = 5001, with [[host.program]] command = \"nc -l 5001 > /dev/null\"",
+        )),
+        Some(_) if service && flow.wait.is_some() => {
+            Some(("wait", "a service waits for nobody".to_owned(), "leave `wait` out"))
+        }
+        Some(_) if service && flow.ipv6 => {
+            Some(("ipv6", "a service is there for IPv4 and IPv6".to_owned(), "leave `ipv6` out"))
+        }
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    const LINKS: &str = r#"duration = "1s"
+link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate = "1Mbit/s", mtu = "1400B" }]
+"#;
+
+    fn load(text: &str) -> Result<Scenario, String> {
+        Scenario::from_toml("test.toml", &format!("{LINKS}{text}"), &[]).map_err(|errors| errors.to_string())
+    }
+
+    /// A live host `a` by the real clock with these keys, and a program.
+    fn live(keys: &str, program: &str) -> Result<Scenario, String> {
+        load(&format!(
+            "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\nendpoint = \"live\"\n{keys}\n[[host.program]]\n{program}\n"
+        ))
+    }
+
+    /// A flow with these keys beside the live host `a`.
+    fn meets(keys: &str) -> Result<Scenario, String> {
+        live("", &format!("command = \"true\"\n[[flow]]\n{keys}"))
+    }
+
+    #[test]
+    fn what_linux_has_beside_our_congestion_controls_a_guest_may_name() {
+        let flow = |cc: &str| {
+            load(&format!(
+                "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}"
+            ))
+        };
+        assert!(flow("\"bbr\"").is_ok());
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"").unwrap_err();
+        for part in [
+            "`cc` cannot be \"bbr\"",
+            "allowed: reno, cubic",
+            "what Linux has beside these, a guest can name",
+            "endpoint = \"guest\"",
+        ] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"vegass\"").unwrap_err();
+        assert!(errors.contains("did you mean `vegas`?"), "{errors}");
+        // A class of a program is named in a table.
+        assert!(
+            load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"custom\", name = \"mine\" }").is_ok()
+        );
+    }
+
+    #[test]
+    fn a_flow_meets_a_program_at_either_end() {
+        for keys in [
+            "from = \"b\"\nto = \"a\"\nport = 5001\nipv6 = true\ncount = 3",
+            "from = \"b\"\nto = \"a\"\nport = 5001\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"",
+            "from = \"a\"\nto = \"b\"\nport = 80\napp = \"http\"\nsize = \"1MB\"\ncc = \"reno\"",
+        ] {
+            let scenario = meets(keys).unwrap_or_else(|errors| panic!("{errors}"));
+            let again = Scenario::from_toml("test.toml", &scenario.to_toml(), &[]);
+            assert_eq!(again.map_err(|errors| errors.to_string()), Ok(scenario));
+        }
+    }
+
+    #[test]
+    fn a_live_host_with_programs_is_right_by_the_real_clock_and_survives_the_round_trip() {
+        let scenario = live(
+            "address = \"192.0.2.1\"\naddress6 = \"2001:db8::1\"",
+            "command = [\"true\"]\nstart = \"500ms\"\nexpect = \"running\"\nstop = \"INT\"\nenvironment = { A = \"1\", B_C = \"\" }",
+        );
+        let scenario = scenario.unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(
+            Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).map_err(|e| e.to_string()),
+            Ok(scenario)
+        );
+        // Models follow any clock.
+        let flow = "clock = { mode = \"real\", max_lag = \"5ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n";
+        load(flow).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_its_place_and_what_to_do() {
+        let program = "command = \"true\"";
+        let flow = "[[flow]]\nfrom = \"b\"\nto = \"a\"\n";
+        for (result, parts) in [
+            (
+                load(&format!("[[host]]\nname = \"a\"\nendpoint = \"live\"\n[[host.program]]\n{program}\n")),
+                ["test.toml:5:", "cannot follow this clock", "mode = \"real\""],
+            ),
+            (
+                load(&format!(
+                    "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\n[[host.program]]\n{program}\n"
+                )),
+                ["test.toml:6:", "`program` goes with endpoint = \"live\"", "this is \"model\""],
+            ),
+            (
+                load("clock = { max_lag = \"1ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n"),
+                ["test.toml:3:", "`max_lag` belongs to mode", "real"],
+            ),
+            (live("tcp = {}", program), ["test.toml:7:", "`tcp` goes with endpoint = \"model\"", "`sysctl`"]),
+            (
+                live("address = \"10.0.0.2\"", program),
+                ["test.toml:7:", "already the address of `r`", "leave it out"],
+            ),
+            (
+                live("address = \"127.0.0.1\"", program),
+                ["test.toml:7:", "cannot be a host's address", "192.0.2.1"],
+            ),
+            (live("address = \"10.0.0\"", program), ["test.toml:7:", "`address` cannot be", "192.0.2.1"]),
+            (
+                live("address6 = \"10.0.0.1\"", program),
+                ["test.toml:7:", "`address6` cannot be", "2001:db8::1"],
+            ),
+            (
+                live("", "command = \"curl http://{bb}/\""),
+                ["test.toml:9:", "there is no node `bb`", "did you mean `b`"],
+            ),
+            (
+                live("", &format!("{program}\nenvironment = {{ SERVER = \"{{srv:6}}\" }}")),
+                ["test.toml:10:", "there is no node `srv`", "allowed: a, r, b"],
+            ),
+            (live("", "command = []"), ["test.toml:9:", "`command` is empty", "ping"]),
+            (live("", "command = 7"), ["test.toml:9:", "`command` must be", "array"]),
+            (
+                live("", &format!("{program}\nstart = \"2s\"")),
+                ["test.toml:10:", "not before the end", "never run"],
+            ),
+            (
+                live("", &format!("{program}\nexpect = \"gone\"")),
+                ["test.toml:10:", "`expect` cannot be", "running"],
+            ),
+            (live("", &format!("{program}\nexpect = 256")), ["test.toml:10:", "out of range", "255"]),
+            (live("", &format!("{program}\nstop = \"STOP\"")), ["test.toml:10:", "`stop` cannot be", "TERM"]),
+            (
+                live("", &format!("{program}\nenvironment = {{ A = 1 }}")),
+                ["test.toml:10:", "`A` must be a string", ""],
+            ),
+            (
+                live("", &format!("{program}\nenvironment = {{ \"A=B\" = \"\" }}")),
+                ["test.toml:10:", "cannot be the name", ""],
+            ),
+            (live("", &format!("{program}\n{flow}")), ["test.toml:12:", "needs the `port`", "5001"]),
+            (meets("from = \"b\"\nto = \"a\"\nport = 0"), ["test.toml:13:", "out of range: 0", "65535"]),
+            (meets("from = \"b\"\nto = \"a\"\nport = 70000"), ["test.toml:13:", "out of range", "65535"]),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"cbr\"\nrate = \"1Mbit/s\""),
+                ["test.toml:14:", "UDP does not go", "transport = \"tcp\""],
+            ),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"web\""),
+                ["test.toml:14:", "both its ends simulated", "http"],
+            ),
+            (
+                meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"http\""),
+                ["test.toml:14:", "a service for programs", "be the live host"],
+            ),
+            (meets("from = \"a\"\nto = \"b\"\nport = 9"), ["test.toml:11:", "its programs", "discard"]),
+            (meets("from = \"a\"\nto = \"b\"\napp = \"echo\""), ["test.toml:13:", "needs a `port`", "80"]),
+            (
+                meets("from = \"a\"\nto = \"b\"\napp = \"echo\"\nport = 7\nipv6 = true"),
+                ["test.toml:15:", "IPv4 and IPv6", "leave"],
+            ),
+            (
+                meets("from = \"a\"\nto = \"b\"\napp = \"echo\"\nport = 7\ncount = 2"),
+                ["test.toml:15:", "already has the service `echo`", "one is enough"],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\napp = \"echo\"\nport = 7"),
+                ["test.toml:13:", "`from` must be a live host", ""],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\nport = 7"),
+                ["test.toml:13:", "both ends are simulated", "live"],
+            ),
+            (
+                meets("from = \"r\"\nto = \"b\"\nipv6 = true"),
+                ["test.toml:13:", "both ends are simulated", "live"],
+            ),
+        ] {
+            let text = result.expect_err("it is wrong");
+            for part in parts {
+                assert!(text.contains(part), "{part}\n{text}");
+            }
+            assert!(!text.contains("2 errors"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The workloads of `warpline bench`: what ns-2, ns-3 and htsim are compared on, as ordinary scenarios.
+//!
+//! A dumbbell of long-lived flows (1500-byte packets, 50 ms base RTT, drop-tail of one bandwidth-delay product, delayed ACKs,
+//! nothing recorded) from one flow to a thousand, and a constant-rate stream over a chain. They take no path that a user's
+//! scenario would not take: the text below could stand in a file.
+
+use warpline_scenario::{Diagnostics, Scenario};
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Its name, "dumbbell-100".
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+fn dumbbell(name: &str, flows: u32, rate_mbps: u32, duration_s: u32) -> String {
+    // The queue in whole packets, rounded up, as the peers have it.
+    let limit = (f64::from(rate_mbps) * 1e6 * 0.05 / 8.0 / 1500.0).ceil();
+    format!(
+        r#"name = "{name}"
+duration = "{duration_s}s"
+seed = 1
+
+[topology]
+kind = "dumbbell"
+pairs = {flows}
+
+[topology.bottleneck]
+rate = "{rate_mbps}Mbit/s"
+delay = "15ms"
+queue = {{ kind = "droptail", limit = "{limit}p" }}
+reverse = {{ queue = {{ kind = "droptail", limit = "100000p" }} }}
+
+[topology.access]
+rate = "{access}Mbit/s"
+delay = "5ms"
+queue = {{ kind = "droptail", limit = "100000p" }}
+
+[[flow]]
+name = "bulk"
+from = "left"
+to = "right"
+count = {flows}
+cc = "reno"
+start = "0s..1s"
+"#,
+        access = rate_mbps * 10
+    )
+}
+
+const CHAIN: &str = r#"name = "chain"
+duration = "15s"
+seed = 1
+
+[topology]
+kind = "chain"
+hops = 10
+
+[topology.hop]
+rate = "1Gbit/s"
+delay = "1ms"
+
+[[flow]]
+name = "cbr"
+from = "n0"
+to = "n10"
+app = "cbr"
+rate = "800Mbit/s"
+"#;
+
+/// The six workloads.
+///
+/// # Errors
+/// None with the scenarios as they are; they are parsed like any other.
+pub fn workloads() -> Result<Vec<Workload>, Diagnostics> {
+    let load = |name: &'static str, about: &'static str, text: &str| {
+        Scenario::from_toml(name, text, &[]).map(|scenario| Workload { name, about, scenario })
+    };
+    let bulk = |name, about, flows, rate, duration| load(name, about, &dumbbell(name, flows, rate, duration));
+    Ok(vec![
+        bulk("dumbbell-1", "1 flow, 100 Mbit/s, 100 s", 1, 100, 100)?,
+        bulk("dumbbell-10", "10 flows, 100 Mbit/s, 100 s", 10, 100, 100)?,
+        bulk("dumbbell-100", "100 flows, 100 Mbit/s, 100 s", 100, 100, 100)?,
+        bulk("dumbbell-100-fast", "100 flows, 1 Gbit/s, 20 s", 100, 1000, 20)?,
+        bulk("dumbbell-1000", "1000 flows, 100 Mbit/s, 100 s", 1000, 100, 100)?,
+        load("chain", "800 Mbit/s of UDP over 10 links, 15 s", CHAIN)?,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workloads_are_the_peers() {
+        let workloads = workloads().expect("the workloads are valid scenarios");
+        assert_eq!(workloads.len(), 6);
+        assert_eq!(workloads[2].scenario.flow[0].count, 100);
+    }
+}

@@ -1,0 +1,292 @@
+//! Replications: one scenario under several seeds, on all cores, with 95 % confidence intervals.
+//!
+//! With a directory, each seed's run is written to `seed-N` in it, whole or not at all; `replications.json` with the estimates and one
+//! report of all runs follow at the end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+use warpline_disk::{OsDirectory, remove_all, write_whole};
+use warpline_lab::report::write_report;
+use warpline_lab::run::{Progress, RunError, RunOptions, RunOutcome, run};
+use warpline_net::Control;
+use warpline_results::set::SEED_PREFIX;
+use warpline_results::tables::FILE_MODE;
+use warpline_results::{Replications, ResultError, Run, Summary};
+use warpline_scenario::Scenario;
+
+pub use warpline_results::set::seed_directory;
+
+/// File with the estimates, in the directory of a set of runs.
+pub const REPLICATIONS_FILE: &str = "replications.json";
+/// The report of all runs.
+const REPORT_FILE: &str = "report.html";
+
+/// What replications gave.
+#[derive(Debug)]
+pub struct Replicated {
+    /// The runs, in the order of the seeds; a run that was stopped before it began is missing.
+    pub runs: Vec<RunOutcome>,
+    /// Means, standard deviations and confidence intervals over the runs that are complete.
+    pub replications: Replications,
+    /// Seeds whose run gave nothing, and why, in the order of the seeds.
+    pub errors: Vec<(u64, RunError)>,
+    /// Whether every run came to its end.
+    pub complete: bool,
+}
+
+/// Runs a scenario once per seed, `jobs` at a time (0: one per core).
+///
+/// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
+///
+/// # Errors
+/// The first error, in the order of the seeds, if no run gave anything. After an error that every run would have (of the scenario, or of
+/// the disk) runs that have not begun do not. What other runs gave is kept and counted.
+pub fn replicate(
+    scenario: &Scenario,
+    seeds: &[u64],
+    jobs: usize,
+    options: &RunOptions,
+    observe: &(dyn Fn(usize, &Progress) -> Control + Sync),
+) -> Result<Replicated, RunError> {
+    if let Some(directory) = &options.out {
+        prepare(directory, options.force)?;
+    }
+    let failed = AtomicBool::new(false);
+    let one = |(index, &seed): (usize, &u64)| -> Result<Option<RunOutcome>, RunError> {
+        if failed.load(Ordering::Relaxed) || observe(index, &Progress::default()) == Control::Stop {
+            return Ok(None);
+        }
+        let scenario = Scenario { seed, replicate: None, ..scenario.clone() };
+        let options = RunOptions {
+            out: options.out.as_ref().map(|directory| seed_directory(directory, seed)),
+            report: false,
+            ..options.clone()
+        };
+        let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
+        // What the system refused to one run it may give to the next.
+        failed.fetch_or(
+            matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))),
+            Ordering::Relaxed,
+        );
+        outcome.map(Some)
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|error| RunError::Build(format!("no threads for the replications: {error}")))?;
+    let results: Vec<Result<Option<RunOutcome>, RunError>> =
+        pool.install(|| seeds.par_iter().enumerate().with_max_len(1).map(one).collect());
+    let (mut runs, mut errors) = (Vec::new(), Vec::new());
+    for (&seed, result) in seeds.iter().zip(results) {
+        match result {
+            Ok(run) => runs.extend(run),
+            Err(error) => errors.push((seed, error)),
+        }
+    }
+    if let Some(directory) = options.out.as_deref().filter(|_| runs.is_empty()) {
+        // The first error is the one to report.
+        let _ = discard(directory);
+    }
+    if runs.is_empty() && !errors.is_empty() {
+        return Err(errors.swap_remove(0).1);
+    }
+    let summaries: Vec<Summary> = runs.iter().map(|run| run.summary.clone()).collect();
+    let replications = Replications::of(&summaries);
+    let complete = runs.len() == seeds.len() && runs.iter().all(|run| run.complete);
+    if let Some(directory) = options.out.as_ref().filter(|_| !runs.is_empty()) {
+        finish(directory, seeds, &replications)?;
+        if options.report && !runs.is_empty() {
+            write_report(&[directory.as_path()], &directory.join(REPORT_FILE))?;
+        }
+    }
+    Ok(Replicated { runs, replications, errors, complete })
+}
+
+/// Makes the directory, or makes sure that what it holds may be replaced.
+fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("create", directory, error);
+    if directory.exists() && !directory.is_dir() {
+        return Err(ResultError::Occupied(directory.to_owned()));
+    }
+    fs::create_dir_all(directory).map_err(failed)?;
+    // Without the estimates it is what a killed process left, and stands in nobody's way.
+    let mut whole = false;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = name == REPLICATIONS_FILE
+            || name == REPORT_FILE
+            || name.starts_with(&format!(".{SEED_PREFIX}"))
+            || (name.starts_with(SEED_PREFIX) && Run::open(&entry.path()).is_ok());
+        if !ours {
+            return Err(ResultError::Occupied(directory.to_owned()));
+        }
+        whole |= name == REPLICATIONS_FILE;
+    }
+    if whole && !force {
+        return Err(ResultError::Exists(directory.to_owned()));
+    }
+    // Until this set is whole, there is none.
+    discard(directory)?;
+    fs::create_dir_all(directory).map_err(failed)
+}
+
+/// Removes what sets of runs leave in a directory, and the directory if nothing else is in it.
+fn discard(directory: &Path) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("remove", directory, error);
+    for file in [REPLICATIONS_FILE, REPORT_FILE] {
+        remove_all(&OsDirectory::here(), &directory.join(file)).map_err(failed)?;
+    }
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if Run::open(&path).is_ok() {
+            fs::remove_dir_all(&path).map_err(failed)?;
+        }
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(failed(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the estimates, and removes runs of other seeds that an earlier set left here.
+fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Result<(), ResultError> {
+    let failed = |error| ResultError::io("write in", directory, error);
+    let kept: Vec<PathBuf> = seeds.iter().map(|&seed| seed_directory(directory, seed)).collect();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let stale =
+            entry.file_name().to_string_lossy().starts_with(SEED_PREFIX) && !kept.contains(&entry.path());
+        if stale {
+            fs::remove_dir_all(entry.path()).map_err(failed)?;
+        }
+    }
+    write_whole(
+        &OsDirectory::here(),
+        &directory.join(REPLICATIONS_FILE),
+        FILE_MODE,
+        replications.to_json().as_bytes(),
+    )
+    .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOSSY: &str = r#"
+        duration = "5s"
+        link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms", loss = { kind = "bernoulli", probability = 0.02 } }]
+        flow = [{ from = "a", to = "b" }]
+    "#;
+
+    fn lossy() -> Scenario {
+        Scenario::from_toml("lossy", LOSSY, &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn goes_on(_: usize, _: &Progress) -> Control {
+        Control::Continue
+    }
+
+    #[test]
+    fn seeds_differ_and_one_seed_is_the_same_on_any_number_of_threads() {
+        let all = |jobs| replicate(&lossy(), &[3, 1, 2], jobs, &RunOptions::default(), &goes_on).unwrap();
+        let (one, two) = (all(1), all(2));
+        let goodputs = |replicated: &Replicated| -> Vec<f64> {
+            replicated.runs.iter().map(|run| run.summary.totals.goodput_bps).collect()
+        };
+        assert_eq!(goodputs(&one), goodputs(&two));
+        assert!(goodputs(&one)[0] != goodputs(&one)[1]);
+        assert!(one.complete);
+        assert_eq!(one.replications, two.replications);
+        assert_eq!(
+            (&one.replications.seeds[..], one.replications.measures[0].estimate.n),
+            (&[3, 1, 2][..], 3)
+        );
+    }
+
+    #[test]
+    fn a_stopped_run_leaves_the_others_alone() {
+        let stop_second = |index: usize, progress: &Progress| {
+            if index == 1 && !progress.simulated.is_zero() { Control::Stop } else { Control::Continue }
+        };
+        let some = replicate(&lossy(), &[1, 2, 3], 2, &RunOptions::default(), &stop_second).unwrap();
+        assert!(!some.complete);
+        assert_eq!(some.runs.len(), 3);
+        assert_eq!(some.replications.incomplete, [2]);
+        assert_eq!(some.replications.measures[0].estimate.n, 2);
+        let none = replicate(&lossy(), &[1, 2], 1, &RunOptions::default(), &|_, _| Control::Stop).unwrap();
+        assert!(none.runs.is_empty() && !none.complete);
+    }
+
+    #[test]
+    fn a_set_that_never_began_leaves_nothing_and_one_that_fails_what_went_well() {
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+        replicate(&lossy(), &[1, 2], 1, &options, &|_, _| Control::Stop).unwrap();
+        assert!(!out.exists());
+        // The second run cannot be written, as on a full disk: its name is taken when it comes to its end.
+        let spoil = |index: usize, progress: &Progress| {
+            if index == 1 && !progress.simulated.is_zero() {
+                fs::create_dir_all(seed_directory(&out, 2).join("taken")).unwrap();
+            }
+            Control::Continue
+        };
+        let some = replicate(&lossy(), &[1, 2, 3], 1, &options, &spoil).unwrap();
+        let occupied = |error: &RunError| matches!(error, RunError::Results(ResultError::Occupied(_)));
+        assert!(matches!(&some.errors[..], [(2, error)] if occupied(error)), "{:?}", some.errors);
+        // What went well is kept and counted, and what is not ours stays.
+        assert!(!some.complete && seed_directory(&out, 1).join("summary.json").exists());
+        assert!(seed_directory(&out, 2).join("taken").exists());
+        fs::remove_dir_all(&out).unwrap();
+        // What a killed process left is no earlier run.
+        replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();
+        fs::remove_file(out.join(REPLICATIONS_FILE)).unwrap();
+        replicate(&lossy(), &[7], 1, &options, &goes_on).unwrap();
+        assert!(!seed_directory(&out, 1).exists() && seed_directory(&out, 7).exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn estimates_can_be_read_by_whoever_can_read_the_runs() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let options = RunOptions { out: Some(out.clone()), report: true, ..RunOptions::default() };
+        replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let usual = mode(seed_directory(&out, 1).join("summary.json"));
+        assert_eq!(mode(out.join(REPLICATIONS_FILE)), usual);
+        assert_eq!(mode(out.join(REPORT_FILE)), usual);
+    }
+
+    #[test]
+    fn a_directory_holds_a_run_for_each_seed_and_is_replaced_only_when_forced() {
+        let parent = tempfile::tempdir().unwrap();
+        let out = parent.path().join("set");
+        let run = |seeds: &[u64], force| {
+            let options = RunOptions { out: Some(out.clone()), force, ..RunOptions::default() };
+            replicate(&lossy(), seeds, 2, &options, &goes_on)
+        };
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(&out)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        run(&[1, 2, 3], false).unwrap();
+        assert_eq!(names(), ["replications.json", "seed-1", "seed-2", "seed-3"]);
+        assert!(matches!(run(&[1], false), Err(RunError::Results(ResultError::Exists(_)))));
+        run(&[2, 4], true).unwrap();
+        assert_eq!(names(), ["replications.json", "seed-2", "seed-4"]);
+        fs::write(out.join("notes.txt"), "mine").unwrap();
+        assert!(matches!(run(&[1], true), Err(RunError::Results(ResultError::Occupied(_)))));
+    }
+}

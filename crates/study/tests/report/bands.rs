@@ -1,0 +1,70 @@
+//! Quantities over time across the seeds of real runs.
+
+use warpline_lab::run::RunOptions;
+use warpline_net::Control;
+use warpline_report::{Band, Quantity, band, busiest_link};
+use warpline_results::{Estimate, FlowSample, RunSet};
+use warpline_scenario::Scenario;
+use warpline_study::replicate::replicate;
+
+fn quantity(word: &str) -> Quantity {
+    Quantity::named(word).unwrap()
+}
+
+#[test]
+fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
+    let text = r#"
+        duration = "2s"
+        sample_interval = "500ms"
+        link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms", loss = { kind = "bernoulli", probability = 0.02 } }]
+        flow = [{ name = "bulk", from = "a", to = "b", count = 2 }, { name = "one", from = "a", to = "b" }]
+    "#;
+    let scenario = Scenario::from_toml("s", text, &[]).unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("set");
+    let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+    replicate(&scenario, &[1, 2, 3], 2, &options, &|_, _| Control::Continue).unwrap();
+    let set = RunSet::open(&out).unwrap();
+    let all = band(&set, quantity("goodput"), None).unwrap();
+    assert_eq!(all.time_s, [0.5, 1.0, 1.5, 2.0]);
+    let samples: Vec<f64> = set
+        .runs()
+        .iter()
+        .map(|run| {
+            let rows = run.rows::<FlowSample>().unwrap();
+            rows.iter().filter(|row| row.time_s == 1.0).map(|row| row.goodput_bps).sum()
+        })
+        .collect();
+    let estimate = Estimate::of(&samples).unwrap();
+    assert!((all.mean[1] - estimate.mean).abs() < 1e-6 * estimate.mean);
+    assert!((all.high[1] - all.mean[1] - estimate.ci95.unwrap()).abs() < 1e-6 * estimate.mean);
+    let parts = [Some("bulk"), Some("one")].map(|of| band(&set, quantity("goodput"), of).unwrap().mean[1]);
+    assert!((parts[0] + parts[1] - all.mean[1]).abs() < 1e-6 * estimate.mean, "groups add up");
+    let both = ["bulk.0", "bulk.1"].map(|of| band(&set, quantity("cwnd"), Some(of)).unwrap().mean[1]);
+    let mean = band(&set, quantity("cwnd"), Some("bulk")).unwrap().mean[1];
+    assert!((both[0] + both[1] - 2.0 * mean).abs() < 1e-6 * mean, "windows have a mean");
+    assert_eq!(busiest_link(&set).as_deref(), Some("a>b"));
+    assert_eq!(band(&set, quantity("queue"), Some("a>b")).unwrap().time_s.len(), 4);
+    assert_eq!(band(&set, quantity("goodput"), Some("none")).unwrap(), Band::default());
+    let one = RunSet::open(&out.join("seed-2")).unwrap();
+    assert!(band(&one, quantity("rtt"), None).unwrap().low.iter().all(|low| low.is_nan()));
+}
+
+#[test]
+fn latency_over_time_is_that_of_the_packets() {
+    // 1000 bytes take 4 ms on the link and 10 ms on the way, and no packet waits.
+    let text = r#"
+        duration = "2s"
+        sample_interval = "500ms"
+        link = [{ between = ["a", "b"], rate = "2Mbit/s", delay = "10ms" }]
+        flow = [{ name = "call", from = "a", to = "b", app = "cbr", rate = "200kbit/s", packet_size = "1000B" }]
+    "#;
+    let scenario = Scenario::from_toml("s", text, &[]).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let options = RunOptions { out: Some(out.path().join("run")), ..RunOptions::default() };
+    warpline_lab::run::run(&scenario, &options, &mut |_| Control::Continue).unwrap();
+    let set = RunSet::open(&out.path().join("run")).unwrap();
+    let latency = band(&set, quantity("latency"), Some("call")).unwrap();
+    assert_eq!(latency.time_s.len(), 4);
+    assert!(latency.mean.iter().all(|mean| (13.9..14.5).contains(mean)), "{:?}", latency.mean);
+}

@@ -1,0 +1,275 @@
+//! Reports of synthetic runs: what they hold, and how they behave in headless Chromium.
+
+// Helpers of a test may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod bands;
+mod export;
+mod synthetic;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use synthetic::Spec;
+use warpline_lab::report::{capacity, write_report};
+use warpline_lab::run::{RunOptions, run};
+use warpline_net::Control;
+use warpline_report::{NoteLevel, ReportData, ReportError, render};
+use warpline_scenario::Scenario;
+
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+
+fn directory(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn short(seed: u64) -> Spec {
+    Spec { seed, duration_s: 12.0, transfers: 30, ..Spec::default() }
+}
+
+fn warnings(data: &ReportData) -> Vec<String> {
+    data.runs
+        .iter()
+        .flat_map(|run| &run.notes)
+        .filter(|note| note.level == NoteLevel::Warning)
+        .map(|note| note.text.clone())
+        .collect()
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let dir = directory("deterministic");
+    synthetic::run(&dir.join("a"), &short(1));
+    synthetic::run(&dir.join("elsewhere/a"), &short(1));
+    let (one, two) = (dir.join("one.html"), dir.join("two.html"));
+    write_report(&[&dir.join("a")], &one).unwrap();
+    write_report(&[&dir.join("elsewhere/a")], &two).unwrap();
+    assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
+    write_report(&[&dir.join("a")], &one).unwrap();
+    assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
+    // Nothing is left behind beside the reports.
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 4);
+}
+
+#[test]
+fn a_run_is_read_whole() {
+    let dir = directory("whole");
+    synthetic::run(&dir, &short(3));
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    let run = &data.runs[0];
+    assert_eq!(warnings(&data), Vec::<String>::new());
+    assert_eq!(run.label, "two-flows, seed 3");
+    assert_eq!(
+        run.tables.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(),
+        ["flows", "links", "transfers", "groups"]
+    );
+    assert_eq!(run.flows.as_ref().unwrap().members.len(), 2);
+    assert_eq!(run.links.as_ref().unwrap().members.len(), 3);
+    assert_eq!(run.flows.as_ref().unwrap().time.values.len(), 120);
+    assert_eq!(run.link_events[0].name, "r1>r2");
+    let kinds: Vec<&str> = run.tcp[0].marks.iter().map(|(kind, _)| *kind).collect();
+    assert!(["sent", "retransmit", "lost", "sacked"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    assert_eq!(
+        run.distributions.iter().map(|d| d.title.as_str()).collect::<Vec<_>>(),
+        [
+            "Completion time of transfers",
+            "Round-trip time of recorded flows",
+            "Queueing delay of recorded links"
+        ]
+    );
+}
+
+/// Runs of these seeds in a directory as `--seeds` writes it.
+fn set(dir: &Path, seeds: std::ops::RangeInclusive<u64>, flows: u32) {
+    let text = format!(
+        "duration = \"12s\"\nsample_interval = \"100ms\"\n[topology]\nkind = \"dumbbell\"\nrtt = \"20ms\"\n\
+         bottleneck = {{ rate = \"4Mbit/s\", loss = {{ kind = \"bernoulli\", probability = 0.01 }} }}\n\
+         [[flow]]\nfrom = \"left\"\nto = \"right\"\ncount = {flows}\n"
+    );
+    for seed in seeds {
+        let sets = [format!("seed={seed}")];
+        let scenario = Scenario::from_toml("set", &text, &sets).unwrap_or_else(|errors| panic!("{errors}"));
+        let options = RunOptions { out: Some(dir.join(format!("seed-{seed}"))), ..RunOptions::default() };
+        run(&scenario, &options, &mut |_| Control::Continue).unwrap();
+    }
+}
+
+#[test]
+fn sets_of_seeds_have_means_and_bands() {
+    let dir = directory("sets");
+    set(&dir.join("one"), 1..=4, 2);
+    set(&dir.join("other"), 1..=3, 3);
+    let data = ReportData::read(&[&dir.join("one"), &dir.join("other")], capacity).unwrap();
+    assert_eq!(data.runs.len(), 7);
+    let told: Vec<_> =
+        data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
+    assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
+    let goodput = &data.sets[0].measures[0];
+    assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 4));
+    let band = data.sets[0]
+        .bands
+        .iter()
+        .find(|band| band.quantity.name() == "goodput" && band.of.is_empty())
+        .unwrap();
+    assert_eq!(band.time.values.len(), 120);
+    let ends = band.low.values.iter().zip(&band.mean.values).zip(&band.high.values);
+    assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
+    assert!(ends.clone().filter(|((low, _), high)| low < high).count() > 100);
+    assert!(data.sets[0].bands.iter().any(|band| band.quantity.name() == "delay" && band.of == "r1>r2"));
+    // The same runs one by one are not a set: they are compared with the first.
+    let runs = [dir.join("one/seed-1"), dir.join("one/seed-2")];
+    assert!(ReportData::read(&[&runs[0], &runs[1]], capacity).unwrap().sets.is_empty());
+}
+
+#[test]
+fn the_factors_of_a_dilated_run_are_a_table() {
+    let dir = directory("dilated");
+    synthetic::run(&dir, &Spec { dilation: vec![(0.0, 1.0), (0.75, 2.0), (1.5, 4.0)], ..short(3) });
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    let table = data.runs[0].tables.iter().find(|table| table.id == "dilation").unwrap();
+    let column = |name: &str| -> Vec<f64> {
+        table.column(name).unwrap().iter().map(|cell| cell.as_f64().unwrap()).collect()
+    };
+    assert_eq!((column("time_s"), column("tdf")), (vec![0.0, 0.75, 1.5], vec![1.0, 2.0, 4.0]));
+    assert!(data.runs[0].notes.iter().any(|note| note.text.contains("mean time dilation factor of 3.000")));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let dir = directory("missing");
+    synthetic::run(&dir, &Spec { stopped_at: Some(7.5), ..short(1) });
+    for table in ["series_links", "links", "transfers", "tcp"] {
+        std::fs::remove_file(dir.join(format!("{table}.parquet"))).unwrap();
+    }
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    let said = warnings(&data).join("\n");
+    assert!(said.contains("not complete: interrupted after 7.500 of 12 s"), "{said}");
+    assert!(said.contains("links.parquet is missing") && said.contains("series_links.parquet"), "{said}");
+    assert!(data.runs[0].tcp.is_empty() && data.runs[0].links.is_none());
+
+    std::fs::write(dir.join("summary.json"), r#"{ "warpline": "9.0.0", "format": 99 }"#).unwrap();
+    assert!(warnings(&ReportData::read(&[&dir], capacity).unwrap()).join("\n").contains("newer Warpline"));
+
+    std::fs::remove_file(dir.join("summary.json")).unwrap();
+    assert!(
+        warnings(&ReportData::read(&[&dir], capacity).unwrap())
+            .join("\n")
+            .contains("summary.json is missing")
+    );
+}
+
+#[test]
+fn what_is_not_a_run_is_refused() {
+    let dir = directory("refused");
+    let out = dir.join("report.html");
+    assert!(matches!(write_report(&[], &out), Err(ReportError::NoRuns)));
+    assert!(matches!(write_report(&[&dir], &out), Err(ReportError::NotARun { .. })));
+    std::fs::write(dir.join("summary.json"), "{").unwrap();
+    assert!(matches!(write_report(&[&dir], &out), Err(ReportError::Malformed { .. })));
+    std::fs::write(dir.join("summary.json"), "{}").unwrap();
+    std::fs::write(dir.join("flows.parquet"), "not Parquet").unwrap();
+    let error = write_report(&[&dir], &out).unwrap_err().to_string();
+    assert!(error.contains("flows.parquet is damaged"), "{error}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn an_hour_stays_small_and_keeps_its_losses() {
+    let dir = directory("hour");
+    synthetic::run(
+        &dir,
+        &Spec {
+            scenario: "an hour at 10 Mbit/s".to_owned(),
+            flows: 4,
+            duration_s: 3600.0,
+            interval_s: 0.05,
+            transfers: 30_000,
+            ..Spec::default()
+        },
+    );
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    let marks = |kind: &str| {
+        let (_, columns) = data.runs[0].tcp[0].marks.iter().find(|(k, _)| *k == kind).unwrap();
+        let count = &columns.iter().find(|(name, _)| *name == "count").unwrap().1.values;
+        (count.len(), count.iter().sum::<f64>())
+    };
+    let (retransmitted, all) = marks("retransmit");
+    assert_eq!(retransmitted as f64, all, "retransmissions keep a mark each");
+    assert_eq!(marks("lost").1, all);
+    assert!(marks("sent").1 > 500_000.0 && marks("sent").0 < 150_000, "{:?}", marks("sent"));
+    assert!(data.runs[0].notes.iter().any(|note| note.text.contains("thinned")));
+    let page = render(&data);
+    assert!(page.len() < 15_000_000, "{} bytes", page.len());
+    std::fs::write(dir.join("report.html"), page).unwrap();
+    browse(&[dir.join("report.html")]);
+}
+
+#[test]
+fn reports_work_in_a_browser() {
+    let dir = directory("browser");
+    let page = |name: &str, specs: &[Spec]| {
+        let runs: Vec<PathBuf> = (0..specs.len()).map(|i| dir.join(format!("{name}-{i}"))).collect();
+        runs.iter().zip(specs).for_each(|(run, spec)| synthetic::run(run, spec));
+        let out = dir.join(format!("{name}.html"));
+        write_report(&runs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &out).unwrap();
+        out
+    };
+    let spec = Spec::default;
+    let single = page("single", &[spec()]);
+    let hostile = page("hostile", &[Spec { scenario: HOSTILE.to_owned(), ..short(1) }]);
+    let many =
+        page("many", &[Spec { flows: 90, recorded: false, scenario: "ninety flows".to_owned(), ..short(2) }]);
+    let cut =
+        page("interrupted", &[Spec { stopped_at: Some(8.0), recorded: false, transfers: 0, ..short(2) }]);
+    let several =
+        page("several", &[spec(), Spec { seed: 2, ..spec() }, Spec { seed: 3, flows: 4, ..spec() }]);
+    let dilated = page("dilated", &[Spec { dilation: vec![(0.0, 1.0), (2.0, 2.0), (3.5, 4.0)], ..short(1) }]);
+    set(&dir.join("one"), 1..=4, 2);
+    set(&dir.join("other"), 1..=3, 3);
+    let sets = dir.join("sets.html");
+    write_report(&[&dir.join("one"), &dir.join("other")], &sets).unwrap();
+    browse(&[single, hostile, many, cut, several, dilated, sets, traced(&dir)]);
+}
+
+/// The page of a link that is much faster at first than later, by its trace.
+fn traced(dir: &Path) -> PathBuf {
+    let opportunities: String = (1..=4000)
+        .map(|ms| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
+        .collect();
+    std::fs::write(dir.join("falls.trace"), opportunities).unwrap();
+    let text = "duration = \"4s\"\nlink = [{ between = [\"a\", \"b\"], trace = \"falls.trace\", delay = \"5ms\", \
+                reverse = { rate = \"50Mbit/s\" } }]\nflow = [{ from = \"a\", to = \"b\" }]\n";
+    std::fs::write(dir.join("traced.toml"), text).unwrap();
+    let scenario = Scenario::load(&dir.join("traced.toml"), &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = RunOptions { out: Some(dir.join("traced")), report: true, ..RunOptions::default() };
+    run(&scenario, &options, &mut |_| Control::Continue).unwrap();
+    dir.join("traced/report.html")
+}
+
+/// With what `report_browser.py` ends where there is no browser.
+const NO_BROWSER: i32 = 77;
+
+/// Opens pages in headless Chromium with `tests/report_browser.py`; says so when there is no Chromium.
+fn browse(pages: &[PathBuf]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_browser.py");
+    let run = Command::new("python3").arg(script).args(pages).output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) => {
+            return warpline_skip::skip("program", format!("python3 cannot be started ({error})"));
+        }
+    };
+    if output.status.code() == Some(NO_BROWSER) {
+        return warpline_skip::skip("program", String::from_utf8_lossy(&output.stdout).trim());
+    }
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

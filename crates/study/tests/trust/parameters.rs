@@ -1,0 +1,258 @@
+//! Every parameter of every component: what `check` accepts is built and runs, and its documented default is its default.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use warpline_lab::run::{Progress, RunOptions, run};
+use warpline_net::Control;
+use warpline_scenario::plan::link_config;
+use warpline_scenario::{Scenario, json_schema};
+
+/// A parameter of something that has a kind: where it is, the table around it with what else it needs, its name, its schema.
+struct Parameter {
+    holder: &'static str,
+    table: Map<String, Value>,
+    name: String,
+    schema: Value,
+}
+
+/// A schema without references and without "or null".
+fn plain(root: &Value, schema: &Value) -> Value {
+    let mut merged = schema.as_object().cloned().unwrap_or_default();
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = &root["$defs"][name.trim_start_matches("#/$defs/")];
+        for (key, value) in plain(root, target).as_object().unwrap() {
+            merged.entry(key.clone()).or_insert(value.clone());
+        }
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        for choice in choices.iter().filter(|choice| choice["type"] != "null") {
+            for (key, value) in plain(root, choice).as_object().unwrap() {
+                merged.entry(key.clone()).or_insert(value.clone());
+            }
+        }
+    }
+    Value::Object(merged)
+}
+
+/// Every parameter of every congestion control, queue, loss, jitter, and TCP's options.
+fn parameters() -> Vec<Parameter> {
+    let root = json_schema();
+    let mut found = Vec::new();
+    for (holder, def) in [("cc", "CcKind"), ("queue", "Queue"), ("loss", "Loss"), ("jitter", "Jitter")] {
+        for variant in root["$defs"][def]["oneOf"].as_array().unwrap_or_else(|| panic!("no {def}")) {
+            // A short form has no parameters of its own.
+            let Some(properties) = variant["properties"].as_object() else { continue };
+            let kind = &properties["kind"]["const"];
+            if kind == "custom" {
+                continue;
+            }
+            let mut table = Map::from_iter([("kind".to_owned(), kind.clone())]);
+            for name in variant["required"].as_array().unwrap() {
+                let name = name.as_str().unwrap();
+                if name != "kind" {
+                    table.insert(name.to_owned(), plain(&root, &properties[name])["examples"][0].clone());
+                }
+            }
+            for (name, schema) in properties.iter().filter(|(name, _)| *name != "kind") {
+                let (table, schema) = (table.clone(), plain(&root, schema));
+                found.push(Parameter { holder, table, name: name.clone(), schema });
+            }
+        }
+    }
+    for (name, schema) in root["$defs"]["TcpOptions"]["properties"].as_object().unwrap() {
+        let (table, schema) = (Map::new(), plain(&root, schema));
+        found.push(Parameter { holder: "tcp", table, name: name.clone(), schema });
+    }
+    assert!(found.len() > 90, "{}", found.len());
+    found
+}
+
+/// A small scenario with the parameter at `value`.
+fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
+    let mut table = parameter.table.clone();
+    if let Some(value) = value {
+        table.insert(parameter.name.clone(), value.clone());
+    }
+    let mut scenario = json!({
+        "duration": "150ms",
+        "link": [{ "between": ["a", "b"], "rate": "10Mbit/s", "delay": "5ms" }],
+        "flow": [{ "from": "a", "to": "b" }],
+    });
+    let holder = if matches!(parameter.holder, "cc" | "tcp") { "flow" } else { "link" };
+    scenario[holder][0][parameter.holder] = Value::Object(table);
+    scenario
+}
+
+/// Values at the ends of what the parameter's type can say, at the ends that its schema names, beside them and between.
+fn values(parameter: &Parameter) -> Vec<Value> {
+    let schema = &parameter.schema;
+    let mut values: Vec<Value> = schema["examples"].as_array().cloned().unwrap_or_default();
+    values.extend(schema["enum"].as_array().cloned().unwrap_or_default());
+    values.extend(
+        schema["oneOf"].as_array().iter().flat_map(|of| of.iter().map(|choice| choice["const"].clone())),
+    );
+    let numbers = [-1.0, 0.0, 1e-300, 1e-9, 0.5, 0.999, 1.0, 1.001, 2.0, 3.0, 10.0, 1e9, 1e300];
+    let whole = [0u64, 1, 2, 3, 16, 17, 255, 256, 65_535, 65_536, 65_537, u64::from(u32::MAX), u64::MAX];
+    for bound in ["minimum", "maximum"] {
+        if let Some(bound) = schema[bound].as_f64() {
+            values.extend([json!(bound), json!(bound - 1.0), json!(bound + 1.0), json!(bound - 0.001)]);
+        }
+    }
+    values.extend(numbers.map(|n| json!(n)));
+    values.extend(whole.map(|n| json!(n)));
+    values.extend([json!(true), json!(false), json!([0]), json!([1, 1]), json!([3, 2])]);
+    for text in [
+        "0s",
+        "1ns",
+        "1us",
+        "1ms",
+        "5ms",
+        "99ms",
+        "100ms",
+        "101ms",
+        "1h",
+        "100000h",
+        "0B",
+        "1B",
+        "63B",
+        "64B",
+        "1500B",
+        "65495B",
+        "65536B",
+        "1GB",
+        "5GB",
+        "1000000TB",
+        "0p",
+        "1p",
+        "1000p",
+        "4294967295p",
+        "0BDP",
+        "0.1BDP",
+        "1BDP",
+        "1e9BDP",
+        "0bit/s",
+        "1bit/s",
+        "1Tbit/s",
+        "unlimited",
+        "0 segments",
+        "1 segments",
+    ] {
+        values.push(json!(text));
+    }
+    // Of the types that the schema names; that others are refused is its own business.
+    let types = schema["type"].to_string();
+    values.retain(|value| {
+        let word = match value {
+            Value::String(_) => "string",
+            Value::Bool(_) => "boolean",
+            Value::Array(_) => "array",
+            Value::Number(number) if number.is_f64() => "number",
+            _ => "integer",
+        };
+        schema["type"].is_null() || types.contains(word) || word == "integer" && types.contains("number")
+    });
+    values
+}
+
+#[test]
+fn what_check_lets_through_is_built_and_runs() {
+    let (mut accepted, mut refused) = (0, 0);
+    for parameter in parameters() {
+        let mut own = 0;
+        for value in values(&parameter) {
+            let Ok(scenario) = Scenario::from_json(with(&parameter, Some(&value)), &[], Path::new("")) else {
+                refused += 1;
+                continue;
+            };
+            let stop = &mut |progress: &Progress| {
+                if progress.events > 50_000 { Control::Stop } else { Control::Continue }
+            };
+            let outcome = run(&scenario, &RunOptions::default(), stop);
+            let Parameter { holder, table, name, .. } = &parameter;
+            assert!(outcome.is_ok(), "{holder} {table:?}: {name} = {value}: {}", outcome.unwrap_err());
+            own += 1;
+        }
+        assert!(
+            own > 0,
+            "{} {:?}: no value of `{}` was right",
+            parameter.holder,
+            parameter.table,
+            parameter.name
+        );
+        accepted += own;
+    }
+    assert!(accepted > 300 && refused > 100, "{accepted} {refused}");
+}
+
+#[test]
+fn a_parameter_that_cannot_be_built_is_told_of_at_its_place() {
+    let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\", queue = { kind = \"codel\", \
+         target = \"200ms\" } }]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"ledbat\", base_history = 0 }\n";
+    let said = Scenario::from_toml("x.toml", text, &[]).unwrap_err().to_string();
+    for part in
+        ["x.toml:6:", "base_history", "allowed: 1 or more", "x.toml:2:", "`target` is out of range: 200ms"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+/// What a documentation text says after "Default", as a value; none where it is no plain value.
+fn documented_default(schema: &Value) -> Option<Value> {
+    let rest = schema["description"].as_str()?.split("Default ").nth(1)?;
+    let end = |c: char| c.is_whitespace() || c == ',' || c == ';';
+    let word = rest.split(end).next()?.trim_end_matches('.');
+    if let Some((over, under)) = word.split_once('/') {
+        return Some(json!(over.parse::<f64>().ok()? / under.parse::<f64>().ok()?));
+    }
+    let number = word.parse::<u64>().map(Value::from).or_else(|_| word.parse::<f64>().map(Value::from));
+    let named = |schema: &Value| {
+        schema["const"] == word || schema["enum"].as_array().is_some_and(|e| e.contains(&json!(word)))
+    };
+    let choice = named(schema) || schema["oneOf"].as_array().is_some_and(|choices| choices.iter().any(named));
+    match word {
+        "true" | "false" => Some(json!(word == "true")),
+        _ if number.is_ok() => number.ok(),
+        _ if choice || word.starts_with(|c: char| c.is_ascii_digit()) => Some(json!(word)),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_defaults_are_those_that_are_documented() {
+    let mut count = 0;
+    for parameter in parameters().into_iter().filter(|parameter| parameter.holder != "tcp") {
+        let Some(default) = documented_default(&parameter.schema) else { continue };
+        let built = |value: Option<&Value>| {
+            let json = with(&parameter, value);
+            let scenario = Scenario::from_json(json, &[], Path::new(""))
+                .unwrap_or_else(|error| panic!("{:?} {}: {error}", parameter.table, parameter.name));
+            let expanded = scenario.expand();
+            let algorithm = expanded.flows[0].cc.as_ref().unwrap();
+            let Ok((link, _)) = link_config(&expanded.links[0], &scenario) else { panic!("no link") };
+            format!("{algorithm:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
+        };
+        let (given, left_out) = (built(Some(&default)), built(None));
+        assert_eq!(given, left_out, "{:?}: {} is documented as {default}", parameter.table, parameter.name);
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
+}
+
+#[test]
+fn what_counts_in_full_packets_counts_what_the_link_adds_to_them() {
+    let queue = |framing: &str| {
+        let scenario = json!({
+            "duration": "1s",
+            "framing": framing,
+            "link": [{ "between": ["a", "b"], "rate": "10Mbit/s", "queue": { "kind": "fq_codel" } }],
+            "flow": [{ "from": "a", "to": "b" }],
+        });
+        let scenario = Scenario::from_json(scenario, &[], Path::new("")).unwrap();
+        let Ok((link, _)) = link_config(&scenario.expand().links[0], &scenario) else { panic!("no link") };
+        link.sizing.packet
+    };
+    assert_eq!(queue("0B"), 1500);
+    // The header of Ethernet, as Linux counts.
+    assert_eq!(queue("14B"), 1514);
+}
