@@ -1,7 +1,7 @@
-# Everything that is done to this repository. `make help` lists it.
+# Builds and checks Warpline. `make help` lists the targets.
 #
-# `make run` and `make test` set themselves up: Rust (cargo) and Python 3 are expected, Debian packages are installed when
-# run as root; otherwise the exact command is printed and the checks that need them are left out (with CI=true: fail).
+# Rust (cargo) and Python 3 must be installed. `make run` and `make test` install missing Debian packages if run as root. Otherwise they
+# print the command that installs them, and leave out the checks that need them (with CI=true, these fail).
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,11 +13,11 @@ PYTHON ?= python3
 SCENARIO ?= scenarios/dumbbell.toml
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Checks use one profile for everything, so that the large dependencies are compiled once.
+# All checks use the same profile, so that large dependencies are compiled once.
 DEBUG := $(TARGET)/debug/warpline
 RELEASE := $(TARGET)/release/warpline
 VENV := .venv
-# Says which check begins.
+# Prints which check begins.
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 ifdef NO_COLOR
 say = @printf '\n== %s\n' "$(1)"
@@ -31,41 +31,41 @@ FUZZ_SECONDS ?= 30
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and its report's path
+run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and the path of its report
 	$(CARGO) build --release --locked --package warpline-cli
 	$(RELEASE) run $(SCENARIO)
 
 test: setup-test format lint deny test-rust test-release test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
 
-bench: setup-bench ## Measure speed and memory beside ns-2 and ns-3, alternating in one session
+bench: setup-bench ## Compare speed and memory with ns-2 and ns-3, alternating in one session
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/peers.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
-bench-live: ## Measure emulation beside the figures of other emulators (some eight minutes on an idle machine)
+bench-live: ## Compare emulation with the figures of other emulators (some eight minutes on an idle machine)
 	$(CARGO) build --release --locked --package warpline-cli
 	$(PYTHON) benches/live.py --warpline $(RELEASE) $(BENCH_OPTIONS)
 
-fuzz: ## Fuzz readers of untrusted bytes, and TCP, for FUZZ_SECONDS=30 each (the checks go through the committed corpora only)
+fuzz: ## Fuzz readers of untrusted bytes, and TCP, for FUZZ_SECONDS=30 each (make test only uses the committed corpora)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-golden: ## Whole runs of a debug and of a release build give the same bytes (not part of the checks: the release build takes minutes)
+golden: ## Check that debug and release builds give the same bytes (not part of make test: the release build takes minutes)
 	$(CARGO) build --locked --package warpline-cli
 	$(CARGO) build --release --locked --package warpline-cli
 	@scripts/golden.sh $(DEBUG) $(RELEASE)
 
-miri: ## The tests of core, net, transport and capacity under Miri (needs nightly Rust with it; says what is missing)
+miri: ## The tests of core, net, transport and capacity under Miri (needs nightly Rust with Miri; says what is missing)
 	@scripts/miri.sh
 
 memory: ## The tests of the crates with unsafe code under the address sanitiser
 	@scripts/memory.sh
 
-docs: ## Make the book (with mdBook, if it is installed) and the API documentation
+docs: ## Make the API documentation, and the book (if mdBook is installed)
 	$(CARGO) doc --locked --no-deps --workspace
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo "The book is Markdown under docs/src; as HTML: cargo install mdbook --locked && mdbook build docs"; fi
 
-schema: ## Write the schema, the references and Python's classes anew, after a change of scenarios' structs or of columns
+schema: ## Regenerate the schema, the references and Python's classes, after a change of scenario structs or columns
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) schema > docs/scenario.schema.json
 	$(DEBUG) schema --markdown > docs/src/reference.md
@@ -74,7 +74,7 @@ schema: ## Write the schema, the references and Python's classes anew, after a c
 	$(PYTHON) python/tools/generate_model.py
 	$(PYTHON) python/tools/generate_summary.py
 
-python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, optimised
+python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, with an optimised build
 	$(VENV)/bin/python -m pip install --quiet '.[all]'
 	@echo "source $(VENV)/bin/activate, then: import warpline"
 
@@ -103,11 +103,11 @@ format: ## Formatting
 	$(CARGO) fmt --all --check
 	rustfmt --edition 2024 --check crates/transport/src/cc/*.rs crates/net/src/qdisc/*.rs  # lists in macros name them, which cargo fmt does not see
 
-lint: ## Clippy without warnings; the fuzz targets are compiled with it
+lint: ## Clippy without warnings, fuzz targets included
 	$(call say,lint)
 	$(CARGO) clippy --locked --workspace --all-targets --features warpline-fuzz/libfuzzer -- --deny warnings
 
-deny: ## Licences, sources and known vulnerabilities of what we depend on
+deny: ## Licences, sources and known vulnerabilities of dependencies
 	$(call say,deny)
 	@scripts/deny.sh
 
@@ -123,7 +123,7 @@ test-docs: ## The API documentation without warnings
 	$(call say,test-docs)
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --workspace --document-private-items
 
-test-scenarios: ## Every scenario loads, and the schema and reference in docs are those of the code
+test-scenarios: ## Every scenario loads, and the schema and references in docs are up to date
 	$(call say,test-scenarios)
 	$(CARGO) build --locked --package warpline-cli
 	$(DEBUG) check scenarios/*.toml

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Emulation beside other emulators: every line of the bar, what was measured now, and what the peers have shown.
+"""Compares emulation with other emulators: for each figure the bar, the value measured now, and the values of the peers.
 
-`warpline calibrate --floors` measures Warpline and what the machine carries without an emulated network. The figures of the peers were measured
-once, on such a machine (two shared cores of a virtual one, source and sink on the same two; medians), with the same kinds of
-load: they say what is usual, not what these programs would show here and now. A peer that is installed (mahimahi: mm-delay and
-mm-link) is measured now, too: round trips and one TCP stream.
+`warpline calibrate --floors` measures Warpline, and what the machine carries without an emulated network. The figures of the peers were measured
+once, with the same kinds of load, on two shared cores of a virtual machine with source and sink on both (medians). They show what is usual, and not
+what these programs would do on this machine now. If mahimahi is installed (mm-delay and mm-link), it is measured now, too: round trips and one
+TCP stream.
 
-Only figures of one session compare well; differences of capacity below 15 % are noise. Run it on a machine that does nothing else.
+Compare only figures of the same session; differences of capacity below 15 % are noise. Run it on a machine that does nothing else.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: what, the bar, what Warpline showed, and whether it is better than the bar."""
+    """A line of the table: the quantity, the bar, Warpline's value, and whether it is better than the bar."""
 
     what: str
     bar: str
@@ -44,7 +44,7 @@ def above(what: str, bar: float, seen: float | None, unit: str, digits: int, pee
 
 
 def held(points: list[dict]) -> int | None:
-    """The most links with which the stream held its throughput, as long as it did with all fewer."""
+    """The largest number of links up to which the stream kept its throughput."""
     links = None
     for point in points:
         if point["share"] < 0.95:
@@ -54,7 +54,7 @@ def held(points: list[dict]) -> int | None:
 
 
 def lines(calibration: dict) -> list[Line]:
-    """The bar, line by line."""
+    """The lines of the table."""
     accuracy, capacity = calibration["accuracy"], calibration["capacity"]
     small = {row["delay_ms"]: row for row in accuracy["delay"] if row["bytes"] == 64}
     base = small[0.0]["rtt_ms"]["median"]
@@ -67,7 +67,7 @@ def lines(calibration: dict) -> list[Line]:
     five = small.get(5.0)
     if five is not None:
         over = five["rtt_ms"]["median"] - 10
-        # The other side of the adjusted error: what is delayed leaves when it is due, so little is left for it to be less than the base.
+        # The other side of the adjusted error: a delayed packet leaves when it is due, so it can hardly be faster than the base.
         found.append(Line("the same without adjustment: RTT above 10 ms", "", over, f"{over:.3f} ms", None))
     deviation = max(row["rtt_ms"]["stddev"] for row in accuracy["delay"])
     found.append(below("RTT standard deviation, largest", 0.05, deviation, "ms", 3, "0.05-0.32, 0.05-0.53, 0.06-0.83"))
@@ -110,7 +110,7 @@ def lines(calibration: dict) -> list[Line]:
 
 
 def ping(command: list[str], delay: int) -> str:
-    """The median round trip that ping tells through a shell of mahimahi's."""
+    """The median round trip of ping in a shell of mahimahi."""
     words = [*command, str(delay), "sh", "-c", "ping -n -c 100 -i 0.02 $MAHIMAHI_BASE"]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     times = sorted(float(time) for time in re.findall(r"time=([\d.]+)", text))
@@ -118,10 +118,10 @@ def ping(command: list[str], delay: int) -> str:
 
 
 def mahimahi() -> list[str]:
-    """What an installed mahimahi shows now."""
+    """Measures mahimahi, if it is installed."""
     delay = shutil.which("mm-delay")
     if delay is None:
-        return ["mahimahi is not installed: its figures above are those measured elsewhere"]
+        return ["mahimahi is not installed: its figures above were measured elsewhere"]
     if os.geteuid() == 0:
         return ["mahimahi refuses to run as root: run this as an ordinary user to measure it too"]
     try:
@@ -152,8 +152,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--warpline", default="target/release/warpline", help="the program (a release build)")
     parser.add_argument("--quick", action="store_true", help="less of everything")
-    parser.add_argument("--json", metavar="FILE", help="write the calibration there too")
-    parser.add_argument("--from", dest="source", metavar="FILE", help="show a calibration that was made before (warpline calibrate --floors --json)")
+    parser.add_argument("--json", metavar="FILE", help="also write the calibration to this file")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="show an earlier calibration (warpline calibrate --floors --json)")
     options = parser.parse_args()
     if options.source:
         calibration = json.loads(Path(options.source).read_text())

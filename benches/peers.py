@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Speed and memory of Warpline beside ns-2 and ns-3, on the workloads of `warpline bench`.
+"""Compares the speed and memory of Warpline with ns-2 and ns-3, on the workloads of `warpline bench`.
 
-The programs take turns: in each round every workload is run by each of them, one after another, so that whatever else the
-machine does meets all alike. The figure of a program is the median over the rounds. Only ratios carry over to other machines.
+The programs alternate: in each round, each of them runs every workload, one after another, so that other work on the machine
+affects all of them. The figure of a program is the median over the rounds. Only ratios are valid on other machines too.
 
-What is counted: a packet-hop is one packet, data or ACK, that crosses one link. Warpline counts each. ns-2's are computed
-from packets sent and ACKs received, where a retransmitted packet stands for one dropped at the bottleneck, which crossed one
-link of three. ns-3's are computed from bytes delivered, with one ACK for two segments; its dropped packets are not counted.
+What is counted: a packet-hop is one packet, data or ACK, that crosses one link. Warpline counts each. For ns-2 they are computed
+from packets sent and ACKs received; a retransmitted packet stands for one dropped at the bottleneck, which crossed one
+link of three. For ns-3 they are computed from bytes delivered, with one ACK for two segments; its dropped packets are not counted.
 
-What differs: Warpline runs its default TCP (SACK, timestamps, RACK-TLP, PRR, delayed ACKs) with Reno's window in CUBIC's place;
+What differs: Warpline runs its default TCP (SACK, timestamps, RACK-TLP, PRR, delayed ACKs) with Reno in place of CUBIC;
 ns-2 runs Sack1 with timestamps and delayed ACKs; ns-3 runs NewReno with SACK, timestamps and PRR, and serialises real headers.
-Debian's ns-3 is built with logging compiled in, which costs it a factor of 1.3 to 1.7. The wall time of ns-2 and ns-3 is that of
-the run alone, without loading and set-up; Warpline's has the building of the network in it. Memory is the peak of the process.
+Debian's ns-3 is built with logging, which makes it 1.3 to 1.7 times slower. The wall time of ns-2 and ns-3 is that of
+the run alone, without loading and set-up; Warpline's includes building the network. Memory is the peak of the process.
 """
 
 import argparse
@@ -33,7 +33,7 @@ NS3_LIBRARIES = (
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of `warpline bench`, and what the peers are told to make the same."""
+    """A workload of `warpline bench`, and the arguments with which the peers run the same."""
 
     name: str
     ns2: tuple[str, ...]
@@ -41,7 +41,7 @@ class Workload:
 
 
 def dumbbell(name: str, flows: int, mbits: int, seconds: int, ns3_seconds: int | None = None) -> Workload:
-    """N flows over a dumbbell; ns-3 may be given fewer seconds, as its speed does not depend on them."""
+    """N flows over a dumbbell. ns-3 may run for fewer seconds, because its speed does not depend on them."""
     arguments = (str(flows), str(mbits))
     return Workload(
         name,
@@ -62,7 +62,7 @@ WORKLOADS = (
 
 @dataclass
 class Samples:
-    """What one program showed on one workload."""
+    """The results of one program on one workload."""
 
     speeds: list[float] = field(default_factory=list)
     memories: list[float] = field(default_factory=list)
@@ -105,14 +105,14 @@ def measure_warpline(program: str, workload: Workload) -> dict[str, float]:
 
 
 def build_ns3(directory: str) -> str | None:
-    """Compiles the ns-3 side; none where ns-3 or a compiler is missing."""
+    """Compiles the ns-3 program; None if ns-3 or a compiler is missing."""
     compiler = shutil.which("g++")
     if compiler is None or not Path("/usr/include/ns3").exists():
         return None
     program = f"{directory}/ns3"
     libraries = [f"-lns3-{library}" for library in NS3_LIBRARIES]
     options = ["-std=c++17", "-O3", "-DNDEBUG", "-march=native"]
-    print("Compiling the ns-3 side ...", file=sys.stderr)
+    print("Compiling the program for ns-3 ...", file=sys.stderr)
     built = subprocess.run([compiler, *options, str(PEERS / "ns3.cc"), "-o", program, *libraries])
     return program if built.returncode == 0 else None
 
@@ -139,10 +139,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--warpline", default="target/release/warpline", help="the program (a release build)")
-    parser.add_argument("--rounds", type=int, default=3, help="how many times each program takes its turn")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each program runs")
     parser.add_argument("--only", default="", help="only workloads with this in their name")
     parser.add_argument("--without", action="append", default=[], choices=["ns-2", "ns-3"], help="leave a peer out")
-    parser.add_argument("--json", metavar="FILE", help="write all figures there too")
+    parser.add_argument("--json", metavar="FILE", help="also write all figures to this file")
     options = parser.parse_args()
     workloads = [workload for workload in WORKLOADS if options.only in workload.name]
     if not workloads or options.rounds < 1:
@@ -157,7 +157,7 @@ def main() -> None:
             names.append("ns-3")
         for peer in ("ns-2", "ns-3"):
             if peer not in names and peer not in options.without:
-                print(f"notice: {peer} is not here and is left out", file=sys.stderr)
+                print(f"notice: {peer} is not installed and is left out", file=sys.stderr)
 
         results = {workload.name: {name: Samples() for name in names} for workload in workloads}
         for turn in range(options.rounds):

@@ -20,7 +20,7 @@ OUT = Path(sys.argv[1] if len(sys.argv) > 1 else "first-steps")
 # %% [markdown]
 # ## A scenario
 #
-# Two bulk transfers share a bottleneck of 10 Mbit/s: one is TCP Nice, which is to use only what the other leaves.
+# Two bulk transfers share a bottleneck of 10 Mbit/s. One is TCP Nice, which should use only what the other leaves.
 
 # %%
 scenario = warpline.Scenario(
@@ -60,12 +60,12 @@ def first_run() -> None:
 # %% [markdown]
 # ## A congestion control of your own
 #
-# It derives from `warpline.CongestionControl`, which is Reno, and overrides what differs.
+# Derive it from `warpline.CongestionControl`, which is Reno, and override what differs.
 
 
 # %%
 class Gentle(warpline.CongestionControl):
-    """Adds a fifth of a segment per round trip above the threshold, and gives up only a fifth of the window."""
+    """Above the threshold, adds a fifth of a segment per round trip. After a loss, reduces the window by a fifth only."""
 
     def on_ack(self, ack: warpline.AckSample) -> None:
         """Grows a fifth as fast as Reno in congestion avoidance."""
@@ -80,7 +80,7 @@ class Gentle(warpline.CongestionControl):
 
 
 def own_congestion_control() -> None:
-    """Puts it against CUBIC."""
+    """Runs it beside CUBIC."""
     run = scenario.set('flow.back.cc={kind="custom", name="gentle"}').run(cc={"gentle": Gentle})
     for flow in run.summary["flows"]:
         print(f"{flow['name']:8} {flow['cc']:8} {flow['goodput_bps'] / 1e6:5.2f} Mbit/s")
@@ -94,7 +94,7 @@ def own_congestion_control() -> None:
 
 # %%
 def grid() -> None:
-    """How much the flow in the background takes, for three algorithms and two queues."""
+    """Measures how much the background flow gets, for three algorithms and two queues."""
     jittered = scenario.set('flow.back.start="0s..5s"')
     table = warpline.sweep(
         jittered,

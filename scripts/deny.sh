@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cargo-deny: licences, bans and sources, which need no network; advisories where their database can be reached.
-# A pinned cargo-deny is installed into target/tools when it is not there (some minutes, once).
+# cargo-deny: checks licences, bans and sources, which needs no network, and advisories if their database can be reached.
+# Installs a pinned cargo-deny into target/tools if it is missing (some minutes, once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rustc with the coverage that libFuzzer steers by, for the crates of this workspace (RUSTC_WORKSPACE_WRAPPER in fuzz.sh). What runs without
-# libFuzzer goes without: build scripts, macros, and the agent that is embedded into guests.
+# rustc with the coverage that guides libFuzzer, for the crates of this workspace (RUSTC_WORKSPACE_WRAPPER in fuzz.sh). Programs that run
+# without libFuzzer are compiled without coverage: build scripts, macros, and the agent that is embedded into guests.
 set -euo pipefail
 
 case " $* " in

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each of them for a while: scripts/fuzz.sh SECONDS [TARGET ...]
 #
-# libFuzzer (the crate libfuzzer-sys) needs a C++ compiler. The coverage it steers by is a pass of LLVM that stable Rust can
-# be told to run, so that no nightly toolchain and no cargo-fuzz is needed; `fuzz-rustc.sh` does so for our own crates, and what they depend
-# on is what the tests use. Each target begins with its committed corpus (fuzz/corpus). What it finds besides stays in fuzz/found, what it
-# fails on in fuzz/artifacts: repair that, and put the input into the corpus.
+# libFuzzer (the crate libfuzzer-sys) needs a C++ compiler. The coverage that guides it is a pass of LLVM that stable Rust can run, so
+# neither a nightly toolchain nor cargo-fuzz is needed. `fuzz-rustc.sh` adds it to our own crates; dependencies are those of the tests. Each
+# target begins with its committed corpus (fuzz/corpus). New inputs go to fuzz/found, and inputs that fail to fuzz/artifacts: repair the
+# fault, and add the input to the corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

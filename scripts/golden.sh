@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every example that is a simulation with two builds of Warpline, and compares all bytes of the results.
+# Runs every simulation among the scenarios with two builds of Warpline, and compares all bytes of the results.
 #
 # usage: scripts/golden.sh PROGRAM OTHER-PROGRAM
 set -euo pipefail
@@ -12,7 +12,7 @@ trap 'rm -rf "$results"' EXIT
 
 count=0
 for scenario in scenarios/*.toml; do
-	# By the real clock, or with guests, no two runs are the same bytes.
+	# Skips the real clock, where no two runs give the same bytes, and guests.
 	if grep -qE '^mode = "(real|dilated)"|mode = "(real|dilated)"|guest = true|\[\[host\]\]' "$scenario"; then
 		continue
 	fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of the crates with unsafe code that need no privilege under the address sanitiser of LLVM: scripts/memory.sh [FILTER]
+# Runs tests of the crates with unsafe code under LLVM's address sanitiser, if they need no privileges: scripts/memory.sh [FILTER]
 #
-# The sanitiser's run-time library comes with every Rust; the option that switches it on is meant for nightly, and RUSTC_BOOTSTRAP allows it.
-# What is built goes to target/memory, since every crate is built anew.
+# The sanitiser's run-time library comes with every Rust. The option that enables it is for nightly only; RUSTC_BOOTSTRAP allows it.
+# Builds go to target/memory, because every crate is built again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of core, net, transport and capacity under Miri, which finds undefined behaviour, and what differs between runs: scripts/miri.sh [FILTER]
+# Runs the tests of core, net, transport and capacity under Miri, which finds undefined behaviour and differences between runs: scripts/miri.sh [FILTER]
 #
-# Miri is part of nightly Rust only. Where it is not there, this says what is missing; with CI=true that is a failure. Properties get few
-# cases, since Miri is some hundred times as slow as the program.
+# Miri is part of nightly Rust only. Without it, this script says what is missing; with CI=true that is a failure. Property tests get few
+# cases, because Miri makes programs some hundred times slower.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,6 @@ if ((${#missing[@]} > 0)); then
 	exit 0
 fi
 
-# The tests read snapshots and traces from files, and the clock of the machine is nobody's business.
+# The tests read snapshots and traces from files, so isolation is off. No test reads the machine's clock.
 export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" PROPTEST_CASES=4 INSTA_WORKSPACE_ROOT=$PWD
 cargo +nightly miri test --locked --target-dir target/miri -p warpline-core -p warpline-net -p warpline-transport -p warpline-capacity --lib -- "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kills either end of `warpline replicate` at random moments and looks at what the receiver has, after every kill.
+"""Kills either end of `warpline replicate` at random moments, and checks what the receiver has after every kill.
 
     scripts/replicate_kills.py --kills 200 [--seed 1] [--warpline target/debug/warpline]
 
-The source tree changes from time to time while this goes on. At every moment `current` has to lead to one of the trees that the source has been,
-whole: names, kinds, modes, times, every byte; it never goes back to an older one; and a push that said it was done was. At the end the
-last tree has to arrive, and nothing else may be left. Exit code 1 at the first thing that is not so. Only the standard library is used, and nothing
-of Warpline's own checks is relied on.
+The source tree changes from time to time meanwhile. `current` must always lead to a complete version of the source tree: names, kinds, modes,
+times, and every byte. It must never go back to an older version. A push that reports success must have succeeded. At the end the
+last version must arrive, and nothing else may be left. The exit code is 1 at the first failure. This uses only the standard library, and none
+of Warpline's own checks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Tree = dict[bytes, tuple[object, ...]]
 
 
 def describe(root: bytes) -> Tree:
-    """Everything in a tree that has to be the same at the receiver."""
+    """Everything in a tree that must be the same at the receiver."""
     tree: Tree = {}
 
     def add(path: bytes) -> None:
@@ -122,7 +122,7 @@ class Bench:
             self.pusher = subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
     def reap(self) -> None:
-        """Looks whether the push came to its end by itself."""
+        """Checks whether the push has ended by itself."""
         if self.pusher is not None and self.pusher.poll() is not None:
             code, self.pusher = self.pusher.returncode, None
             if code != 0:
@@ -141,7 +141,7 @@ class Bench:
                 setattr(self, name, None)
 
     def moment(self) -> None:
-        """What the receiver was at when it was killed, as its directory shows it."""
+        """What the receiver was doing when it was killed, according to its directory."""
         names = {part: os.listdir(self.store / part) if (self.store / part).is_dir() else [] for part in ["incoming", "versions", "trash"]}
         current = os.path.basename(os.path.realpath(self.store / "current"))
         newest = max(names["versions"], key=lambda name: os.lstat(self.store / "versions" / name).st_ctime_ns, default=current)
@@ -159,14 +159,14 @@ class Bench:
         if tree not in self.trees:
             nearest = min(self.trees, key=lambda known: len(set(known.items()) ^ set(tree.items())))
             difference = sorted(set(nearest.items()) ^ set(tree.items()), key=repr)[:6]
-            raise Failure(f"current is none of the trees that the source has been; it differs in {difference}")
+            raise Failure(f"current is not a version of the source; it differs in {difference}")
         number = self.trees.index(tree)
         if number < self.seen:
             raise Failure(f"current went back from tree {self.seen} to {number}")
         self.seen = number
 
     def grow(self) -> None:
-        """The source becomes another tree. Nothing may be reading it: a tree between two is none that it has been."""
+        """Changes the source tree. The pusher is killed first, so that it cannot read a half-changed tree."""
         self.kill("pusher")
         change(self.source, self.rng, self.rng.randrange(1, 30))
         tree = describe(os.fsencode(self.source))
@@ -178,7 +178,7 @@ class Bench:
         deadline = time.monotonic() + 120
         while self.pusher is not None:
             if time.monotonic() > deadline:
-                raise Failure("the last push does not come to its end")
+                raise Failure("the last push does not end")
             time.sleep(0.05)
             self.reap()
         if self.pushed != len(self.trees) - 1:
@@ -221,7 +221,7 @@ def main() -> int:
         bench.finish()
     except Failure as failure:
         bench.kill("both")
-        print(f"after {sum(kills.values())} kills: {failure}; {directory} is left to look at", file=sys.stderr)
+        print(f"after {sum(kills.values())} kills: {failure}; {directory} is kept for inspection", file=sys.stderr)
         return 1
     summary = {"kills": kills, "trees": len(bench.trees), "pushes_done": bench.done, "receiver_killed_while": bench.moments, "seed": options.seed}
     print(json.dumps(summary))

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Checks that what `make run`, `make test` or `make bench` needs is there, and installs the Debian packages among it.
+# Checks that everything that `make run`, `make test` or `make bench` needs is installed, and installs missing Debian packages.
 #
 # usage: scripts/setup.sh run|test|bench
 #
-# Rust and Python are expected. Debian packages are installed when this runs as root; otherwise the command that installs them
-# is printed, and the checks that need them are left out, unless CI=true: then a missing one is a failure. When all is there, nothing
-# is done. What `make run` builds holds TCP Nice for the running kernel only where clang and libelf are there already (the build says so where
-# they are not): a scenario needs none of it, and clang is large.
+# Rust and Python must be installed. Debian packages are installed if this runs as root. Otherwise the command that installs them is
+# printed, and the checks that need them are left out; with CI=true a missing package is a failure. `make run` does not install clang and
+# libelf, which are large and which scenarios do not need. Without them the build has no TCP Nice for the running kernel, and says so.
 set -euo pipefail
 
 purpose=${1:?"usage: scripts/setup.sh run|test|bench"}
@@ -29,10 +28,10 @@ run) ;;
 test)
     have python3 || fail "python3 is missing; install Python 3.10 or later"
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-    # Programs of the example for CI.
+    # Compilers for the example of CI.
     have go || packages+=(golang-go)
     have tshark || packages+=(tshark)
-    # TCP Nice for the running kernel (Linux), and what its tests send with.
+    # To build TCP Nice for the running kernel (Linux), and for its tests.
     if [[ $(uname -s) == Linux ]]; then
         have clang || packages+=(clang)
         have make || packages+=(make)

@@ -3,8 +3,8 @@
 #   ns dumbbell.tcl FLOWS MBITS SECONDS
 #
 # Sack1 with timestamps and delayed ACKs, 1500 bytes on the wire, round trip 50 ms (5 + 15 + 5 ms each way), access links ten
-# times as fast as the bottleneck, drop-tail queue of one bandwidth-delay product. Nothing is traced, unused packet headers are
-# left out, the event queue is the calendar, and routes are static: the fastest ns-2 that we know how to ask for.
+# times as fast as the bottleneck, drop-tail queue of one bandwidth-delay product. No tracing, no unused packet headers, the
+# calendar event queue, static routes: the fastest settings of ns-2 that we know.
 lassign $argv flows mbits seconds
 
 remove-all-packet-headers
@@ -22,7 +22,7 @@ Agent/TCP set windowInitOption_ 1
 Agent/TCPSink set packetSize_ 40
 Agent/TCPSink set ts_echo_rfc1323_ true
 
-# A link both ways; ample queues unless a limit is given.
+# A link in both directions, with large queues unless a limit is given.
 proc join_nodes {a b mbits delay {limit 100000}} {
     global sim
     $sim duplex-link $a $b ${mbits}Mb $delay DropTail
@@ -68,7 +68,7 @@ proc finish {} {
         incr again [$sender($i) set nrexmitpack_]
         set bytes [expr {$bytes + [$sink($i) set bytes_]}]
     }
-    # Data and ACKs cross three links each; what was dropped (and sent again) at the bottleneck crossed one.
+    # Data and ACKs cross three links each. A packet dropped at the bottleneck (and sent again) crossed one.
     puts "{\"wall_s\": $wall, \"packet_hops\": [expr {3 * ($data + $acks) - 2 * $again}], \"goodput_bps\": [expr {8.0 * $bytes / $seconds}]}"
     exit 0
 }

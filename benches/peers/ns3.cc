@@ -4,8 +4,8 @@
 //   ns3 chain SECONDS
 //
 // NewReno with SACK, timestamps, PRR and delayed ACKs, 1500 bytes on the wire, round trip 50 ms, drop-tail queue of one
-// bandwidth-delay product; nothing is traced, no traffic control layer, routes by nix vectors. ns-3 serialises real headers,
-// which the others do not.
+// bandwidth-delay product. No tracing, no traffic control layer, routes by nix vectors. Unlike the other simulators, ns-3 serialises
+// real headers.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -40,7 +40,7 @@ class Network {
         stack.Install(nodes);
     }
 
-    // Joins two nodes; the second one's address.
+    // Joins two nodes and returns the address of the second.
     Ipv4Address Join(Ptr<Node> a, Ptr<Node> b, double mbits, const char* delay, uint32_t limit) {
         PointToPointHelper link;
         link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<uint64_t>(mbits * 1e6))));
@@ -102,7 +102,7 @@ void Dumbbell(uint32_t flows, double mbits, double seconds) {
         source.Install(left.Get(i)).Start(Seconds(starts->GetValue(0, 1)));
         sinks.Add(PacketSinkHelper("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), kPort)).Install(right.Get(i)));
     }
-    // Three links for each segment and for each second one's ACK; what was dropped is not counted.
+    // Three links for each segment, and for each ACK of two segments. Dropped packets are not counted.
     Measure(seconds, sinks, [](uint64_t bytes) { return 4.5 * bytes / kSegment; });
 }
 

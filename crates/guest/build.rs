@@ -1,5 +1,5 @@
-//! Builds the parts inside a guest: the shim that controls its clock (C, `native/clockshim`) and the agent that is its first process
-//! (`agent`, linked statically). Both are embedded, so that a machine with Warpline needs only the guest kernel.
+//! Builds what runs inside a guest: the shim that controls its clock (C, `native/clockshim`) and the agent that is its first process
+//! (`agent`, linked statically). Both are embedded, so a machine with Warpline needs only a guest kernel.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn build_agent(package: &Path, out: &Path, target: &str) {
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--bin", "warpline-agent", "--target", target, "--manifest-path"]);
     command.arg(package.join("Cargo.toml")).arg("--target-dir").arg(&directory);
-    // The same in any build, or debug and release results would differ.
+    // The same options in any build, or results of debug and release builds would differ.
     command.args(["--profile", "agent"]);
     // Options and wrappers of the surrounding build (coverage, clippy) do not apply.
     for name in

@@ -1,4 +1,4 @@
-//! Squid access logs: no text makes the reader panic, and the requests come in the order of their times.
+//! Squid access logs: no text makes the reader panic, and requests are in the order of their times.
 use warpline_scenario::access_log::parse;
 
 /// Runs the target on any bytes.

@@ -1,4 +1,4 @@
-//! Frames as they come in at an interface: whatever a host sends, and whatever the kernel says about it.
+//! Frames that arrive at an interface: any bytes from a host, and any metadata from the kernel.
 
 /// Runs the target on any bytes.
 ///

@@ -1,8 +1,8 @@
-//! Cap's two ends, and TReno, under arbitrary datagrams at arbitrary times: no panic, no session without a cookie, never more bytes to an
-//! address that is not proven than came from it, output that ends, and deadlines that move on.
+//! Cap's two ends, and TReno, with arbitrary datagrams at arbitrary times. There is no panic, no session without a cookie, never more bytes
+//! to an unproven address than came from it, no endless output, and no deadline that stays in the past.
 //!
-//! The input is a sequence of steps: a kind, a wait, a length, and so many bytes. Some steps hand over what the other end really said, whole
-//! or damaged, so that the fuzzer gets into sessions.
+//! The input is a sequence of steps: a kind, a wait, a length, and that many bytes. Some steps deliver real datagrams of the other end,
+//! intact or damaged, so that the fuzzer gets into sessions.
 use std::net::SocketAddr;
 
 use warpline_capacity::{
@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
     let other = SocketAddr::from(([192, 0, 2, 9], 1000));
     let mut now = Timestamp::from_millis(1);
     let (mut to_server, mut to_client): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-    // What came from the address that never gave a cookie back, and what went there.
+    // Bytes from the address that never returned a cookie, and bytes to it.
     let (mut in_other, mut out_other) = (0, 0);
     while let [kind, wait, len, behind @ ..] = rest {
         let (raw, next) = behind.split_at(usize::from(*len).min(behind.len()));

@@ -1,4 +1,4 @@
-//! What the emulator reads of datagrams that live hosts send, and what routers do to them.
+//! Datagrams from live hosts, as the emulator reads them, and what routers do with them.
 
 /// Runs the target on any bytes.
 ///

@@ -1,4 +1,4 @@
-//! What is fuzzed: for each target a function of any bytes, which `fuzz_targets` gives to libFuzzer and a test to the committed corpus.
+//! The fuzz targets: each is a function of any bytes. `fuzz_targets` runs it with libFuzzer, and a test runs it on the committed corpus.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 pub mod access_log;

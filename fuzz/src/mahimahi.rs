@@ -1,4 +1,4 @@
-//! Mahimahi traces: no bytes make the reader panic, pieces read as the whole does, and what is read can be used.
+//! Mahimahi traces: no bytes make the reader panic, reading in pieces gives the same result, and a trace that is read can be used.
 use std::sync::Arc;
 
 use warpline_core::Timestamp;

@@ -1,4 +1,4 @@
-//! A simulated host with services, to which anybody may send anything at any time: datagrams with right checksums, so that they get far.
+//! A simulated host with services that gets arbitrary datagrams at arbitrary times, with correct checksums so that they get far.
 
 /// Runs the target on any bytes.
 ///

@@ -1,10 +1,10 @@
-//! Scenarios through to a network that runs: what is read and found right is built, and its first events happen.
+//! Scenarios that become running networks: a scenario that passes the checks can be built, and its first events can run.
 
 use warpline_lab::run::{RunError, RunOptions, run as simulate};
 use warpline_net::Control;
 use warpline_scenario::{ClockMode, Scenario};
 
-/// Most links, flows and samples of a scenario that is run; larger ones are right, but take long.
+/// Most links, flows and samples of a scenario that is run; larger ones are valid, but take long.
 const MOST: usize = 64;
 /// Events after which a run is stopped.
 const EVENTS: u64 = 20_000;
@@ -16,7 +16,7 @@ const EVENTS: u64 = 20_000;
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(scenario) = Scenario::from_toml("fuzz.toml", text, &[]) else { return };
-    // A live run takes its time, and a guest or a program is none of the text's.
+    // Live runs take real time, and guests and programs need more than the text.
     if scenario.clock.mode != ClockMode::Virtual || !scenario.host.is_empty() {
         return;
     }
@@ -30,7 +30,7 @@ pub fn run(bytes: &[u8]) {
     };
     match simulate(&scenario, &RunOptions::default(), stop) {
         Ok(outcome) => drop(outcome.summary.to_json()),
-        // What files hold, and controls of the caller's own.
+        // Errors in files, and unknown congestion controls of the caller.
         Err(RunError::Build(reason)) => {
             let known = ["trace", "log", "congestion control"];
             assert!(known.iter().any(|part| reason.contains(part)), "{reason}: check let it through");

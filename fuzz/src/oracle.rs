@@ -1,4 +1,4 @@
-//! Tables of ns-2's answers: no text makes the reader panic, and every case that is read is a valid scenario.
+//! Tables of ns-2's results: no text makes the reader panic, and every case that is read is a valid scenario.
 use std::path::Path;
 
 use warpline_scenario::Scenario;
@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
             Ok(cases) => {
                 for case in cases.iter().take(3) {
                     let Some(toml) = scenario(case) else { continue };
-                    // Durations and delays may be more than a scenario allows, which it says.
+                    // Durations and delays may exceed what a scenario allows, which is reported.
                     let _ = Scenario::from_toml(&case.name(), &toml, &[]);
                 }
             }

@@ -1,4 +1,4 @@
-//! The page that a guest shares with us: a hostile guest writes what it likes, where it likes, between any two of our steps.
+//! The page that a guest shares with us: a hostile guest writes anything anywhere, between any two of our steps.
 
 /// Runs the target on any bytes.
 ///

@@ -1,4 +1,4 @@
-//! Parquet files in run directories that others made: every table is read, or it is said that the file is damaged.
+//! Parquet files in run directories of others: every table is read, or the file is reported as damaged.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn rows<R: Row>(table: &Table) {
 /// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     static QUIET: Once = Once::new();
-    // libFuzzer ends at every panic, also at one of the Parquet library that the reader turns into an error.
+    // libFuzzer stops at every panic, even at one of the Parquet library that the reader turns into an error.
     QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let directory = Path::new("/dev/shm");
     let mut file = if directory.is_dir() {

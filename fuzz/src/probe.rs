@@ -1,4 +1,4 @@
-//! What treno reads of ICMP messages that come: echoes, errors and what they quote, on either family and either socket.
+//! ICMP messages as treno reads them: echoes, errors and the packets that they quote, for both address families and both kinds of socket.
 
 /// Runs the target on any bytes.
 ///

@@ -1,4 +1,4 @@
-//! Files of sessions, as `clean` reads them: no bytes make the reader panic, and a session that is read is written and read again.
+//! Files of sessions, as `clean` reads them: no bytes make the reader panic, and a session that is read survives writing and reading.
 
 use warpline_live::registry::Session;
 

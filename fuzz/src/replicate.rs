@@ -1,4 +1,4 @@
-//! What a replication's other end says: no bytes make the readers panic, and no tree that is let in has a name that leads out of it.
+//! Messages of the other end of a replication: no bytes make the readers panic, and no accepted tree has a name that leads out of it.
 use warpline_apps::replicate::manifest::{Kind, Manifest};
 use warpline_apps::replicate::protocol::{Answer, Hello, Say, decode};
 
@@ -8,7 +8,7 @@ use warpline_apps::replicate::protocol::{Answer, Hello, Say, decode};
 /// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let _ = (decode::<Hello>(bytes), decode::<Say>(bytes), decode::<Answer>(bytes));
-    // The magic line is not what is to be found out.
+    // The magic line is given, so that the fuzzer need not find it.
     let encoded = [&b"warpline tree 1\n"[..], bytes].concat();
     let Ok(manifest) = Manifest::decode(&encoded) else { return };
     for entry in manifest.entries.iter().skip(1) {

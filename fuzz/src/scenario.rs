@@ -1,4 +1,4 @@
-//! Scenarios: no text makes reading and checking panic, and the message of every mistake can be shown.
+//! Scenarios: no text makes reading or checking panic, and every error can be shown.
 use warpline_scenario::Scenario;
 
 /// Runs the target on any bytes.

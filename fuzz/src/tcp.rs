@@ -1,8 +1,8 @@
-//! A TCP connection under arbitrary segments at arbitrary times: it does not panic, ends its output, never takes for
-//! acknowledged what was not sent, and keeps its timers in the future.
+//! A TCP connection with arbitrary segments at arbitrary times: it does not panic, its output ends, it never takes data for
+//! acknowledged that was not sent, and its timers are never in the past.
 //!
-//! The input is a sequence of steps of eight bytes. Positions are near what the connection sent or expects, so that most
-//! segments get past the first check; SACK blocks lie anywhere about them.
+//! The input is a sequence of steps of eight bytes. Sequence numbers are near those that the connection sent or expects, so most
+//! segments pass the first check; SACK blocks are anywhere near them.
 use warpline_core::parameter::Choice;
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
@@ -36,7 +36,7 @@ pub fn run(bytes: &[u8]) {
     let [first, second, steps @ ..] = bytes else { return };
     let mut tcp = connection(*first, *second);
     let mut now = Timestamp::from_millis(1);
-    // What the connection sent up to, and what it acknowledged.
+    // The highest sequence number that the connection sent, and the highest that it acknowledged.
     let (mut sent, mut expected) = (0u64, 0u64);
     tcp.open(now);
     for step in steps.chunks_exact(8) {

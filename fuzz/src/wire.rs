@@ -1,4 +1,4 @@
-//! IP, TCP, UDP and ICMP as simulated hosts read them; what parses is written and parsed again.
+//! IP, TCP, UDP and ICMP as simulated hosts read them: what is parsed survives writing and parsing.
 
 /// Runs the target on any bytes.
 ///

@@ -1,4 +1,4 @@
-//! Every target goes through its committed corpus: a few inputs that reach far, and every input that once failed.
+//! Runs every target on its committed corpus: a few inputs that get far, and every input that once failed.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use warpline_fuzz::TARGETS;
 
-/// Bytes that the corpora may have in all.
+/// Limit of the total size of the corpora in bytes.
 const MOST: u64 = 200_000;
 
 fn corpus() -> std::path::PathBuf {
@@ -14,7 +14,7 @@ fn corpus() -> std::path::PathBuf {
 }
 
 #[test]
-fn every_target_takes_its_corpus() {
+fn every_target_passes_its_corpus() {
     let mut size = 0;
     for (name, target) in TARGETS {
         let mut inputs = 0;
@@ -27,7 +27,7 @@ fn every_target_takes_its_corpus() {
             inputs += 1;
         }
         assert!(inputs > 0, "{name} has no corpus");
-        // What a fuzzer begins with.
+        // The first inputs of a fuzzer.
         target(&[]);
     }
     assert!(size < MOST, "{size} bytes");

@@ -11,11 +11,11 @@
  * TCP_WINDOW_CLAMP, just before an acknowledgement leaves. What was advertised is never taken back: a halving takes effect within one
  * round trip, as the sender sends into what is left.
  *
- * Departures from the sender's side: timestamps are in milliseconds, and so is the RTT's resolution (nothing is done without
- * timestamps); the window does not fall below one segment, which the kernel advertises as at least 2304 bytes or so (SOCK_MIN_RCVBUF / 2);
- * the sender's slow start is followed, not led; a gap in what arrives stands for a loss.
+ * Differences from the sender's side: timestamps, and so RTTs, are in milliseconds, and without timestamps nothing is done; the window
+ * does not fall below one segment, for which the kernel advertises about 2304 bytes or more (SOCK_MIN_RCVBUF / 2); the window follows
+ * the sender's slow start and does not lead it; a gap in the arriving segments counts as a loss.
  *
- * Source of the calls: net/core/filter.c, net/ipv4/tcp_input.c, tcp_output.c and tcp.c (tcp_set_window_clamp) of Linux 6.18.
+ * Sources for the calls: net/core/filter.c, net/ipv4/tcp_input.c, tcp_output.c and tcp.c (tcp_set_window_clamp) of Linux 6.18.
  */
 #include "kernel_types.h"
 
@@ -36,7 +36,7 @@ struct {
 	__type(value, struct nice_receiver);
 } nice_receive SEC(".maps");
 
-/* The rules' parameters. The compiler is not to know where they are: it would take the zeros of the object for their values. */
+/* The rules' parameters. The barrier hides their place from the compiler, which would otherwise use the zeros in the object file. */
 static __always_inline const struct nice_parameters *parameters(void)
 {
 	const struct nice_parameters *at = (const struct nice_parameters *)&choice.parameters;
@@ -49,7 +49,7 @@ static __always_inline void switch_over(struct bpf_sock_ops *ctx)
 {
 	char name[16];
 
-	/* Byte by byte, as it is volatile: the compiler must not take the zeros of the object for its value. */
+	/* Byte by byte, because it is volatile: otherwise the compiler would use the zeros in the object file. */
 	for (int i = 0; i < 16; i++)
 		name[i] = choice.congestion_control[i];
 	if (bpf_setsockopt(ctx, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name)))
@@ -81,7 +81,7 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	__sync_fetch_and_add(&counts.received, 1);
 }
 
-/* Where the payload of a segment begins, and the timestamp that it echoes (RFC 7323). */
+/* The payload length of a segment, and the timestamp that it echoes (RFC 7323), if any. */
 struct segment {
 	u32 payload;
 	u32 echo;
@@ -138,14 +138,14 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
 	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
-	/* Since the instant at which the kernel's clock of milliseconds showed the echoed value; that clock has 32 bits. */
+	/* Time since the kernel's clock of milliseconds, which has 32 bits, showed the echoed value. */
 	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
 	bool ends = (s32)(echo - receiver->round_began) > 0;
 
 	if (rtt < 0 || rtt > 60 * 1000 * 1000)
 		return;
 	if (tp->rcv_ooopack != receiver->out_of_order) {
-		/* A hole: something was lost. Once per round trip. */
+		/* A gap: something was lost. Counted once per round trip. */
 		receiver->out_of_order = tp->rcv_ooopack;
 		if (!receiver->lost) {
 			receiver->lost = 1;
@@ -155,7 +155,7 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	}
 	if (ends) {
 		if (!receiver->lost) {
-			/* The sender used the window, or its slow start was still on the way. */
+			/* Whether the sender used at least half of the window; during slow start it may use less. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 
 			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, full);
@@ -177,7 +177,7 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	}
 }
 
-/* Every packet that comes in for a socket of the cgroup. */
+/* Sees every packet that arrives for a socket of the cgroup. */
 SEC("cgroup_skb/ingress")
 int background_packets(struct __sk_buff *skb)
 {
@@ -207,7 +207,7 @@ int background_packets(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Before a segment leaves, an acknowledgement for the most part: the window that it advertises. */
+/* Sets the advertised window, just before a segment (mostly an acknowledgement) leaves. */
 static __always_inline void advertise(struct bpf_sock_ops *ctx)
 {
 	struct nice_receiver *receiver;
@@ -224,7 +224,7 @@ static __always_inline void advertise(struct bpf_sock_ops *ctx)
 		return;
 	bytes = (u64)receiver->rules.window * receiver->mss / NICE_ONE;
 	clamp = bytes > 0x3fffffff ? 0x3fffffff : (int)bytes;
-	/* The kernel moves the clamp as it sizes the buffer. */
+	/* The kernel changes the clamp when it resizes the buffer. */
 	if (tp->window_clamp != receiver->clamp || clamp != receiver->asked) {
 		receiver->asked = clamp;
 		bpf_setsockopt(ctx, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * What our BPF programs know of the kernel's types: names and members only.
+ * The kernel types that our BPF programs use, with only the members that they use.
  *
- * preserve_access_index makes the loader find each member's place in the running kernel by name, from its BTF (CO-RE): what
- * is not used here need not be declared, and the order of members does not matter. Sources: include/net/tcp.h, include/linux/tcp.h,
- * include/net/sock.h, include/net/inet_connection_sock.h, include/linux/cgroup-defs.h of Linux 6.18.
+ * With preserve_access_index, the loader finds each member in the running kernel by name, from its BTF (CO-RE). So unused members can be
+ * left out, and the order does not matter. Sources: include/net/tcp.h, include/linux/tcp.h, include/net/sock.h,
+ * include/net/inet_connection_sock.h, include/linux/cgroup-defs.h of Linux 6.18.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ enum bpf_map_type {
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
-/* include/uapi/linux/bpf.h: what a sock_ops program is called for, and what it may ask to be called for. */
+/* include/uapi/linux/bpf.h: the events for which a sock_ops program is called, and the flags that request more of them. */
 enum {
 	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
@@ -162,7 +162,7 @@ struct bpf_iter__tcp {
 
 #pragma clang attribute pop
 
-/* The operations as a program fills them in: matched by the members' names. */
+/* The operations that a program provides. The kernel matches them by name. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
@@ -177,7 +177,7 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *sk);
 } __attribute__((preserve_access_index));
 
-/* include/uapi/linux/bpf.h: what programs see in place of a socket and a packet, and the context of a sock_ops program. Their layout is
+/* include/uapi/linux/bpf.h: what programs see of a socket and of a packet, and the context of a sock_ops program. Their layout is
  * fixed. */
 struct bpf_sock {
 	__u32 bound_dev_if;

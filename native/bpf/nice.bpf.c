@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* TCP Nice as a congestion control of the running kernel (struct_ops): Vegas that yields to everybody.
+/* TCP Nice as a congestion control of the running kernel (struct_ops): Vegas that yields to all other traffic.
  *
  * Source: A. Venkataramani, R. Kokku, M. Dahlin, "TCP Nice: A Mechanism for Background Transfers" (OSDI 2002), sections 2.2 and
- * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs; what the kernel calls when, and what a program may write, are
- * from net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
+ * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs. What the kernel calls and when, and what a program may write,
+ * is in net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A round trip's packets are late when their RTT exceeds base + threshold * (max - base), or 10 ms. If more than `fraction` of the round's
- * packets were, the window halves, down to 1/48 of a segment; otherwise Vegas(1, 3); Reno's rules after a loss.
+ * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms. If more than `fraction` of a round trip's packets
+ * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
  *
- * A window below two segments is sent as the paper's prototype does: two segments, then a wait of 2/W smoothed round trips. The
- * kernel's window is a whole number, so the waiting is the kernel's pacing: min_tso_segs, which the kernel calls each time it is about to
- * send, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; one burst of the two then takes exactly 2/W
- * round trips of the pacing clock. snd_cwnd is 4 meanwhile, since the kernel sends at most half of it in one burst.
+ * A window W below two segments is sent as in the paper's prototype: two segments, then a wait of 2/W smoothed round trips. The
+ * kernel's window is a whole number, so the kernel's pacing does the waiting. min_tso_segs, which the kernel calls before it
+ * sends, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; by the pacing clock, such a burst takes exactly 2/W
+ * round trips. Meanwhile snd_cwnd is 4, because the kernel sends at most half of it in one burst.
  *
- * Departures from the simulator's: a round is counted by sequence number (as tcp_vegas.c), not by delivered bytes; late packets
- * are counted in segments; a window of two segments or more is rounded down to whole segments when it is used (its fraction is kept);
- * in recovery the kernel's proportional rate reduction governs and its window is whole; the first ten segments of a connection
- * are not paced, as the kernel never does. After idle time the window is what the kernel's restart leaves.
+ * Differences from the simulator: rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; late packets
+ * are counted in segments; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
+ * in recovery, the kernel's proportional rate reduction sets the window, in whole segments; the first ten segments of a connection
+ * are not paced, because the kernel never paces them. After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -59,8 +59,8 @@ static __always_inline const struct nice_parameters *parameters(void)
 	return bpf_map_lookup_elem(&nice_conf, &zero);
 }
 
-/* Whether the window, and not the application or the receiver, limits sending: only then it may grow. A paced window is
- * never full: there, whether data wait. */
+/* Whether the window, and not the application or the receiver, limits sending; only then may it grow. A paced window is
+ * never full; it limits sending if data waits. */
 static __always_inline bool limited(const struct tcp_sock *tp, const struct nice *nice)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
@@ -150,7 +150,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct nice *nice = state_of(sk);
 	bool normal = ca_state(sk) <= TCP_CA_Disorder;
-	/* The acknowledgement that ends a round was sent in the next one: the round is judged before it counts. */
+	/* The acknowledgement that ends a round belongs to the next one: the round is judged before its sample counts. */
 	bool ends = (s32)(tp->snd_una - nice->end_seq) > 0;
 	s32 rtt = sample->rtt_us;
 
@@ -164,26 +164,26 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!normal)
 		nice->enabled = 0;
 	if (normal && nice->enabled) {
-		/* Idle time, or an application that does not fill its window, has made the kernel lower it. */
+		/* The kernel lowers the window after idle time, or if the application does not fill it. */
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
 		if (ends)
 			end_round(tp, nice, conf);
 	} else if (normal && ends) {
-		/* The round in which Nice comes back holds samples of the recovery: it is not judged. */
+		/* The round in which Nice resumes has samples from the recovery, so it is not judged. */
 		nice->enabled = 1;
 		nice->rules.before_halving = 0;
 	}
 	if (ends)
 		begin_round(tp, nice);
-	/* Not in recovery: there an RTT is often that of an echoed timestamp, in whole milliseconds, and may be short by one. */
+	/* Not in recovery: RTTs there often come from timestamps, in whole milliseconds, and may be 1 ms too short. */
 	if (rtt >= 0 && normal && nice->enabled)
 		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
 	if (normal && nice->enabled) {
 		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))
 			begin_round(tp, nice);
 		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
-			/* A burst is a round. Its end is known now, not with the next burst, which may be 96 round trips away. */
+			/* Each burst is a round. It ends now, and not with the next burst, which may be 96 round trips away. */
 			end_round(tp, nice, conf);
 			begin_round(tp, nice);
 		}
@@ -208,7 +208,7 @@ void BPF_PROG(nice_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			counted -= step;
 		}
 		if (!nice->enabled && counted && nice->rules.window >= NICE_BURST * NICE_ONE) {
-			/* Reno: a segment per window of segments. A smaller window is raised by rounds without delay only. */
+			/* Reno: one segment per window. A smaller window grows only by rounds without delay. */
 			nice->credit += counted / NICE_ONE;
 			if ((u64)nice->credit * NICE_ONE >= nice->rules.window && nice->rules.window < NICE_INFINITE - NICE_ONE) {
 				nice->credit = 0;
@@ -274,8 +274,7 @@ void BPF_PROG(nice_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-/* Called whenever the kernel is about to send: the last word on the pacing rate, which the kernel sets with every
- * acknowledgement. */
+/* Called before each send. Overrides the pacing rate, which the kernel sets with every acknowledgement. */
 SEC("struct_ops")
 u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 {
@@ -294,7 +293,7 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 		nice->paced = 1;
 		nice->old_pacing = sk->sk_pacing_status;
 	}
-	/* The kernel's own timer, not fq's, which drops what is due later than its horizon. */
+	/* The timer of the kernel's TCP, not the fq queue's, which drops packets that are due after its horizon. */
 	sk->sk_pacing_status = SK_PACING_NEEDED;
 	sk->sk_pacing_rate = rate ? rate : 1;
 	return NICE_BURST;
@@ -311,7 +310,7 @@ struct tcp_congestion_ops nice = {
 	.pkts_acked = (void *)nice_pkts_acked,
 	.min_tso_segs = (void *)nice_min_tso_segs,
 	.undo_cwnd = (void *)nice_undo_cwnd,
-	/* Any user may choose it: it takes nothing from anybody. */
+	/* Any user may choose it: it never takes bandwidth from other traffic. */
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "nice",
 };

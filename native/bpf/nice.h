@@ -8,7 +8,7 @@
 /* A segment, in the units of a window. */
 #define NICE_ONE 4096u
 #define NICE_INFINITE 0xffffffffu
-/* One half, as parts are written: in 1/65536. */
+/* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
 /* Segments that a window below so many sends together. */
 #define NICE_BURST 2u
@@ -52,25 +52,26 @@ struct nice_parameters {
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
-	/* Smallest and largest RTT, and above which a packet is late. */
+	/* Smallest and largest RTT, and the RTT above which a packet is late. */
 	u32 base_rtt;
 	u32 max_rtt;
 	u32 late_above;
-	/* Smallest and largest of the present span, and when it began, in 1024 microseconds. */
+	/* Smallest and largest RTT of the present span, and the span's start in 1024 microseconds. */
 	u32 new_base_rtt;
 	u32 new_max_rtt;
 	u32 span_began;
-	/* This round: its smallest RTT, its packets, and those of them that were late. */
+	/* This round: its smallest RTT, its packets, and its late packets. */
 	u32 round_rtt;
 	u32 seen;
 	u32 late;
-	/* What a segment takes at the narrowest link at most, from the trains of the rounds so far (crates/transport/src/cc/train.rs). */
+	/* Time that a segment takes at the narrowest link: an upper limit, from the packet trains of the rounds so far
+	 * (crates/transport/src/cc/train.rs). */
 	u32 segment_time;
-	/* This round's train: the clock at its first and last acknowledgement, and the whole segments of the first. */
+	/* This round's train: the clock at its first and last acknowledgement, and the segments that the first covered. */
 	u32 train_began;
 	u32 train_last;
 	u16 train_first;
-	/* Whether the packets of this round left before the window was halved: they are not judged. */
+	/* Whether the packets of this round left before the window was reduced; then the round is not judged. */
 	u16 before_halving;
 };
 
@@ -88,21 +89,21 @@ struct nice_account {
 struct nice {
 	struct nice_rules rules;
 	struct nice_account account;
-	/* What undo returns to; zero when there is nothing to undo. */
+	/* Window and threshold that undo restores; zero if there is nothing to undo. */
 	u32 prior_window;
 	u32 prior_ssthresh;
-	/* Where the round ends. */
+	/* Sequence number at which the round ends. */
 	u32 end_seq;
 	/* snd_cwnd as we left it: who lowers it is heeded. */
 	u32 set_cwnd;
-	/* Reno's growth: segments acknowledged since the last whole one. */
+	/* Reno's growth: segments acknowledged since the window last grew by one. */
 	u32 credit;
-	/* Off in recovery and after a time-out: Reno's rules then. */
+	/* 0 in recovery and after a time-out: Reno's rules apply then. */
 	u8 enabled;
-	/* Whether the window is paced now, and sk_pacing_status before. */
+	/* Whether the window is paced now, and sk_pacing_status before that. */
 	u8 paced;
 	u8 old_pacing;
-	/* Whether sequence numbers are those of the connection. */
+	/* Whether the connection has its sequence numbers. */
 	u8 started;
 };
 
@@ -127,18 +128,18 @@ struct background_counts {
 	u64 unstamped;
 };
 
-/* A connection's state at the end that receives. */
+/* The state of a connection at the receiver. */
 struct nice_receiver {
 	struct nice_rules rules;
 	struct nice_account account;
-	/* The clock, in milliseconds, when the round began. */
+	/* When the round began, in milliseconds of the clock. */
 	u32 round_began;
 	/* Payload of a full segment; packets out of order so far; what was asked of TCP_WINDOW_CLAMP, and what came of it. */
 	u32 mss;
 	u32 out_of_order;
 	s32 asked;
 	u32 clamp;
-	/* Whether this round had a loss, and whether the connection was seen without timestamps. */
+	/* Whether this round had a loss, and whether a segment came without a timestamp. */
 	u8 lost;
 	u8 unstamped;
 	u16 unused;
@@ -147,7 +148,7 @@ struct nice_receiver {
 /* One socket, as the iterator tells it. */
 struct nice_socket {
 	u64 cgroup;
-	/* Bytes that the other end has acknowledged, and that it has sent. */
+	/* Bytes that the other end has acknowledged, and bytes received from it. */
 	u64 bytes_acked;
 	u64 bytes_received;
 	/* Microseconds: how long Nice has governed it, and how much of that after a congested round. */

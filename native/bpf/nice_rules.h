@@ -19,7 +19,7 @@ static __always_inline u32 at_most(u32 value, u32 high)
 	return value > high ? high : value;
 }
 
-/* The clock of accounts and spans, of one in microseconds. */
+/* The clock of accounts and spans (1024 microseconds), from a clock of microseconds. */
 static __always_inline u32 account_clock(u64 clock)
 {
 	return clock >> 10;
@@ -98,7 +98,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	u32 now = account_clock(clock);
 	bool moved = false;
 
-	/* So that no sum of two overflows. */
+	/* Keeps the sum of two from overflowing. */
 	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
 	if (conf->span && now - rules->span_began >= conf->span) {
 		/* What is older than the span is forgotten. A span without a sample says nothing. */
@@ -137,7 +137,7 @@ static __always_inline bool congested(const struct nice_rules *rules, const stru
 	return (u64)rules->late << 16 > (u64)at_most(rules->seen, rules->window) * conf->fraction;
 }
 
-/* The window less a factor, not below the floor, never above itself. */
+/* The window times a factor (in 1/65536): not below the floor, and never above the window. */
 static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32 factor)
 {
 	u32 lower = ((u64)rules->window * factor) >> 16;
@@ -145,20 +145,20 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 	return at_most(at_least(lower, floor), rules->window);
 }
 
-/* By how much the window changes after a round without congestion where Vegas would have it grow: the less the longer the queue. */
+/* Change of the window after an uncongested round in which Vegas would grow it: the longer the queue, the smaller. */
 static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
 	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
 
 	if (!conf->target)
 		return conf->growth;
-	/* Below one segment, little of the queue is its own. */
+	/* Below one segment, little of the queue is the flow's own. */
 	if (rules->window < NICE_ONE)
 		return NICE_ONE;
 	if (rules->late_above == NICE_INFINITE)
 		return conf->growth;
 	stays = late * conf->target >> 16;
-	/* Never more than twice the growth, so that it fits. */
+	/* At most twice the growth, so that it fits into 32 bits. */
 	step = queue >= 2 * stays ? 2 * (u64)conf->growth : conf->growth * queue / at_least(stays, 1);
 	return (s32)(conf->growth - step);
 }
@@ -217,7 +217,7 @@ static __always_inline void note_yielding(struct nice_account *account, u64 cloc
 		account->halvings++;
 }
 
-/* The end of a round: halves, or follows Vegas. The caller begins the next. */
+/* At the end of a round: reduces the window, or follows Vegas. The caller begins the next round. */
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 				  u64 clock, bool may_grow)
 {

@@ -14,7 +14,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* That of background.bpf.c, put in its place by the loader. */
+/* The map of background.bpf.c; the loader replaces this one by it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -1,12 +1,11 @@
 /* The guest's clock and timers.
  *
- * Dilated: the host's clock, scaled; a timer is set on the host for the instant at which the guest's has come. Lock-step: a number,
- * which only turn.c moves; a timer is a note of when to wake.
+ * Dilated: the host's clock, scaled; a timer of the guest is a host timer, set for the same instant. Lock-step: a number that only
+ * turn.c changes; a timer is only a note of when to wake.
  *
- * The kernel loses an alarm that comes while it serves one and has its interrupts off for a moment (arch/um/os-Linux/signal.c,
- * unblock_signals: "do not reenter the handler"), which happens where the host is busy. It would wait for it until something else
- * wakes it: for good, where all is quiet. So on the host a timer that has gone off does so again and again, until it is set anew; an
- * alarm with nothing to do is harmless.
+ * On a busy host, the kernel can lose an alarm: one that comes while it serves another and has its interrupts off for a moment
+ * (arch/um/os-Linux/signal.c, unblock_signals: "do not reenter the handler"). It would then wait until something else wakes it, perhaps
+ * for ever. So a host timer that has fired keeps firing until it is set again. An alarm with nothing to do is harmless.
  */
 #include "shim.h"
 
@@ -16,7 +15,7 @@
 #include "ratio.h"
 
 #define SECOND 1000000000ull
-/* How soon an alarm comes again, in the host's time: rarely for one that is served late, soon for one that was lost. */
+/* Interval at which an alarm repeats, in host nanoseconds: seldom enough for one served late, soon enough for one that was lost. */
 #define AGAIN 10000000ull
 
 uint64_t now;
@@ -41,7 +40,7 @@ static uint64_t host_now(void)
     return nanos(&time);
 }
 
-/* How time goes; the Driver may be writing it anew. */
+/* Reads the current pace. The Driver may be changing it. */
 static struct pace pace(void)
 {
     for (;;) {
@@ -111,12 +110,12 @@ static int set_lockstep(int flags, const struct itimerspec *value)
     return 0;
 }
 
-/* What is left of a timer, from the host's time to the guest's. */
+/* Converts the time left on a timer from host time to guest time. */
 static void to_guest(const struct pace *current, uint64_t present, struct itimerspec *left)
 {
     uint64_t host = nanos(&left->it_value);
     uint64_t guest = pace_guest(current, present + host) - pace_guest(current, present);
-    /* What is left on the host must not look like nothing where it is less than a nanosecond of the guest. */
+    /* Time left on the host that is less than a nanosecond of the guest must not become 0, which means "off". */
     set(&left->it_value, host != 0 && guest == 0 ? 1 : guest);
     set(&left->it_interval, ratio_to_guest(nanos(&left->it_interval), current->current.tdf));
 }
@@ -148,7 +147,7 @@ INTERPOSE int timer_settime(timer_t id, int flags, const struct itimerspec *valu
 INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
 {
     if (lockstep()) {
-        /* Never zero: the kernel would spin instead of giving its turn away. */
+        /* Never zero: then the kernel would spin, and keep its turn. */
         set(&left->it_value, timer != NEVER && timer > now ? timer - now : 1);
         set(&left->it_interval, interval);
         return 0;
@@ -157,7 +156,7 @@ INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
     if (done == 0 && page) {
         struct pace current = pace();
         to_guest(&current, host_now(), left);
-        /* One that is off ends no wait, and the kernel would spin. That an alarm came before its wait is known to signal.c. */
+        /* For a timer that is off, report 1, or the kernel would spin. signal.c handles an alarm that came before the wait. */
         if (nanos(&left->it_value) == 0)
             set(&left->it_value, 1);
     }

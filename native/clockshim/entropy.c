@@ -1,4 +1,4 @@
-/* Lock-step: what the kernel asks the host for randomness gets, from the run's seed. Dilated: the host's. */
+/* Random numbers for the kernel. Lock-step: from the run's seed. Dilated: from the host. */
 #include "shim.h"
 
 #include "random.h"

@@ -1,9 +1,9 @@
 /* The guest's network device. Frames go through the page's rings instead of a descriptor.
  *
- * The kernel drives it as it drives a socket: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn that
- * there is something. In lock-step the descriptor behind it is never touched, and no other descriptor is ever said to be ready: that
- * would depend on the host's time. In dilated time it is a bell: whoever puts a frame into an empty ring writes a byte to it, which
- * raises SIGIO in the kernel and wakes the Driver. Frames carry the instant at which they were sent.
+ * The kernel uses it like a socket: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn of incoming frames. In
+ * lock-step, the descriptor behind it is never used, and no other descriptor is ever reported ready, because that would depend on the
+ * host's time. In dilated time, the descriptor is a bell: a side that puts a frame into an empty ring writes a byte to it, which
+ * raises SIGIO in the kernel or wakes the Driver. Each frame carries the time at which it was sent.
  */
 #include "shim.h"
 
@@ -18,9 +18,9 @@
 
 static void *epoll_data;
 static bool registered;
-/* A frame has become visible since epoll_wait last told. */
+/* Whether a frame has become visible since epoll_wait last reported one. */
 static bool pending;
-/* Position in the receive ring of the frame that was told of last; the kernel then takes frames until there is none due. */
+/* Position in the receive ring of the frame last reported. After a report, the kernel takes frames until none is due. */
 static uint32_t told = UINT32_MAX;
 
 static bool is_nic(int fd)
@@ -47,17 +47,17 @@ uint64_t nic_next(void)
     return first->time;
 }
 
-/* Dilated: the Driver has something to read. */
+/* Dilated: notifies the Driver that there is something to read. */
 static void ring_bell(void)
 {
     static const char byte;
-    /* A full socket has bells enough in it. */
+    /* If the socket is full, it already holds bells. */
     libc.syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
-    /* Counted when it is there to be taken: one that was looked for in vain would ring on until the next. */
+    /* Counted only now that it can be received: otherwise the Driver might look for it too early, and it would stay unread. */
     __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Dilated: takes the bells that the Driver has rung. */
+/* Dilated: reads the Driver's bells. */
 static void hear_bells(void)
 {
     static uint64_t heard;
@@ -70,7 +70,7 @@ static void hear_bells(void)
         ;
 }
 
-/* The transmit ring is full: the guest waits for its device. */
+/* Waits until a full transmit ring has room. */
 static void wait_for_room(void)
 {
     if (lockstep()) {
@@ -82,7 +82,7 @@ static void wait_for_room(void)
     libc.syscall(SYS_nanosleep, &moment, NULL);
 }
 
-/* Returns whether the Driver is to be told. */
+/* Sends a frame. Returns whether to notify the Driver. */
 static bool transmit(const struct iovec *parts, size_t count)
 {
     size_t length = 0;
@@ -105,24 +105,24 @@ static bool transmit(const struct iovec *parts, size_t count)
     page->sent++;
     if (!lockstep())
         return first;
-    /* What this frame leads to is not known to the horizon. */
+    /* The horizon does not take into account what this frame may lead to. */
     uint64_t answer = page->lookahead < NEVER - now ? now + page->lookahead : NEVER;
     if (answer < page->horizon)
         page->horizon = answer;
     return false;
 }
 
-/* Takes the first frame that has arrived; -1 if there is none. */
+/* Receives the first frame that has arrived; returns its length, or -1 if there is none. */
 static ssize_t receive(const struct iovec *parts, size_t count)
 {
     struct record *record = ring_first(&page->receive);
     if (!record && !lockstep()) {
         hear_bells();
-        /* What came before they were heard rings no more. */
+        /* A frame that came before the bells were read will ring none, so look again. */
         record = ring_first(&page->receive);
     }
     if (!record || (lockstep() && record->time > now)) {
-        /* What is in the ring now comes later, and will be told of. */
+        /* What is in the ring now arrives later; it will be reported then. */
         told = page->receive.tail - 1;
         return -1;
     }
@@ -199,7 +199,7 @@ INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *ev
     registered = operation != EPOLL_CTL_DEL;
     if (registered) {
         epoll_data = event->data.ptr;
-        /* What came before is told of again. */
+        /* Frames that came before are reported again. */
         told = page->receive.tail - 1;
     }
     return 0;
@@ -217,7 +217,7 @@ INTERPOSE int epoll_wait(int epoll, struct epoll_event *events, int count, int t
     return 1;
 }
 
-/* A descriptor that raises SIGIO when the host likes breaks lock-step. */
+/* In lock-step no descriptor may raise SIGIO: it would come at a time of the host. */
 static int set_flags(int fd, int command, long argument)
 {
     if (command == F_SETFL && lockstep())

@@ -1,7 +1,7 @@
-/* The page that a guest kernel shares with the Driver: configuration, whose turn it is, and what both have to say.
+/* The page that a guest kernel shares with the Driver: configuration, whose turn it is, and data that both exchange.
  *
  * crates/guest/src/page.rs has the same layout; a test there compares every offset. Times are nanoseconds of the guest's
- * own clock (CLOCK_MONOTONIC, 0 where its kernel starts) unless stated otherwise. NEVER stands for no instant.
+ * own clock (CLOCK_MONOTONIC, 0 at the start of its kernel) unless stated otherwise. NEVER stands for no instant.
  */
 #ifndef CLOCKSHIM_PAGE_H
 #define CLOCKSHIM_PAGE_H
@@ -18,13 +18,13 @@
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };
 /* Whose turn it is: the value of the futex. */
 enum turn { TURN_GUEST = 0, TURN_DRIVER = 1 };
-/* Added to the turn by who waits for it and has gone to sleep: only then is a system call needed to wake it. */
+/* Added to the turn by a side that sleeps while it waits. Only then is a system call needed to wake it. */
 #define TURN_ASLEEP 2u
-/* Why the guest has handed over. */
+/* Why the guest has handed over the turn. */
 enum reason {
-    REASON_BUSY = 0, /* it would go on, but has come to its horizon */
+    REASON_BUSY = 0, /* it has more to do, but has reached its horizon */
     REASON_IDLE = 1, /* it waits for its timer or a frame */
-    REASON_FULL = 2, /* its transmit ring is full; it wants the turn back, nothing else */
+    REASON_FULL = 2, /* its transmit ring is full; it only wants the turn back */
 };
 
 /* A stretch of dilated time: guest = guest0 + (host - host0) * 1e9 / tdf. */
@@ -34,16 +34,16 @@ struct segment {
     uint64_t tdf;    /* in billionths */
 };
 
-/* Dilated time: the segment that holds now, and the one that follows it. A change is written before its time has come, so that all
- * guests, and the Driver, see it at the same instant. */
+/* Dilated time: the current segment, and the next one. A change is written in advance, so that all guests and the Driver make it at
+ * the same instant. */
 struct pace {
     struct segment current;
     struct segment next;
 };
 
 struct ring {
-    uint32_t head; /* bytes ever put in, modulo 2^32: the writer's */
-    uint32_t tail; /* bytes ever taken out, modulo 2^32: the reader's */
+    uint32_t head; /* bytes ever put in, modulo 2^32; set by the writer */
+    uint32_t tail; /* bytes ever taken out, modulo 2^32; set by the reader */
     unsigned char pad[56];
     unsigned char data[RING_BYTES];
 };
@@ -53,30 +53,30 @@ struct page {
     uint64_t magic;
     uint32_t version;
     uint32_t mode;
-    uint64_t seed;     /* of getrandom, lock-step only */
-    uint64_t epoch;    /* CLOCK_REALTIME where the guest's clock is 0 */
-    uint64_t cost;     /* what an entry into user mode takes of the guest's time, above 0; lock-step */
+    uint64_t seed;     /* seed of getrandom; lock-step only */
+    uint64_t epoch;    /* CLOCK_REALTIME when the guest's clock is 0 */
+    uint64_t cost;     /* guest time per entry into user mode, above 0; lock-step only */
     int32_t nic;       /* descriptor of the network device */
-    uint32_t spin;     /* looks at the turn before sleeping */
-    /* Dilated time. Even sequence: the pace may be read. */
+    uint32_t spin;     /* how often to check the turn before sleeping */
+    /* Dilated time: the pace may be read while the sequence is even. */
     uint32_t sequence;
     uint32_t unused;
     struct pace pace;
-    /* Dilated time: how often the Driver has written to the network device's descriptor because the receive ring was empty, and the
-     * guest because the transmit ring was; so that nobody reads from it in vain. */
+    /* Dilated time: bells rung so far by the Driver (the receive ring was empty) and by the guest (the transmit ring was empty). The
+      * counts save useless reads of the network device's descriptor. */
     uint64_t bells_in;
     uint64_t bells_out;
-    /* Lock-step: the guest's side. Its own while it has the turn. */
+    /* Lock-step: the guest's side, which may change it while it has the turn. */
     uint32_t turn;     /* futex */
     uint32_t reason;
     uint64_t now;
-    uint64_t timer;    /* when it wants to be woken, by its timer or a frame that it has, NEVER if not */
-    uint64_t horizon;  /* before this it may go on by itself: nothing that it has not got arrives earlier */
-    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it that it does not know of */
-    /* What the watchdog looks at and does; changes while the guest has the turn. */
+    uint64_t timer;    /* when to wake it, for its timer or a frame in its ring; NEVER if neither */
+    uint64_t horizon;  /* until then it may run by itself: no frame arrives before that it does not have yet */
+    uint64_t lookahead; /* least time from sending a frame until an unforeseen effect of that frame reaches the guest */
+    /* For the watchdog; these change while the guest has the turn. */
     uint64_t entries;  /* entries into user mode so far */
-    uint64_t push;     /* the Driver adds to it to push a program that never ends its turn */
-    int32_t user;      /* host process that is in user mode, 0 for none */
+    uint64_t push;     /* the Driver increases it to interrupt a program that never ends its turn */
+    int32_t user;      /* host process that runs in user mode, 0 for none */
     uint32_t started;  /* 1 once the shim works */
     /* Statistics. */
     uint64_t handovers;

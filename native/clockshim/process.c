@@ -1,8 +1,8 @@
-/* The number of the kernel's process.
+/* The process ID of the kernel.
  *
- * The kernel asks for it with every switch to another of its threads (arch/um/kernel/process.c, set_current), though it never changes.
- * While it starts it makes processes that ask for their own, to see what the machine can do; so does the first process of each address space.
- * A helper that shares its memory and lives on (arch/um/os-Linux/sigio.c, write_sigio_thread) never asks.
+ * The kernel asks for it with each switch between its threads (arch/um/kernel/process.c, set_current), though it never changes; so it is
+ * kept here. Some child processes ask for their own: those with which the kernel tests the machine at its start, and the first process of
+ * each address space. A lasting helper that shares the kernel's memory (arch/um/os-Linux/sigio.c, write_sigio_thread) never asks.
  */
 #include "shim.h"
 

@@ -1,8 +1,8 @@
-/* What is known of the general registers of the guest's processes, so that they are neither read nor written where nothing needs them.
+/* A cache of the general registers of the guest's processes, which avoids needless reads and writes.
  *
- * For every switch to another thread the kernel writes all registers of its process, sets the base of its thread-local memory, and
- * reads all of them again (arch/x86/um/syscalls_64.c, arch_prctl): three system calls, for a thread that more often than not stays inside
- * the kernel, and before it leaves it they are written once more. So what is written is kept here until the process goes on.
+ * With each switch to another thread, the kernel writes all registers of the process, sets the base of its thread-local memory, and
+ * reads all registers again (arch/x86/um/syscalls_64.c, arch_prctl): three system calls, though the thread mostly stays inside the
+ * kernel, and its registers are written once more before it leaves. So writes are kept here until the process resumes.
  */
 #ifndef CLOCKSHIM_REGISTERS_H
 #define CLOCKSHIM_REGISTERS_H
@@ -13,16 +13,16 @@
 
 struct registers {
     pid_t process;
-    bool known;   /* what is here is what the process has, or is to have */
-    bool written; /* it has not got them yet */
+    bool known;   /* the values are those of the process, or those to be written to it */
+    bool written; /* the values still have to be written to the process */
     struct user_regs_struct values;
 };
 
-/* The entry of a process. NULL if another process has it, which then keeps it until it goes on. */
+/* The entry of a process. NULL while another process uses it, which is until that one resumes. */
 struct registers *registers_of(pid_t process);
-/* The process is to have these. */
+/* Sets the registers of a process. */
 void registers_write(struct registers *registers, pid_t process, const struct user_regs_struct *values);
-/* Its thread-local memory is to begin there, as arch_prctl(ARCH_SET_FS) has it. Returns whether that could be noted. */
+/* Sets the base of the thread-local memory, as arch_prctl(ARCH_SET_FS) does. Returns false if that is not possible here. */
 bool registers_set_fs(struct registers *registers, unsigned long base);
 
 #endif

@@ -92,7 +92,7 @@ __attribute__((constructor)) static void start(void)
     shim_init();
 }
 
-/* Where each field of the page is, for the test that compares it with the Driver's idea of it. */
+/* The offset of each field of the page, for the test that compares the layout with the Driver's. */
 INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, magic),     offsetof(struct page, version),   offsetof(struct page, mode),
     offsetof(struct page, seed),      offsetof(struct page, epoch),     offsetof(struct page, cost),

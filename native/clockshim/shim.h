@@ -1,7 +1,7 @@
-/* What the parts of the shim share: the page, and libc's own functions behind those that it takes the place of.
+/* Shared by the parts of the shim: the page, and the functions of libc that the shim replaces.
  *
- * Everything here runs inside a User-Mode Linux kernel: on its small stacks, in its signal handlers. So: no malloc (the kernel has
- * its own), no large locals, no stdio.
+ * Everything here runs inside a User-Mode Linux kernel, on its small stacks and in its signal handlers. So it uses no malloc (the kernel
+ * has its own), no large local variables, and no stdio.
  */
 #ifndef CLOCKSHIM_SHIM_H
 #define CLOCKSHIM_SHIM_H
@@ -43,7 +43,7 @@ struct libc {
 };
 
 extern struct libc libc;
-/* NULL in processes that the shim has no business in. */
+/* NULL in processes without a page, where every function is libc's. */
 extern struct page *page;
 
 /* Looks up libc's functions and maps the page, once; every interposed function calls it first. */
@@ -61,30 +61,30 @@ static inline bool dilated(void)
     return page && page->mode == MODE_DILATED;
 }
 
-/* clock.c: in lock-step, the guest's time, and its timer (NEVER when it is off). */
+/* clock.c: in lock-step, the guest's time and its timer (NEVER if it is off). */
 extern uint64_t now;
 extern uint64_t timer;
 /* The guest's time, in either mode. */
 uint64_t clock_now(void);
-/* If the timer is due: sets it anew (or off) and says so. */
+/* If the timer is due, sets it for the next interval (or off) and returns true. */
 bool clock_expire(void);
 
-/* turn.c: what has become due. */
+/* turn.c: the events that have become due. */
 #define EVENT_TIMER 1u
 #define EVENT_FRAME 2u
-/* The guest has nothing to do: time moves to what comes next. */
+/* The guest has nothing to do: moves time to the next event. */
 unsigned turn_idle(void);
-/* A program is about to go on: charges it, and hands over if that takes it to the horizon. */
+/* A program is about to run: charges the cost, and hands over the turn if that reaches the horizon. */
 unsigned turn_step(void);
-/* The transmit ring is full: has it emptied. */
+/* The transmit ring is full: hands over until it has been emptied. */
 void turn_flush(void);
 
-/* process.c: this process is the kernel's. */
+/* process.c: notes the process ID of this process as that of the kernel. */
 void process_settled(void);
-/* This one has just been made by it. */
+/* Forgets it: this process is a new child of the kernel. */
 void process_unsettled(void);
 
-/* nic.c: notes that a frame has become visible, and when the next one will (NEVER if none is known). */
+/* nic.c: whether a frame has become visible, which is then noted; and when the next one will (NEVER if none is known). */
 bool nic_due(void);
 uint64_t nic_next(void);
 

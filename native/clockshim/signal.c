@@ -1,11 +1,11 @@
-/* Interrupts. The kernel takes SIGIO for its devices' and SIGALRM for its timer's.
+/* Interrupts. To the kernel, SIGIO is an interrupt of a device and SIGALRM one of the timer.
  *
- * Where the kernel is idle it has its interrupts off, so its handler only notes that there was one, to be served as soon as they
- * are on again: it is called like a function there, which saves two system calls each time. Elsewhere the signal is raised.
+ * While the kernel is idle, its interrupts are off, so its handler only notes an interrupt, which the kernel serves once they are on
+ * again. There the handler is called like a function, which saves two system calls. Elsewhere the signal is raised.
  *
- * In dilated time signals come by themselves, and one that comes after the kernel has its interrupts off and before it blocks signals
- * for its idle wait would be noted, and then slept over: up to its next timer, which may be a long time of the machine's. So it is
- * noted here too, and then there is no such wait.
+ * In dilated time, signals come at any time. If one came after the kernel turned its interrupts off and before it blocked signals for
+ * its idle wait, the kernel would note it and then sleep: until its next timer, perhaps for long. So it is noted here too, and then the
+ * wait is left out.
  */
 #include "shim.h"
 
@@ -16,7 +16,7 @@
 typedef void handler(int, siginfo_t *, void *);
 
 static handler *handlers[NSIG];
-/* Dilated: an interrupt has come, and it is not certain that the kernel has served it. */
+/* Dilated: an interrupt has come that the kernel may not have served. */
 static volatile sig_atomic_t noted;
 
 static void note(int signal, siginfo_t *info, void *context)
@@ -45,11 +45,11 @@ INTERPOSE int sigaction(int signal, const struct sigaction *action, struct sigac
     return done;
 }
 
-/* The kernel blocks SIGALRM alone around its idle wait. In lock-step no SIGALRM comes by itself. In dilated time SIGIO is blocked with
- * it: nothing comes between the look at what was noted and the wait. */
+/* Around its idle wait, the kernel blocks SIGALRM alone. In lock-step, no SIGALRM comes from outside, so nothing is blocked. In dilated
+ * time SIGIO is blocked with it, so that no signal comes between the check of `noted` and the wait. */
 INTERPOSE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    /* The kernel's signals are the first 64 of the set. */
+    /* The kernel uses the first 64 signals of the set. */
     uint64_t first = 0;
     if (set)
         memcpy(&first, set, sizeof first);
@@ -79,7 +79,7 @@ static void call(int signal)
         raise(signal);
 }
 
-/* The kernel turns its interrupts on after this, and then serves what it has noted, however this ends. */
+/* After this, the kernel turns its interrupts on and serves those that it has noted, whatever ended the wait. */
 static int suspend_dilated(const sigset_t *mask)
 {
     if (!noted)

@@ -1,7 +1,7 @@
-/* Lock-step: how time moves, and how the turn goes to the Driver and back.
+/* Lock-step: moves time, and hands the turn to the Driver and back.
  *
- * The kernel's own code takes no time. Time moves where the kernel is idle, to the next timer or frame, and by a small cost with
- * each entry into user mode. Before the horizon the guest moves by itself; at the horizon it hands over.
+ * The kernel's own code takes no time. Time moves when the kernel is idle, to the next timer or frame, and by a small cost with
+ * each entry into user mode. Up to the horizon the guest runs by itself; at the horizon it hands over the turn.
  */
 #include "shim.h"
 
@@ -23,7 +23,7 @@ static bool mine(uint32_t turn)
     return (turn & ~TURN_ASLEEP) == TURN_GUEST;
 }
 
-/* Waits for the turn: with open eyes for a while, then asleep. */
+/* Waits for the turn: spins for a while, then sleeps. */
 static void wait_for_turn(void)
 {
     for (uint32_t looks = page->spin; looks > 0; looks--) {
@@ -41,7 +41,7 @@ static void wait_for_turn(void)
     }
 }
 
-/* When there is something to do by itself: a timer, or a frame that is in the ring already. */
+/* Time of the next event that the guest knows of: its timer, or a frame in the ring. */
 static uint64_t next(void)
 {
     uint64_t frame = nic_next();

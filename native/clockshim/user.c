@@ -1,7 +1,7 @@
-/* Entries into user mode: the kernel runs its processes as host processes that it traces (ptrace).
+/* Entries into user mode. The kernel runs its processes as host processes that it traces (ptrace).
  *
- * In every mode the vector registers go through xstate.c and the others through registers.c, and all that the kernel starts ends with
- * it, however it ends. In lock-step each entry is charged, and is where a program can be interrupted.
+ * In every mode, vector registers go through xstate.c and general registers through registers.c, and all processes of the kernel end
+ * with it, however it ends. In lock-step, each entry costs time, and a program can be interrupted at it.
  */
 #include "shim.h"
 
@@ -18,7 +18,7 @@
 #include "registers.h"
 #include "xstate.h"
 
-/* Requests that <sys/ptrace.h> has no names for. */
+/* Requests without a name in <sys/ptrace.h>. */
 #define REQUEST_ARCH_PRCTL 30
 #define REQUEST_OLDSETOPTIONS 21
 #define REQUEST_SYSEMU 31
@@ -68,7 +68,7 @@ static long set_state(pid_t process, const struct iovec *given)
     return libc.ptrace(PTRACE_SETREGSET, process, (void *)NT_X86_XSTATE, &whole);
 }
 
-/* What was written goes to the process, which has others as soon as it goes on. */
+/* Writes kept registers to the process and forgets them: they change when it resumes. */
 static long flush(pid_t process)
 {
     struct registers *registers = registers_of(process);
@@ -79,7 +79,7 @@ static long flush(pid_t process)
     return written ? libc.ptrace(PTRACE_SETREGS, process, NULL, &registers->values) : 0;
 }
 
-/* Requests that are about the general registers, as far as they can be answered from what is known. */
+/* Handles requests about general registers that the cache can answer. Returns whether it did. */
 static bool answered(int request, pid_t process, void *address, void *data)
 {
     struct registers *registers;
@@ -103,7 +103,7 @@ static bool answered(int request, pid_t process, void *address, void *data)
     }
 }
 
-/* Requests that neither look at general registers nor change them. */
+/* Requests that neither read nor change general registers. */
 static bool keeps_registers(int request, long set)
 {
     if (request == PTRACE_GETREGSET || request == PTRACE_SETREGSET)
@@ -122,7 +122,7 @@ static void resume(int request, pid_t process)
     struct xstate *state = xstate_of(process);
     if (state)
         state->valid = false;
-    /* PTRACE_CONT runs the kernel's own stub, not a program. */
+    /* PTRACE_CONT runs the stub of the kernel, not a program. */
     if (!lockstep() || request == PTRACE_CONT)
         return;
     unsigned events = turn_step();
@@ -155,7 +155,7 @@ INTERPOSE long ptrace(enum __ptrace_request request, ...)
     if (resumes(number))
         resume(number, process);
     long done = keeps_registers(number, (long)address) ? 0 : flush(process);
-    /* One that is being killed may have none to write any more. */
+    /* A process that is being killed may have no registers any more. */
     if (done != 0 && resumes(number))
         return done;
     return libc.ptrace(number, process, address, data);
@@ -166,7 +166,7 @@ INTERPOSE pid_t waitpid(pid_t process, int *status, int options)
     shim_init();
     pid_t done = libc.waitpid(process, status, options);
     if (done > 0) {
-        /* It has gone on since, or it has ended and its number may be another's soon. */
+        /* It has run since, or has ended, and another process may get its number. */
         struct registers *registers = registers_of(done);
         if (registers)
             registers->known = registers->written = false;
@@ -187,17 +187,17 @@ static int run(void *data)
     struct start start = *(struct start *)data;
     process_unsettled();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* It may have ended before that was set. */
+    /* The parent may have ended before that was set. */
     if (getppid() != start.parent)
         _exit(125);
     return start.function(start.argument);
 }
 
-/* The kernel's helpers and processes end with it. What the child is to run is on its own stack: it may share all other memory. */
+/* Helpers and processes of the kernel end with it. The start data is on the child's stack, because it may share all other memory. */
 INTERPOSE int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
     shim_init();
-    /* With these there are more arguments, which the kernels that were studied never give. */
+    /* These flags need more arguments. The supported kernels never use them. */
     if (flags & (CLONE_PARENT_SETTID | CLONE_SETTLS | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) {
         errno = ENOSYS;
         return -1;
@@ -208,7 +208,7 @@ INTERPOSE int clone(int (*function)(void *), void *stack, int flags, void *argum
     struct start *start = (struct start *)top;
     start->function = function;
     start->argument = argument;
-    /* A thread has its maker's parent. */
+    /* A thread has the parent of its creator. */
     start->parent = flags & (CLONE_THREAD | CLONE_PARENT) ? getppid() : getpid();
     return libc.clone(run, (void *)top, flags, start);
 }

@@ -1,7 +1,7 @@
-/* What is known of the vector registers of the guest's processes, so that they are not written where nothing has changed.
+/* A cache of the vector registers of the guest's processes, which avoids writes that change nothing.
  *
- * The kernel saves and restores them around every entry into user mode, with a buffer of its own size; the host wants the whole
- * state or refuses, which the kernel answers with a panic. So the whole state is kept here, and the kernel's part laid over it.
+ * The kernel saves and restores them around each entry into user mode, in a buffer of its own size. The host refuses anything but the
+ * whole state, and the kernel then panics. So the whole state is kept here, and the kernel's part is copied over its beginning.
  */
 #ifndef CLOCKSHIM_XSTATE_H
 #define CLOCKSHIM_XSTATE_H
@@ -15,14 +15,14 @@
 
 struct xstate {
     pid_t process;
-    bool valid;    /* what is here is what the process has */
-    size_t length; /* bytes of the host's whole state */
+    bool valid;    /* the bytes are the state of the process */
+    size_t length; /* bytes of the whole state on the host */
     unsigned char *bytes;
 };
 
-/* The entry of a process, NULL if there is no memory. An entry that another process had is taken over. */
+/* The entry of a process; NULL without memory. Takes over the entry of another process. */
 struct xstate *xstate_of(pid_t process);
-/* Lays the kernel's part over the state. Returns whether that changed anything. */
+/* Copies the kernel's part over the state. Returns whether that changed anything. */
 bool xstate_merge(struct xstate *state, const void *part, size_t length);
 
 #endif

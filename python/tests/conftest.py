@@ -1,4 +1,4 @@
-"""What the tests share: a small network, a run of it, and no windows on the screen."""
+"""What the tests share: a small network, a run of it, and plots without windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import warpline
 
 matplotlib.use("Agg")
 
-#: What tests may lack with CI=true; the tests in Rust go by the same list.
+#: Features whose absence may skip a test even with CI=true; the tests in Rust use the same list.
 MAY_SKIP = frozenset(
     line.split(":")[0]
     for line in (pathlib.Path(__file__).parents[2] / "crates/skip/may-skip.txt").read_text().splitlines()
@@ -22,18 +22,18 @@ MAY_SKIP = frozenset(
 
 
 def skip_fails(report: pytest.TestReport | pytest.CollectReport, ci: bool) -> None:
-    """With CI=true makes a failure of a test that is left out, unless its reason begins with a name on the list."""
+    """With CI=true, turns a skipped test into a failed one, unless the reason begins with a name on the list."""
     if not (ci and report.skipped) or hasattr(report, "wasxfail"):
         return
     reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
     if reason.removeprefix("Skipped: ").split(":")[0] not in MAY_SKIP:
         report.outcome = "failed"
-        report.longrepr = f"with CI=true no test is left out for this reason (crates/skip/may-skip.txt): {reason}"
+        report.longrepr = f"with CI=true no test may be skipped for this reason (the list is crates/skip/may-skip.txt): {reason}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Looks at what became of a test."""
+    """Checks the outcome of a test."""
     report = yield
     skip_fails(report, os.environ.get("CI") == "true")
     return report
@@ -41,7 +41,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Looks at what became of a file of tests."""
+    """Checks the outcome of collecting a file of tests."""
     report = yield
     skip_fails(report, os.environ.get("CI") == "true")
     return report
@@ -80,7 +80,7 @@ def finished(scenario: warpline.Scenario) -> warpline.Run:
 
 @pytest.fixture(autouse=True)
 def closed_figures() -> Iterator[None]:
-    """Figures do not pile up."""
+    """Closes all figures after each test."""
     yield
     from matplotlib import pyplot
 

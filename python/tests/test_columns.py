@@ -1,4 +1,4 @@
-"""What Python knows of the columns of results: what their declarations say."""
+"""The columns of results in Python agree with their declarations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warpline
 from warpline._warpline import result_tables, show
 
 
-def test_the_generated_summary_is_that_of_the_declarations() -> None:
+def test_the_generated_summary_is_up_to_date() -> None:
     assert generate_summary.TARGET.read_text(encoding="utf-8") == generate_summary.generate(result_tables()), (
         "python/warpline/_summary.py is stale: run make schema"
     )
@@ -23,7 +23,7 @@ def test_columns_are_described(finished: warpline.Run) -> None:
     assert "application bytes" in goodput.about
     assert finished.flows.descriptions["goodput_bps"] == goodput.about
     assert (flows["ce_marks"].fold, flows["rtt_mean_ms"].fold) == ("sum", None)
-    # What a column of flows folds into is in the groups.
+    # The groups have the columns of flows that are summed or averaged.
     assert [group["ce_marks"] for group in finished.summary["groups"]] == [0, 0]
     assert list(warpline.columns("groups")) == list(finished.summary["groups"][0])
     with pytest.raises(KeyError, match="flows, transfers, links"):

@@ -28,7 +28,7 @@ def run(factory: Any, **changes: Any) -> warpline.Run:
     return bulk(MINE, **changes).run(cc={"mine": factory}, progress=False)
 
 
-def test_a_python_reno_is_the_built_in_reno() -> None:
+def test_reno_in_python_behaves_as_the_built_in_reno() -> None:
     for queue in ("1BDP", "20p"):
         change = f'topology.bottleneck.queue.limit="{queue}"'
         mine = bulk(MINE).set(change).run(cc={"mine": CongestionControl}, progress=False).summary["flows"][0]
@@ -44,8 +44,8 @@ def test_the_name_is_in_the_results() -> None:
     assert row["cc"] == "mine"
 
 
-def test_the_window_is_the_classes() -> None:
-    """A fixed window of 4 segments over an RTT of 42 ms or so gives its bandwidth, and no other."""
+def test_the_window_of_the_class_sets_the_rate() -> None:
+    """A fixed window of 4 segments over an RTT of about 42 ms gives one window per RTT."""
 
     class Fixed(CongestionControl):
         def on_ack(self, ack: AckSample) -> None:
@@ -72,7 +72,7 @@ def test_a_pacing_rate_holds() -> None:
     assert 1.5e6 < flow["goodput_bps"] < 2.1e6
 
 
-def test_windows_below_one_segment_go_on_slowly() -> None:
+def test_windows_below_one_segment_still_send_slowly() -> None:
     class Timid(CongestionControl):
         def on_ack(self, ack: AckSample) -> None:
             self.cwnd = self.mss / 4
@@ -106,7 +106,7 @@ def test_samples_make_sense() -> None:
     assert acks[-1].now <= 30
     assert all(ack.min_rtt <= ack.rtt for ack in acks if ack.rtt is not None)
     assert all(0.04 <= ack.min_rtt < 0.06 for ack in acks if ack.min_rtt > 0)
-    # Bytes acknowledged are the bytes delivered, but for what the last ACKs had under way.
+    # The bytes acknowledged are the bytes delivered, except for those that the last ACKs on their way cover.
     assert sum(ack.acked for ack in acks) <= acks[-1].delivered
     assert {ack.phase for ack in acks} >= {"open", "recovery"}
     assert configs[0].mss > 1000
@@ -151,17 +151,17 @@ def test_an_exception_anywhere_is_raised(method: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "value", "message"),
     [
-        ("cwnd", math.nan, r"Odd\.cwnd is not a number \(NaN\); it has to be a finite number of bytes"),
+        ("cwnd", math.nan, r"Odd\.cwnd is not a number \(NaN\); it must be a finite number of bytes"),
         ("cwnd", -5, r"Odd\.cwnd is -5; .* 1 or more"),
         ("cwnd", 0, r"Odd\.cwnd is 0"),
         ("cwnd", math.inf, r"Odd\.cwnd is inf"),
-        ("ssthresh", -1.0, r"Odd\.ssthresh is -1; it has to be a number of bytes from 0 up"),
+        ("ssthresh", -1.0, r"Odd\.ssthresh is -1; it must be a number of bytes from 0 up"),
         ("ssthresh", math.nan, r"Odd\.ssthresh is not a number"),
-        ("pacing_rate", 0, r"Odd\.pacing_rate is 0; it has to be None or a finite number of bits per second"),
+        ("pacing_rate", 0, r"Odd\.pacing_rate is 0; it must be None or a finite number of bits per second"),
         ("pacing_rate", math.inf, r"Odd\.pacing_rate is inf"),
     ],
 )
-def test_a_window_that_is_none_is_refused(attribute: str, value: float, message: str) -> None:
+def test_an_invalid_window_is_refused(attribute: str, value: float, message: str) -> None:
     class Odd(CongestionControl):
         def on_ack(self, ack: AckSample) -> None:
             setattr(self, attribute, value)
@@ -176,11 +176,11 @@ def test_a_window_of_another_type_is_refused(value: object) -> None:
         def on_ack(self, ack: AckSample) -> None:
             setattr(self, "cwnd", value)  # noqa: B010
 
-    with pytest.raises(TypeError, match=rf"Odd\.cwnd is of type {type(value).__name__}; it has to be a finite number"):
+    with pytest.raises(TypeError, match=rf"Odd\.cwnd is of type {type(value).__name__}; it must be a finite number"):
         run(Odd)
 
 
-def test_only_derived_classes_and_known_names_run() -> None:
+def test_only_derived_classes_and_known_names_are_accepted() -> None:
     with pytest.raises(TypeError, match=r"derive its class from warpline\.CongestionControl"):
         run(lambda config: object())
     with pytest.raises(warpline.RunError, match="mine"):
@@ -196,7 +196,7 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 @given(windows=st.lists(numbers | st.integers(), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_no_window_whatever_breaks_a_run(windows: list[float]) -> None:
+def test_no_window_breaks_a_run(windows: list[float]) -> None:
     """Any sequence of windows ends in a complete run, or in an error that names the window."""
 
     class Wild(CongestionControl):
@@ -211,7 +211,7 @@ def test_no_window_whatever_breaks_a_run(windows: list[float]) -> None:
     if good:
         assert scenario.run(cc={"mine": Wild}, progress=False).complete
     else:
-        # The first bad one is reached unless the run ends before.
+        # The first bad window is reached unless the run ends before it.
         try:
             finished = scenario.run(cc={"mine": Wild}, progress=False)
         except (ValueError, OverflowError, TypeError) as error:
@@ -221,7 +221,7 @@ def test_no_window_whatever_breaks_a_run(windows: list[float]) -> None:
 
 
 class TestReno:
-    """The base class by itself, against RFC 5681."""
+    """The base class alone, compared with RFC 5681."""
 
     def fresh(self, segments: int = 10) -> CongestionControl:
         return CongestionControl(CcConfig(mss=1000, initial_window=1000 * segments))

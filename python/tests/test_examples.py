@@ -32,7 +32,7 @@ def test_a_notebook_is_stored_without_outputs(notebook: Path) -> None:
 def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     matplotlib.use("agg")
-    # One namespace for all cells, as a kernel has it. What a notebook does is plain Python: no kernel is needed.
+    # One namespace for all cells, as in a kernel. The cells are plain Python, so no kernel is needed.
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for number, cell in enumerate(cells(notebook)):
         code = compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec")

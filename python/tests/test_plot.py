@@ -1,4 +1,4 @@
-"""Plots: what is drawn is what the tables say."""
+"""Plots show the values of the tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def line(axes: Any, label: str) -> Any:
 
 
 def ink(axes: Any) -> float:
-    """Share of the drawing's pixels that are not background."""
+    """Share of the pixels that are not background."""
     axes.figure.canvas.draw()
     pixels = np.asarray(axes.figure.canvas.buffer_rgba())[..., :3]
     return float((pixels.max(axis=2) < 250).mean())
@@ -108,7 +108,7 @@ def test_time_sequence(finished: warpline.Run) -> None:
     assert sent[0][0][0] == pytest.approx(mine["time_ns"][0] / 1e9)
     assert to_rgba(segments["retransmitted"].get_color()[0]) == to_rgba("tab:red")
     assert axes.get_title() == "two-flows: bulk.0"
-    # What is acknowledged never goes down and never beyond what was sent.
+    # Acknowledgements never go down, and never beyond what was sent.
     acknowledged = np.asarray(line(axes, "acknowledged").get_ydata())
     assert (np.diff(acknowledged) >= 0).all()
     assert acknowledged.max() * unit <= max(mine["end"].to_list()) + 1

@@ -41,7 +41,7 @@ def test_messages_arrive(tmp_path: Path) -> None:
         connection.send(b"x")
 
 
-def test_strangers_are_turned_away(tmp_path: Path) -> None:
+def test_peers_with_an_untrusted_key_are_refused(tmp_path: Path) -> None:
     warpline.quic.keygen(tmp_path / "a.key")
     warpline.quic.keygen(tmp_path / "b.key")
     with warpline.quic.serve("127.0.0.1:0", key=tmp_path / "a.key") as server:

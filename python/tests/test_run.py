@@ -29,7 +29,7 @@ NAMES = ("flows", "links", "transfers", "series_flows", "series_links", "tcp", "
 
 
 def contents(run: warpline.Run) -> dict[str, Any]:
-    """Everything that a run says; how its rows are cut into batches does not count."""
+    """All results of a run; how rows are grouped into batches does not count."""
     tables: dict[str, warpline.Table] = {name: getattr(run, name) for name in NAMES}
     columns = {name: {column: table[column] for column in table.column_names} for name, table in tables.items()}
     return {**columns, "summary": run.summary_json}
@@ -51,7 +51,7 @@ def test_another_process_gets_the_same_bytes(scenario: warpline.Scenario, finish
     assert done.stdout == finished.summary_json
 
 
-def test_the_directory_has_what_memory_has(scenario: warpline.Scenario, finished: warpline.Run, tmp_path: Path) -> None:
+def test_a_run_directory_has_the_same_results_as_a_run_in_memory(scenario: warpline.Scenario, finished: warpline.Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = scenario.run(out=out, progress=False)
     assert run.directory == out
@@ -68,7 +68,7 @@ def test_the_directory_has_what_memory_has(scenario: warpline.Scenario, finished
 
 
 def test_other_threads_go_on_during_a_run() -> None:
-    """A thread counts while the run is under way and nothing calls into Python: the lock must be free."""
+    """A thread counts while the run goes on and calls no Python: the interpreter's lock must be free."""
     counted = 0
     begun, over = threading.Event(), threading.Event()
 
@@ -77,10 +77,10 @@ def test_other_threads_go_on_during_a_run() -> None:
         begun.set()
         while not over.is_set():
             counted += 1
-            time.sleep(0)  # Gives the lock up, so that the other thread always gets it back.
+            time.sleep(0)  # Gives up the lock, so that the other thread can always take it.
 
     switch = sys.getswitchinterval()
-    # A thread that waits for the lock asks for it only after this long: without release it would get it hardly ever.
+    # A thread that waits for the lock asks for it only after this long. If the run did not release it, the thread would hardly ever get it.
     sys.setswitchinterval(3600)
     thread = threading.Thread(target=count, daemon=True)
     try:
@@ -110,7 +110,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(scenario: warpline.Scenario,
     assert runs[2] == scenario.run(seed=2, progress=False).summary_json
 
 
-def test_the_summary_is_what_its_types_say(finished: warpline.Run) -> None:
+def test_the_summary_matches_its_types(finished: warpline.Run) -> None:
     summary = finished.summary
     assert set(summary) == _summary.Summary.__required_keys__
     for rows, kind in (
@@ -132,8 +132,8 @@ def test_the_summary_is_what_its_types_say(finished: warpline.Run) -> None:
     assert summary["scenario"] == "two-flows"
 
 
-def test_the_physics_is_right(finished: warpline.Run) -> None:
-    """Two Reno flows and some files fill a 10 Mbit/s bottleneck, and not more."""
+def test_rates_and_delays_are_possible(finished: warpline.Run) -> None:
+    """Two Reno flows and some files fill a 10 Mbit/s bottleneck and do not exceed it."""
     (bottleneck,) = [link for link in finished.summary["links"] if link["name"] == "r1>r2"]
     assert bottleneck["utilisation"] is not None
     assert 0.8 < bottleneck["utilisation"] <= 1.0
@@ -260,7 +260,7 @@ def test_columns_become_a_table_and_come_back() -> None:
         warpline.Table.from_columns(wrong)
 
 
-def test_a_missing_library_is_named_with_the_remedy(finished: warpline.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_how_to_install_it(finished: warpline.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, extra, convert in (
         ("polars", "polars", finished.flows.polars),
         ("pyarrow", "pandas", finished.flows.pyarrow),
@@ -311,7 +311,7 @@ def test_names_are_escaped_in_notebooks() -> None:
     assert "<td>a&lt;b</td>" in run._repr_html_()
 
 
-def test_the_line_of_progress_is_written_over_itself() -> None:
+def test_the_progress_line_overwrites_itself() -> None:
     stream, now = io.StringIO(), [0.0]
     line = ProgressLine(stream, clock=lambda: now[0])
     line(warpline.Progress(0.0, 10.0))

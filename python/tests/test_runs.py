@@ -1,4 +1,4 @@
-"""Several seeds of one scenario: frames with a column of seeds, directories, reports."""
+"""Several seeds of one scenario: tables with a column of seeds, directories, reports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_set_is_a_sequence_of_runs(runs: warpline.RunSet) -> None:
     assert repr(runs) == "<warpline.RunSet two-flows: seeds 3, 1, 2>"
 
 
-def test_a_directory_of_seeds_is_written_opened_and_replaced_when_allowed(tmp_path: Path, runs: warpline.RunSet) -> None:
+def test_a_directory_of_seeds_is_written_opened_and_replaced_if_allowed(tmp_path: Path, runs: warpline.RunSet) -> None:
     out = tmp_path / "set"
     written = SHORT.run(seeds=[1, 2, 3], out=out, report=True, progress=False)
     assert written.directory == out
@@ -64,7 +64,7 @@ def test_a_report_of_runs_in_memory(tmp_path: Path, runs: warpline.RunSet) -> No
     assert "two-flows, 3 seeds" in page
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_wrong_seeds_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         SHORT.run(seeds=[])
     with pytest.raises(ValueError, match="twice"):

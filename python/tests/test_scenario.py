@@ -1,4 +1,4 @@
-"""Scenarios: built, read, written, changed; what is wrong with them."""
+"""Scenarios: built, read, written, changed; their errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def plain(**changes: Any) -> warpline.Scenario:
     return warpline.Scenario(**{**parts, **changes})
 
 
-def test_python_and_toml_say_the_same() -> None:
+def test_python_and_toml_give_the_same_scenario() -> None:
     built, read = plain(), warpline.Scenario.from_toml(TEXT)
     assert built == read
     assert built.hash == read.hash
@@ -60,7 +60,7 @@ def test_python_and_toml_say_the_same() -> None:
     assert built != built.set("seed=2")
 
 
-def test_the_generated_parts_are_those_of_the_schema() -> None:
+def test_the_generated_parts_match_the_schema() -> None:
     schema = warpline.json_schema()
     assert generate_model.TARGET.read_text(encoding="utf-8") == generate_model.generate(schema), (
         "python/warpline/_model.py is stale: run python/tools/generate_model.py"
@@ -115,7 +115,7 @@ def test_a_timedelta_arrives_exactly(duration: timedelta) -> None:
     assert plain(duration=duration) == plain(duration=span(duration))
 
 
-def test_all_errors_come_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(TEXT.replace('rate = "10Mbit/s"', 'rat = "10Mbit/s"').replace('"10s"', '"10 parsecs"'))
     with pytest.raises(warpline.ScenarioError) as caught:
@@ -159,7 +159,7 @@ def test_changes_give_a_new_scenario() -> None:
         base.replace(duraton="3s")
 
 
-def test_toml_dicts_files_and_pickles_come_back_the_same(tmp_path: Path) -> None:
+def test_a_scenario_survives_toml_dicts_files_and_pickles(tmp_path: Path) -> None:
     scenario = dumbbell()
     assert warpline.Scenario.from_toml(scenario.to_toml()) == scenario
     assert warpline.Scenario.from_dict(scenario.to_dict()) == scenario
@@ -177,7 +177,7 @@ def test_a_missing_file_is_an_error_with_advice(tmp_path: Path) -> None:
         warpline.Scenario.load(tmp_path / "dumbell.toml")
 
 
-def test_values_from_numpy_and_paths_are_taken() -> None:
+def test_values_from_numpy_and_paths_are_accepted() -> None:
     assert encode({"a": np.float64(0.5), "b": np.int64(3), "c": Path("x"), "d": None}) == {"a": 0.5, "b": 3, "c": "x"}
     assert encode(np.array([1, 2])) == [1, 2]
     with pytest.raises(TypeError, match="object"):

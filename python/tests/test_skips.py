@@ -1,4 +1,4 @@
-"""Tests that leave themselves out."""
+"""Tests that skip themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conftest import MAY_SKIP, skip_fails
         ("Skipped: could not import 'nothing'", False, "skipped"),
     ],
 )
-def test_with_ci_only_what_is_on_the_list_may_be_lacking(reason: str, ci: bool, outcome: str) -> None:
+def test_with_ci_only_listed_features_may_be_missing(reason: str, ci: bool, outcome: str) -> None:
     assert "tun" in MAY_SKIP
     report: Any = SimpleNamespace(skipped=True, longrepr=("file", 1, reason), outcome="skipped")
     skip_fails(report, ci)

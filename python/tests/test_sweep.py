@@ -44,14 +44,14 @@ def test_the_table_has_every_point_in_order() -> None:
     assert frame["topology.bottleneck.rate"].to_list() == ["2Mbit/s", "2Mbit/s", "4Mbit/s", "4Mbit/s"] * 2
     assert frame["seed"].to_list() == [0, 1] * 4
     assert frame["error"].null_count() == 8
-    # The rows are those of the runs themselves.
+    # The rows agree with runs made one by one.
     alone = SHORT.set('topology.bottleneck.rate="4Mbit/s"', "flow.bulk.cc=cubic").run(seed=1, progress=False)
     assert frame["goodput_bps"][7] == alone.summary["totals"]["goodput_bps"]
     slow = polars.col("topology.bottleneck.rate") == "2Mbit/s"
     assert frame.filter(slow)["goodput_bps"].max() < frame.filter(~slow)["goodput_bps"].min()  # type: ignore[operator]
 
 
-def test_processes_and_threads_and_none_give_the_same_table() -> None:
+def test_processes_threads_and_neither_give_the_same_table() -> None:
     alone = warpline.sweep(SHORT, GRID, seeds=[1, 2], jobs=1).polars()
     assert warpline.sweep(SHORT, GRID, seeds=[1, 2], jobs=2).polars().equals(alone, null_equal=True)
     with concurrent.futures.ThreadPoolExecutor(3) as executor:
@@ -59,7 +59,7 @@ def test_processes_and_threads_and_none_give_the_same_table() -> None:
     assert threads.equals(alone, null_equal=True)
 
 
-def test_whatever_finishes_first_the_order_is_the_grids() -> None:
+def test_rows_are_in_the_order_of_the_grid_whichever_point_finishes_first() -> None:
     """An executor that finishes its work in the reverse order."""
 
     class Backwards:
@@ -81,7 +81,7 @@ def test_whatever_finishes_first_the_order_is_the_grids() -> None:
     assert backwards.equals(warpline.sweep(SHORT, GRID, jobs=1).polars(), null_equal=True)
 
 
-def test_points_that_fail_are_reported_and_not_lost() -> None:
+def test_points_that_fail_stay_in_the_table_with_their_error() -> None:
     with pytest.warns(UserWarning, match="1 of 3 points of the sweep failed"):
         table = warpline.sweep(SHORT, {"flow.bulk.cc": ["reno", "renp", "cubic"]}, jobs=2)
     frame = table.polars()
@@ -91,7 +91,7 @@ def test_points_that_fail_are_reported_and_not_lost() -> None:
     assert "reno" in frame["error"][1]
 
 
-def test_a_sweep_where_all_fail_raises() -> None:
+def test_a_sweep_in_which_every_point_fails_raises() -> None:
     with pytest.raises(warpline.SweepError, match=r"(?s)all 2 points.*link\.0\.nonsense|nonsense"):
         warpline.sweep(SHORT, {"flow.bulk.nonsense": [1, 2]}, jobs=1)
 
@@ -122,7 +122,7 @@ def test_rows_may_be_groups_flows_or_links(by: Any, key: str, rows: int | None) 
     assert frame["throughput_bps"][0] == entries[0]["throughput_bps"]
 
 
-def test_figures_of_your_own_python_congestion_controls_and_directories(tmp_path: Path) -> None:
+def test_own_metrics_python_congestion_controls_and_run_directories(tmp_path: Path) -> None:
     def longest(run: warpline.Run) -> dict[str, float]:
         return {"queue_max": max(run.series_links["backlog_packets"])}
 
@@ -169,7 +169,7 @@ def test_a_wrong_kind_of_row_is_refused() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 @settings(deadline=None)
-def test_any_text_survives_the_way_into_a_change(text: str) -> None:
+def test_any_text_can_be_the_value_of_a_change(text: str) -> None:
     changed = SHORT.set(f"description={toml_value(text)}")
     assert changed.to_dict().get("description") == text
 
@@ -181,7 +181,7 @@ def test_numbers_are_toml(value: bool | int | float) -> None:
     assert type(read) is type(value)
 
 
-def test_what_cannot_be_sent_to_a_process_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_what_cannot_be_sent_to_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(warpline.SweepError, match="cannot be sent to another process.*cloudpickle"):
         warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=2, metrics=lambda run: {"x": 1})
@@ -192,7 +192,7 @@ def test_functions_without_a_name_reach_processes() -> None:
     assert frame["again"].to_list() == [1, 2]
 
 
-# As a notebook or a prompt has it: the main module is no file that a worker could import.
+# As in a notebook or at a prompt: the main module is not a file that a worker could import.
 NOTEBOOK = """
 import sys
 import warpline
@@ -242,13 +242,13 @@ def run_script(tmp_path: Path, before: str = "") -> subprocess.CompletedProcess[
     return subprocess.run([sys.executable, script], text=True, capture_output=True, timeout=300, env=child_environment())
 
 
-def test_a_script_with_a_control_of_its_own_needs_no_guard(tmp_path: Path) -> None:
+def test_a_script_with_its_own_congestion_control_needs_no_guard(tmp_path: Path) -> None:
     ran = run_script(tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "['reno', 'reno', 'gentle', 'gentle'] [None, None, None, None] True\n"
 
 
-def test_a_script_without_a_guard_is_told_so_without_cloudpickle(tmp_path: Path) -> None:
+def test_without_cloudpickle_the_error_says_that_a_script_needs_a_guard(tmp_path: Path) -> None:
     ran = run_script(tmp_path, "import sys\nsys.modules['cloudpickle'] = None\n")
     assert ran.returncode == 1
     assert 'script needs `if __name__ == "__main__":`' in ran.stderr
@@ -265,11 +265,11 @@ def test_a_script_without_a_guard_is_told_so_without_cloudpickle(tmp_path: Path)
         ({"a": 1}, '{"a" = 1}'),
     ],
 )
-def test_points_have_labels_that_are_read_easily(value: Any, label: str) -> None:
+def test_points_have_readable_labels(value: Any, label: str) -> None:
     assert cell(value) == label
 
 
-def test_a_class_in_a_scenario_is_refused_with_the_way_to_say_it() -> None:
+def test_the_error_for_a_class_in_a_scenario_says_what_to_write_instead() -> None:
     class Mine(warpline.CongestionControl):
         pass
 

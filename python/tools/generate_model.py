@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 SCHEMA = ROOT / "docs" / "scenario.schema.json"
 TARGET = ROOT / "python" / "warpline" / "_model.py"
 
-# Quantities: people write text with a unit; what else is taken is said here and turned into text by `encode`.
+# Quantities: text with a unit, or one of these Python types, which `encode` turns into text.
 QUANTITIES = {
     "Time": ("Time", "str | timedelta"),
     "StartTime": ("StartTime", "str | timedelta"),
@@ -62,15 +62,15 @@ def camel(kind: str) -> str:
 
 
 def python_name(key: str) -> str:
-    """`from` and `for` are keywords of Python: they take an underscore."""
+    """The name of a key in Python. `from` and `for` are Python keywords, so they end in an underscore."""
     return f"{key}_" if keyword.iskeyword(key) else key
 
 
 def bounds(prop: dict[str, Any]) -> str:
-    """What a number may be, as a sentence; nothing where any may be."""
+    """The range of a number as a sentence; empty if any number is allowed."""
     words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
     ends = [f"{word} {prop[key]:g}" for key, word in words.items() if key in prop]
-    # That a whole number is not negative need not be said.
+    # It goes without saying that a count is not negative.
     if not ends or ends == ["at least 0"] and str(prop.get("format")).startswith("uint"):
         return ""
     return " and ".join(ends).capitalize() + "."
@@ -186,7 +186,7 @@ def generate(schema: dict[str, Any]) -> str:
     parts = [HEAD]
     parts += [f"\n\n{text}\n" for _, text in sorted(generator.classes.items())]
     parts.append("\n\n")
-    for name, meaning in generator.aliases.items():  # An alias comes after those that it is made of.
+    for name, meaning in generator.aliases.items():  # An alias comes after the aliases that it uses.
         parts.append(wrap_alias(name, meaning))
     parts.append("\n# Keys of a scenario.\nSCENARIO_KEYS: tuple[str, ...] = (\n")
     parts += [f'    "{key}",\n' for key in keys]

@@ -16,7 +16,7 @@ SOURCE = ROOT / "docs" / "results.json"
 TARGET = ROOT / "python" / "warpline" / "_summary.py"
 
 TYPES = {"text": "str", "integer": "int", "number": "float", "boolean": "bool"}
-# The mappings, each with the table that it is a row of.
+# The mappings, each with the table whose rows it describes.
 CLASSES = {"Totals": "totals", "GroupSummary": "groups", "FlowRow": "flows", "LinkRow": "links", "InputFile": "inputs"}
 
 HEAD = '''"""The summary of a run as typed mappings: what summary.json holds.

@@ -6,9 +6,9 @@
     run.flows.polars()
     warpline.plot.cwnd(run)
 
-`Scenario` builds or reads an experiment, its `run` gives a `Run` with summary and tables, or for several seeds a `RunSet`; `plot` draws
-them, `sweep` runs many.
-`CongestionControl` is the base of congestion controls written in Python. `quic` moves bytes in the background, between real machines.
+`Scenario` builds or reads an experiment. Its method `run` returns a `Run` with a summary and tables, or a `RunSet` for several seeds.
+`plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` to write a congestion control in Python. `quic`
+transfers data in the background, between real machines.
 """
 
 from __future__ import annotations

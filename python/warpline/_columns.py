@@ -1,4 +1,4 @@
-"""What is known of the columns of results: their units, meanings and headings, from their declarations in the compiled part."""
+"""The columns of results: their types, units, meanings and headings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Column:
     Attributes:
         name: Its name.
         type: "text", "integer", "number" or "boolean".
-        optional: Whether a row may have no value: None.
+        optional: Whether a row may have None in place of a value.
         unit: "bit/s", "B", "packets", "s", "ms" or "ns"; "1" for a share, "index" or "" for plain numbers.
         heading: What plots and reports call it.
         about: What it holds.
-        key: Whether it is a number that says which row it is and measures nothing.
-        compared: Whether comparisons go through it.
-        fold: What becomes of it where several rows are one: "sum", "mean", "max"; None where nothing does.
-        quantity: The word by which `warpline.plot.bands` draws it over time; None where it does not.
-        place: Its place among the columns that the summary shows; None where it does not.
+        key: Whether it identifies the row and measures nothing, like the number of a flow.
+        compared: Whether `warpline compare` compares it.
+        fold: How several rows become one: "sum", "mean" or "max"; None if the column is left out then.
+        quantity: The word that `warpline.plot.bands` knows it by; None if it cannot be drawn so.
+        place: Its place among the columns that the terminal shows; None if the terminal does not show it.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Column:
 
 @cache
 def tables() -> dict[str, dict[str, Column]]:
-    """The columns of every table, by the table's name and their own."""
+    """The columns of every table, by the name of the table and of the column."""
     return {
         table["name"]: {column["name"]: Column(**column) for column in table["columns"]} for table in result_tables()
     }
 
 
 def columns(table: str) -> dict[str, Column]:
-    """The columns of a table by name: "flows", "links", "series_flows" and so on, or "groups", "totals" and "run" of the summary.
+    """The columns of a table, by name. Tables are "flows", "links", "series_flows" and so on; "groups", "totals" and "run" are in the summary.
 
     Raises:
         KeyError: If there is no such table.

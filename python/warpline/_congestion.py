@@ -9,11 +9,11 @@ from warpline._warpline import AckSample, CcConfig, CongestionEvent
 
 
 class CongestionControl:
-    """A congestion control: derive from it and override what differs. As it stands it is Reno (RFC 5681).
+    """A congestion control. Derive from it and override what differs; unchanged, it is Reno (RFC 5681).
 
-    One object controls the window of one connection. After every call `cwnd`, `ssthresh` and `pacing_rate` are read from it.
-    Losses are detected, and the window is approached in recovery, by the connection: an algorithm only says how large the
-    window is. Times are in seconds, amounts in bytes.
+    One object controls the window of one connection. After every call, the connection reads its `cwnd`, `ssthresh` and
+    `pacing_rate`. An algorithm only says how large the window is: the connection detects losses, and in recovery it brings the
+    data in flight down to the window. Times are in seconds, amounts in bytes.
 
         class Gentle(warpline.CongestionControl):
             def on_congestion_event(self, event):
@@ -21,12 +21,12 @@ class CongestionControl:
 
         scenario.run(cc={"gentle": Gentle})    # for flows with cc = {kind = "custom", name = "gentle"}
 
-    An exception stops the run and is raised from it.
+    An exception stops the run; `run` then raises it.
 
     Attributes:
         cwnd: Congestion window in bytes; at least 1, may be below one segment.
-        ssthresh: Slow-start threshold in bytes; `math.inf` while there is none.
-        pacing_rate: Rate to pace at in bit/s, or None to leave that to the flow's options.
+        ssthresh: Slow-start threshold in bytes; `math.inf` for none.
+        pacing_rate: Pacing rate in bit/s; None leaves pacing to the flow's options.
         mss: Payload of a full segment in bytes.
     """
 
@@ -36,7 +36,7 @@ class CongestionControl:
     mss: int
 
     def __init__(self, config: CcConfig) -> None:
-        """The algorithm of a new connection."""
+        """Starts the algorithm for a new connection."""
         self.mss = config.mss
         self.cwnd = config.initial_window
         self.ssthresh = config.initial_ssthresh
@@ -45,10 +45,10 @@ class CongestionControl:
         self._before: tuple[float, float] | None = None
 
     def on_sent(self, now: float, sent: int, in_flight: int) -> None:
-        """`sent` bytes were sent, retransmissions included; `in_flight` counts them. Does nothing."""
+        """`sent` bytes were sent, perhaps again; `in_flight` includes them. Does nothing."""
 
     def on_ack(self, ack: AckSample) -> None:
-        """New data was acknowledged: slow start below the threshold, above it one segment per window acknowledged."""
+        """New data was acknowledged. Grows the window: slow start below the threshold, one segment per acknowledged window above it."""
         if not ack.cwnd_limited or ack.phase in ("cwr", "recovery"):
             return
         acked: float = ack.acked
@@ -63,19 +63,19 @@ class CongestionControl:
                 self.cwnd += self.mss
 
     def on_congestion_event(self, event: CongestionEvent) -> None:
-        """Losses or ECN echoes begin a new congestion episode: half the window, at least two segments."""
+        """Losses or ECN echoes begin a new congestion episode. Halves the window, to two segments at least."""
         self.reduce(self.cwnd / 2)
 
     def on_rto(self, event: CongestionEvent) -> None:
-        """The retransmission timer expired, for the first time in an episode: half the threshold, one segment of window."""
+        """The retransmission timer expired for the first time in an episode. Sets the threshold to half the window, the window to one segment."""
         self.reduce(self.cwnd / 2)
         self.cwnd = min(self.cwnd, self.mss)
 
     def on_recovery_exit(self, now: float) -> None:
-        """Recovery ended in good order. Does nothing."""
+        """Recovery ended: all lost data was acknowledged. Does nothing."""
 
     def undo(self, now: float) -> None:
-        """The last reduction proved spurious: back to what was before it."""
+        """The last reduction proved spurious. Restores the window and threshold from before it."""
         if self._before is not None:
             cwnd, ssthresh = self._before
             self.cwnd = max(self.cwnd, cwnd)
@@ -83,7 +83,7 @@ class CongestionControl:
             self._before = None
 
     def on_idle(self, now: float, idle: float, rto: float) -> None:
-        """Sending resumes after `idle` seconds: the window halves per time-out of idle time, down to the initial window."""
+        """Sending resumes after `idle` seconds. Halves the window for each `rto` seconds of them, down to the initial window."""
         halvings = min(int(idle / rto), 63) if rto > 0 else 63
         if halvings > 0:
             self.ssthresh = max(self.ssthresh, self.cwnd * 3 / 4)
@@ -91,7 +91,7 @@ class CongestionControl:
             self._credit = 0.0
 
     def reduce(self, window: float) -> None:
-        """Sets threshold and window to `window` bytes, at least two segments, and keeps what was before for `undo`."""
+        """Sets the threshold to `window` bytes (at least two segments), lowers the window to it, and keeps the old values for `undo`."""
         self._before = (self.cwnd, self.ssthresh)
         self.ssthresh = max(window, 2 * self.mss)
         self.cwnd = min(self.cwnd, self.ssthresh)
@@ -99,7 +99,7 @@ class CongestionControl:
 
 
 CcFactory: TypeAlias = Callable[[CcConfig], CongestionControl]
-"""A class derived from CongestionControl, or whatever else makes one for a new connection."""
+"""A class derived from CongestionControl, or a function that returns such an object for a new connection."""
 
 CcFactories: TypeAlias = Mapping[str, CcFactory]
-"""Congestion controls by the names that scenarios use for them."""
+"""Congestion controls, by the names that scenarios use."""

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""The exceptions of warpline."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Diagnostic:
 
     Attributes:
         message: What is wrong, on one line.
-        path: Key path, "link.1.rate"; empty where the error is not about a key.
+        path: Path of the key, such as "link.1.rate"; empty if the error is not about a key.
         help: What is allowed, and what to do.
         source: The file, or "--set" for a change; None for a scenario built in Python.
-        line: Line from 1, if there is a text.
-        column: Column in characters from 1, if there is a text.
+        line: Line, counted from 1; None if the scenario was not read from text.
+        column: Column in characters, counted from 1; None if the scenario was not read from text.
     """
 
     message: str
@@ -35,7 +35,7 @@ class Diagnostic:
 
 
 class ScenarioError(WarplineError, ValueError):
-    """A scenario is wrong. The text says all that is wrong at once; `diagnostics` has it in pieces."""
+    """A scenario has errors. The text lists all of them; `diagnostics` has them one by one."""
 
     diagnostics: tuple[Diagnostic, ...]
 
@@ -48,11 +48,11 @@ class ScenarioError(WarplineError, ValueError):
 
 
 class RunError(WarplineError, RuntimeError):
-    """A run could not be done, or its results could not be written or read."""
+    """A run failed, or its results could not be written or read."""
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """Ctrl-C stopped a run. What had been measured until then is in `run`, whose summary says `complete = False`."""
+    """Ctrl-C stopped a run. `run` holds the results until then; its summary has `complete = False`."""
 
     run: Run | None
 
@@ -62,8 +62,8 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 class SweepError(WarplineError, RuntimeError):
-    """Every point of a sweep failed; the text has the first reason."""
+    """Every point of a sweep failed. The text has the first error."""
 
 
 class MissingDependencyError(WarplineError, ImportError):
-    """An optional library is needed for this and is not installed."""
+    """An optional library that is needed is not installed."""

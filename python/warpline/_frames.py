@@ -1,4 +1,4 @@
-"""Tables as frames of other libraries, which are optional and imported when asked for."""
+"""Tables as frames of other libraries. The libraries are optional, and imported on first use."""
 
 from __future__ import annotations
 

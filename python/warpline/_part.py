@@ -1,4 +1,4 @@
-"""How Python values become the plain data (mappings, lists, text, numbers) that a scenario is read from."""
+"""Turns Python values into the plain data (mappings, lists, text, numbers) from which a scenario is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Part:
     """Value of the key `kind`, for parts that are one of several kinds."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The part as plain data, without what was left out."""
+        """The part as plain data, without the keys that are None."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         data: dict[str, Any] = {} if self.KIND is None else {"kind": self.KIND}
         for field in fields:
@@ -31,7 +31,7 @@ class Part:
 
 
 def span(value: timedelta) -> str:
-    """A timedelta as scenarios write it, exact to its microsecond: "1500ms", "2s"."""
+    """A timedelta as text for a scenario, exact to the microsecond: "1500ms", "2s"."""
     micros = value // timedelta(microseconds=1)
     for unit, name in ((1_000_000, "s"), (1000, "ms")):
         if micros % unit == 0:
@@ -40,12 +40,12 @@ def span(value: timedelta) -> str:
 
 
 def encode(value: Any) -> Any:
-    """Plain data for `value`: parts become mappings, timedeltas text, numpy's numbers Python's. None is left out of mappings."""
+    """`value` as plain data: parts become mappings, timedeltas text, numpy numbers Python numbers. Mappings lose keys that are None."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} cannot stand in a scenario; leave the key out for no limit")
+            raise ValueError(f"{value} is not allowed in a scenario; leave the key out for no limit")
         return value
     if isinstance(value, Part):
         return value.to_dict()
@@ -65,10 +65,10 @@ def encode(value: Any) -> Any:
         return encode(tolist())
     if isinstance(value, type):
         raise TypeError(
-            f"the class {value.__name__} cannot stand in a scenario; for a congestion control of your own write "
-            f"CustomCc(name=\"mine\") here, and cc={{\"mine\": {value.__name__}}} among the arguments"
+            f"the class {value.__name__} is not allowed in a scenario; for a congestion control of your own write "
+            f"CustomCc(name=\"mine\") there, and pass cc={{\"mine\": {value.__name__}}} to run or sweep"
         )
     raise TypeError(
-        f"a value of type {type(value).__name__} cannot stand in a scenario; write text with a unit (\"50ms\"), a number, a "
+        f"a value of type {type(value).__name__} is not allowed in a scenario; write text with a unit (\"50ms\"), a number, a "
         "list, a mapping, a timedelta or one of warpline's parts"
     )

@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on."""
+"""Progress of a run while it goes on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TextIO, TypeAlias
 from warpline._warpline import Progress
 
 Observer: TypeAlias = Callable[[Progress], object]
-"""Called now and then with the progress of a run; the run stops, keeping what was measured, when it returns False."""
+"""A function called now and then with the progress of a run. If it returns False, the run stops and keeps its results until then."""
 
 
 class ProgressLine:
-    """A line of progress that is written over itself, at most ten times a second: share done, simulated time, remaining time."""
+    """A progress line that overwrites itself, at most ten times a second: share done, simulated time, remaining time."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -24,7 +24,7 @@ class ProgressLine:
         self._width = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Writes the line if it is time to."""
+        """Writes the line if it is due."""
         now = self._clock()
         if now - self._written < 0.1:
             return
@@ -38,7 +38,7 @@ class ProgressLine:
         self._width = len(text)
 
     def close(self) -> None:
-        """Takes the line away."""
+        """Erases the line."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
@@ -46,5 +46,5 @@ class ProgressLine:
 
 
 def wanted() -> bool:
-    """Whether somebody sees the line: a terminal or a notebook, not a file."""
+    """Whether to show the line: in a terminal or a notebook, not in a file."""
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

@@ -15,13 +15,13 @@ from warpline._warpline import NativeRun, Table, show
 
 
 class Run:
-    """The results of a run: a summary, and tables that any Arrow library reads.
+    """The results of a run: a summary, and tables that any Arrow library can read.
 
-    `run.series_flows.polars()` and `.pandas()` make frames of a table, `run.flows["goodput_bps"]` a list of a column.
+    `run.series_flows.polars()` and `.pandas()` turn a table into a frame; `run.flows["goodput_bps"]` is a column as a list.
     """
 
     def __init__(self, native: NativeRun) -> None:
-        """For warpline's own use: runs come from `Scenario.run` and `Run.open`."""
+        """For warpline's own use: `Scenario.run` and `Run.open` make runs."""
         self._native = native
 
     @classmethod
@@ -40,7 +40,7 @@ class Run:
 
     @cached_property
     def summary(self) -> Summary:
-        """What ran, and its metrics in total, per group of flows, per flow and per link direction."""
+        """The summary: what ran, and its metrics in total, per group of flows, per flow and per link direction."""
         summary: Summary = json.loads(self._native.summary_json())
         return summary
 
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run reached its end."""
         return self.summary["complete"]
 
     @cached_property
@@ -66,7 +66,7 @@ class Run:
 
     @cached_property
     def transfers(self) -> Table:
-        """A row per sized transfer, web object or batch of messages."""
+        """A row per transfer of a given size, web object or batch of messages."""
         return self._native.table("transfers")
 
     @cached_property
@@ -91,7 +91,7 @@ class Run:
 
     @cached_property
     def dilation(self) -> Table:
-        """A row for each time dilation factor that a dilated run had: from when on, by its own clock and by the machine's."""
+        """A row for each time dilation factor of a dilated run, with its start by the run's clock and by the machine's."""
         return self._native.table("dilation")
 
     @property
@@ -100,7 +100,7 @@ class Run:
         return [Path(path) for path in self._native.recordings()]
 
     def report(self, path: str | os.PathLike[str], *, beside: Sequence[Run] = ()) -> Path:
-        """Writes a self-contained HTML report of this run, and of others beside it, and returns its path."""
+        """Writes an HTML report, in one file, of this run and of others beside it, and returns its path."""
         self._native.report(os.fspath(path), [run._native for run in beside])
         return Path(path)
 
@@ -115,7 +115,7 @@ class Run:
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
         summary = self.summary
-        # The columns that the terminal shows, too, in the same order.
+        # The same columns as in the terminal, in the same order.
         shown = sorted((column for column in columns("groups").values() if column.place is not None), key=lambda column: column.place or 0)
         head = [column.heading for column in shown]
         rows = [[_cell(column, dict(group)[column.name]) for column in shown] for group in summary["groups"]]
@@ -132,7 +132,7 @@ class Run:
 
 
 def _cell(column: Column, value: object) -> str:
-    """A value for people."""
+    """A value as people read it."""
     if isinstance(value, (int, float)):
         return show(column.unit, value)
     return "–" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Runs of one scenario under several seeds, as one thing: tables with a column of seeds, a report with means and intervals."""
+"""A set of runs of one scenario with several seeds: tables with a column of seeds, a report with means and intervals."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from warpline._warpline import Progress, Table, report_seeds
 
 
 class RunSet(Sequence[Run]):
-    """The runs of several seeds, in the order of the seeds given: a sequence of `Run`.
+    """The runs of several seeds: a sequence of `Run`, in the order in which the seeds were given.
 
-    Its tables are those of the runs, one after the other, with a first column `seed`.
+    Each table joins those of the runs, one below the other; the first column is `seed`.
     """
 
     def __init__(self, runs: Sequence[Run], directory: Path | None = None) -> None:
-        """For warpline's own use: sets come from `Scenario.run(seeds=...)` and `RunSet.open`."""
+        """For warpline's own use: `Scenario.run(seeds=...)` and `RunSet.open` make sets."""
         self._runs = list(runs)
         self._directory = directory
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> RunSet:
-        """Opens a directory of several seeds, as `warpline run --seeds` and `Scenario.run(seeds=..., out=...)` write it.
+        """Opens a directory of several seeds that `warpline run --seeds` or `Scenario.run(seeds=..., out=...)` wrote.
 
         Raises:
-            RunError: If it holds no runs of seeds, or one of them cannot be read.
+            RunError: If it holds no runs of seeds, or if one of them cannot be read.
         """
         path = Path(directory)
         seeds = sorted(seeds_in(path))
@@ -57,7 +57,7 @@ class RunSet(Sequence[Run]):
     @overload
     def __getitem__(self, index: slice) -> RunSet: ...
     def __getitem__(self, index: int | slice) -> Run | RunSet:
-        """A run by its place, or a part of the set."""
+        """The run at a place, or a part of the set for a slice."""
         return RunSet(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class RunSet(Sequence[Run]):
 
     @cached_property
     def transfers(self) -> Table:
-        """A row per seed and sized transfer, web object or batch of messages."""
+        """A row per seed and transfer of a given size, web object or batch of messages."""
         return self._joined(lambda run: run.transfers)
 
     @cached_property
@@ -120,18 +120,18 @@ class RunSet(Sequence[Run]):
 
 
 def seed_directory(directory: Path, seed: int) -> Path:
-    """The run directory of a seed, in the directory of a set."""
+    """The run directory of a seed, inside the directory of a set."""
     return directory / f"seed-{seed}"
 
 
 def seeds_in(directory: Path) -> list[int]:
-    """The seeds of which a directory holds runs."""
+    """The seeds whose runs are in a directory."""
     names = [entry.parent.name.removeprefix("seed-") for entry in directory.glob("seed-*/summary.json")]
     return [int(name) for name in names if name.isdecimal()]
 
 
 def prepare(directory: Path, seeds: Sequence[int], force: bool) -> None:
-    """Makes sure that a set of these seeds may be written there.
+    """Checks that a set of these seeds may be written to a directory.
 
     Raises:
         RunError: If it holds an earlier set that may not be replaced.
@@ -146,11 +146,11 @@ def prepare(directory: Path, seeds: Sequence[int], force: bool) -> None:
 def run_seeds(
     seeds: Sequence[int], jobs: int | None, one: Callable[[int, Observer], Run], observer: Observer | None
 ) -> list[Run]:
-    """Runs the seeds in threads, which do not hold the interpreter, and returns the runs in the order of the seeds.
+    """Runs the seeds in threads that do not hold the interpreter, and returns the runs in the order of the seeds.
 
     Raises:
-        RunError: With the seeds that failed, and why; the others run to their end.
-        KeyboardInterrupt: On Ctrl-C; runs that go on are stopped.
+        RunError: If seeds failed; the text says which and why. The others run to their end.
+        KeyboardInterrupt: On Ctrl-C; it stops the runs under way.
     """
     if not seeds:
         raise ValueError("seeds is empty: name at least one seed")

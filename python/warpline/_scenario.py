@@ -1,4 +1,4 @@
-"""Scenarios: built in Python or read from TOML, checked at once, changed by making new ones, and run."""
+"""Scenarios: built in Python or read from TOML, checked when made, and run. A change makes a new scenario."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Scenario:
         )
         run = scenario.run()
 
-    A scenario does not change: `set` and `replace` return a new one. What is wrong with it raises `ScenarioError` with all
-    that is wrong at once.
+    A scenario does not change: `set` and `replace` return a new one. A scenario with errors raises `ScenarioError`, which lists
+    all of them.
     """
 
     __slots__ = ("_native",)
@@ -78,21 +78,21 @@ class Scenario:
             name: Short name, used for the run directory and in reports.
             description: What the experiment shows, for people.
             warmup: Time at the start that results leave out.
-            until: What ends the run before its duration: "client exits", or a list of such conditions.
+            until: What ends the run before its duration, such as "client exits"; of a list of conditions, all must come true.
             seed: Seed of all randomness.
             sample_interval: Interval of the time series.
             framing: Bytes that every link adds to every packet.
             clock: How time passes.
-            replicate: Runs with several seeds, for the command line; `sweep` does it in Python.
-            tcp: TCP options of every flow that does not say otherwise.
+            replicate: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
+            tcp: TCP options of every flow that does not set its own.
             topology: A network built from a few parameters.
             link: Links, one by one.
-            host: Hosts that need to be told something.
+            host: Settings of single hosts; other hosts need no entry.
             flow: The traffic.
-            directory: Directory that paths of traces and logs are relative to; the current one if left out.
+            directory: Directory that paths of traces and logs are relative to; the current one by default.
 
         Raises:
-            ScenarioError: If something is wrong with it.
+            ScenarioError: With all errors of the scenario.
         """
         data = {
             "name": name,
@@ -121,10 +121,10 @@ class Scenario:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *changes: str) -> Scenario:
-        """Reads a scenario file and applies `changes`, each "path=value" as of `set`.
+        """Reads a scenario file and applies `changes`, each "path=value" as in `set`.
 
         Raises:
-            ScenarioError: With everything that is wrong with the file, by line and column.
+            ScenarioError: With all errors in the file, each with line and column.
         """
         return cls._of(NativeScenario.load(os.fspath(path), list(changes)))
 
@@ -139,7 +139,7 @@ class Scenario:
         return cls._of(NativeScenario.from_json(json.dumps(encode(data)), [], os.fspath(directory)))
 
     def to_toml(self) -> str:
-        """The scenario as TOML, with defaults filled in; reading it gives the same scenario."""
+        """The scenario as TOML, with defaults filled in. Reading it gives the same scenario."""
         return self._native.to_toml()
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,14 +152,14 @@ class Scenario:
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def set(self, *changes: str) -> Scenario:
-        """A scenario with changes, each "path=value": `scenario.set("link.0.rate=5Mbit/s", "flow.bulk.cc=nice")`.
+        """A copy with changes, each "path=value": `scenario.set("link.0.rate=5Mbit/s", "flow.bulk.cc=nice")`.
 
-        An entry of a list is named by its number from 0 or by its name. The value is TOML, or plain text.
+        The path names an entry of a list by its number, from 0, or by its name. The value is TOML, or plain text.
         """
         return self._of(NativeScenario.from_json(self._native.to_json(), list(changes), str(self.directory)))
 
     def replace(self, **changes: Any) -> Scenario:
-        """A scenario with other values of top-level keys: `scenario.replace(duration="10s", seed=7)`. None leaves a key out."""
+        """A copy with other values of top-level keys: `scenario.replace(duration="10s", seed=7)`. None removes a key."""
         return self.from_dict({**self.to_dict(), **changes}, directory=self.directory)
 
     @property
@@ -181,7 +181,7 @@ class Scenario:
 
     @property
     def hash(self) -> str:
-        """ "sha256:..." over everything that the scenario says."""
+        """Hash of the whole scenario: "sha256:..."."""
         return self._native.scenario_hash()
 
     @overload
@@ -221,26 +221,26 @@ class Scenario:
         progress: bool | Observer = True,
         cc: CcFactories | None = None,
     ) -> Run | RunSet:
-        """Runs the scenario, once or with several seeds. Other threads of Python go on meanwhile.
+        """Runs the scenario, once or with several seeds. Other Python threads go on meanwhile.
 
         Args:
-            seed: Seed in place of the scenario's.
-            seeds: Seeds to run one by one; the result is a `RunSet`, whose tables have a column of seeds.
-            jobs: How many of them run at once; as many as there are CPUs if left out. Congestion controls written in Python take
-                turns.
-            out: Run directory to write: tables, captures, summary.json; with `seeds` a directory that gets one for each, "seed-1"
-                and so on. Without it the results stay in memory, and captures and qlog files are not made.
-            force: Whether a run, or set of seeds, that is there already is replaced.
-            report: Whether the directory gets a report.html.
-            progress: True shows a line of progress in a terminal or a notebook; a function is called with a `Progress` now and
-                then, and stops the run by returning False: what was measured until then is returned. With `seeds` the function is
-                called from several threads, with the progress of whichever run, and stops all of them.
-            cc: Congestion controls written in Python, by the name of flows with cc = {kind = "custom", name = "..."}.
+            seed: Replaces the seed of the scenario.
+            seeds: Makes one run for each seed. The result is a `RunSet`, whose tables have a column of seeds.
+            jobs: How many of them run at once; by default one per CPU. Only one at a time can be inside a congestion control
+                written in Python.
+            out: Run directory to write: tables, captures, summary.json. With `seeds` it gets a run directory for each: "seed-1"
+                and so on. Without it, the results stay in memory, and captures and qlog files are not made.
+            force: Whether to replace a run or a set of seeds that is there already.
+            report: Whether to write report.html into the directory.
+            progress: True shows a progress line in a terminal or a notebook. A function is called with a `Progress` now and
+                then; if it returns False, the run stops and returns its results until then. With `seeds`, the function is called
+                from several threads with the progress of each run, and False stops all of them.
+            cc: Congestion controls written in Python, by the name that flows give in cc = {kind = "custom", name = "..."}.
 
         Raises:
-            RunInterrupted: On Ctrl-C; its `run` has what was measured until then. With `seeds` it is a KeyboardInterrupt without.
+            RunInterrupted: On Ctrl-C; its `run` holds the results until then. With `seeds`, a KeyboardInterrupt without results.
             RunError: If the scenario cannot be run or results cannot be written.
-            Exception: Whatever `progress` or a congestion control raised.
+            Exception: Any exception from `progress` or a congestion control.
         """
         if seeds is not None:
             if seed is not None:
@@ -266,7 +266,7 @@ class Scenario:
             summary = run.summary
             raise RunInterrupted(
                 f"stopped at {summary['simulated_s']:.3f} of {summary['duration_s']:g} s; "
-                "the exception's `run` has what was measured until then",
+                "the exception's `run` holds the results until then",
                 run,
             ) from None
         if raised is not None:
@@ -316,8 +316,8 @@ def _restore(text: str, directory: str) -> Scenario:
 
 
 def run(path: str | os.PathLike[str], *changes: str, **options: Any) -> Run:
-    """Runs a scenario file: `warpline.run("dumbbell.toml", "duration=10s", seed=3)`; options as of `Scenario.run` but for `seeds`."""
+    """Runs a scenario file: `warpline.run("dumbbell.toml", "duration=10s", seed=3)`. Takes the options of `Scenario.run` except `seeds`."""
     if options.get("seeds") is not None:
-        raise ValueError("run() is one run: for several seeds, Scenario.load(path).run(seeds=...)")
+        raise ValueError("run() makes one run; for several seeds use Scenario.load(path).run(seeds=...)")
     run: Run = Scenario.load(path, *changes).run(**options)
     return run

@@ -1,4 +1,4 @@
-"""Many runs of one scenario: a grid of parameters, several seeds, on all cores or a cluster, into one table."""
+"""Many runs of one scenario, over a grid of parameters and seeds, on all cores or a cluster. The results are one table."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from warpline._scenario import Scenario
 from warpline._warpline import Table
 
 Scalar = bool | int | float | str | None
-"""What a cell of the table holds."""
+"""A value in a cell of the table."""
 
 Metrics = Callable[[Run], Mapping[str, Scalar]]
-"""Makes figures of a run, one per column."""
+"""A function that returns further figures of a run, by the name of their column."""
 
 
 class ExecutorLike(Protocol):
-    """What runs the points: concurrent.futures' executors, dask's `client.get_executor()`, and others like them."""
+    """Runs the points: an executor of concurrent.futures, dask's `client.get_executor()`, or another like them."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Starts `fn(*args)` and returns a future."""
@@ -42,7 +42,7 @@ class ExecutorLike(Protocol):
 
 @dataclass(frozen=True)
 class _Point:
-    """One run of the grid, as it travels to a worker."""
+    """One run of the grid, as it is sent to a worker."""
 
     scenario: Scenario
     changes: tuple[str, ...]
@@ -75,26 +75,26 @@ def sweep(
         )
         table.polars().group_by("flow.bulk.cc").agg(polars.col("goodput_bps").mean())
 
-    The rows come in the order of the grid (the last parameter varies fastest, then the seed), whatever ran first. A point that
-    fails has its reason in the column `error` and no metrics; a warning says how many did.
+    The rows are in the order of the grid, whichever point ran first: the seed varies fastest, then the last parameter. A point
+    that fails has its error in the column `error`, and no metrics; a warning says how many failed.
 
     Args:
         scenario: What to run.
-        parameters: Values by path, as of `Scenario.set`.
-        seeds: Seeds to run each combination with; the scenario's own if left out.
-        jobs: How many to run at once, each in a process of its own; as many as there are CPUs if left out, 1 runs them in this
-            process. With the package cloudpickle (`pip install 'warpline[sweep]'`) congestion controls and metrics may be
-            defined anywhere, also in a notebook. Without it processes import the main module: a script needs
-            `if __name__ == "__main__":`, and a notebook `executor=ThreadPoolExecutor()`.
-        executor: What runs the points in place of processes; it is not shut down.
+        parameters: Lists of values, by the paths of `Scenario.set`.
+        seeds: Seeds to run each combination with; by default the seed of the scenario.
+        jobs: How many processes to use; by default one per CPU. 1 runs the points in this process. With the package cloudpickle
+            (`pip install 'warpline[sweep]'`), congestion controls and metrics may be defined anywhere, also in a notebook.
+            Without it, each process imports the main module: a script needs `if __name__ == "__main__":`, and a notebook
+            `executor=ThreadPoolExecutor()`.
+        executor: Runs the points in place of processes. It is not shut down.
         by: What a row is: a run, a group of flows, a flow or a link direction.
-        metrics: Further columns, or with `by="run"` figures of your own: a function of a `Run`.
-        out: Directory that gets a run directory per point, "0000", "0001" and so on.
-        cc: Congestion controls written in Python.
-        progress: Called with the number of points done and of all points.
+        metrics: A function that takes a `Run` and returns further columns, by name.
+        out: Directory for the run directories of the points: "0000", "0001" and so on.
+        cc: Congestion controls written in Python, as in `Scenario.run`.
+        progress: Called with the number of points done and the number of all points.
 
     Raises:
-        SweepError: If every point fails, or what is defined in a notebook cannot reach the processes.
+        SweepError: If every point fails, or if something defined in a notebook cannot be sent to the processes.
     """
     if by not in ("run", "group", "flow", "link"):
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
@@ -116,7 +116,7 @@ def sweep(
     outcomes = _execute(points, min(jobs, len(points)), executor, progress)
     failed = [error for error, _ in outcomes if error is not None]
     if failed and len(failed) == len(points):
-        raise SweepError(f"all {len(points)} points of the sweep failed; the first because:\n{failed[0]}")
+        raise SweepError(f"all {len(points)} points of the sweep failed; the first:\n{failed[0]}")
     if failed:
         warnings.warn(
             f"{len(failed)} of {len(points)} points of the sweep failed; the column `error` says why. The first: {failed[0]}",
@@ -130,7 +130,7 @@ def sweep(
 
 
 Outcome = tuple[str | None, list[dict[str, Scalar]]]
-"""The error of a point, or its rows."""
+"""The error of a point, or None, and its rows."""
 
 
 def _execute(
@@ -145,7 +145,7 @@ def _execute(
                 outcomes.append(result())
             except BrokenProcessPool:
                 outcomes.append((_DIED, []))
-            except Exception as error:  # A worker that died, a point that cannot be sent to it.
+            except Exception as error:  # A worker that died, or a point that cannot be sent to it.
                 outcomes.append((f"{type(error).__name__}: {error}", []))
             if progress is not None:
                 progress(len(outcomes), len(points))
@@ -169,16 +169,16 @@ def _execute(
 
 
 _DIED = (
-    "BrokenProcessPool: a worker process ended before its work was done. Without cloudpickle workers import the main module, and a "
-    'script needs `if __name__ == "__main__":` around what it runs. Else look for what ends the process (memory, a crash); '
+    "BrokenProcessPool: a worker process ended before its work was done. Without cloudpickle, workers import the main module, and a "
+    'script needs `if __name__ == "__main__":` around what it runs. Otherwise look for what ends the process (memory, a crash); '
     "executor=ThreadPoolExecutor() runs the points in this process"
 )
 
 
 def _main_only(point: _Point) -> list[str]:
-    """What the point needs of a main module that other processes cannot import: a notebook, a prompt, `python -c`."""
+    """Names that the point needs from a main module that other processes cannot import: a notebook, a prompt, `python -c`."""
     main = sys.modules.get("__main__")
-    # What comes from standard input says that its file is "<stdin>".
+    # A program from standard input has "<stdin>" as its file.
     if os.path.exists(getattr(main, "__file__", None) or "") or getattr(main, "__spec__", None) is not None:
         return []
     needed: list[Any] = [*(point.cc or {}).values(), *([] if point.metrics is None else [point.metrics])]
@@ -187,9 +187,9 @@ def _main_only(point: _Point) -> list[str]:
 
 
 def _packed(points: Sequence[_Point]) -> tuple[list[bytes], bool]:
-    """The points as bytes for other processes, and whether they have all that they need of the main module in them.
+    """The points as bytes for other processes, and whether these include what the points need from the main module.
 
-    By cloudpickle where it is installed: it takes along what is defined in a script or notebook, and functions without a name.
+    cloudpickle, if installed, includes what is defined in a script or notebook, and functions without a name.
     """
     whole = True
     try:
@@ -213,9 +213,9 @@ def _packed(points: Sequence[_Point]) -> tuple[list[bytes], bool]:
 
 @contextlib.contextmanager
 def _main_hidden(hidden: bool) -> Iterator[None]:
-    """While workers start: they do not import the main module where they need nothing of it.
+    """While workers start, keeps them from importing the main module if they need nothing from it.
 
-    So a script needs no guard, and a program from standard input, which has no file, has workers too.
+    So a script needs no guard, and a program from standard input, which has no file, can use workers.
     """
     main = sys.modules["__main__"]
     names = ("__file__", "__spec__") if hidden else ()
@@ -239,7 +239,7 @@ def _run_packed(data: bytes) -> Outcome:
 
 
 def _run_point(point: _Point) -> Outcome:
-    """Runs one point, in whatever process it has come to."""
+    """Runs one point, in any process."""
     try:
         run = point.scenario.set(*point.changes).run(seed=point.seed, out=point.out, progress=False, cc=point.cc)
         rows = _rows(run, point.by)
@@ -284,7 +284,7 @@ def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
 
 
 def toml_value(value: Any) -> str:
-    """A value as it stands after the "=" of a change."""
+    """A value as text for a change, after the "="."""
     return _toml(encode(value), top=True)
 
 
@@ -292,21 +292,21 @@ def _toml(value: Any, *, top: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # JSON's escapes are TOML's too, but for one character that only TOML wants escaped.
+        # TOML has JSON's escapes. One character must be escaped in TOML only.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if value is None:
-        raise ValueError("None cannot be a value of a parameter: it has no form in a scenario")
+        raise ValueError("None cannot be a value of a parameter: a scenario has no text for it")
     return repr(value)
 
 
 def cell(value: Any) -> Scalar:
-    """A value as a cell of the table: scalars as they are, one of several kinds by its kind, anything else as text.
+    """A value as a cell of the table: a scalar as it is, a part by its kind, anything else as text.
 
-    A congestion control of one's own is called by its name: "gentle"; one with parameters is "vegas(alpha=1.0)".
+    A congestion control of your own appears by its name, "gentle"; one with parameters as "vegas(alpha=1.0)".
     """
     plain = encode(value)
     if plain is None or isinstance(plain, (bool, int, float, str)):
@@ -321,7 +321,7 @@ def cell(value: Any) -> Scalar:
 
 
 def column(values: list[Scalar]) -> list[Scalar]:
-    """The values of one column, as text where they are of different kinds."""
+    """The values of one column; all as text if they are of different types."""
     present = [value for value in values if value is not None]
     kinds = {str if isinstance(value, str) else bool if isinstance(value, bool) else float for value in present}
     return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]

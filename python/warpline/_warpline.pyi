@@ -54,7 +54,7 @@ def report_seeds(out: str | PathLike[str], runs: Sequence[NativeRun]) -> None:
     """Writes the report page of runs of several seeds: means with intervals, and each run."""
 
 def result_tables() -> list[dict[str, Any]]:
-    """What is known of every table and column of results, from their declarations."""
+    """Every table of results and its columns, with their names, units and meanings."""
 
 def show(unit: str, value: float) -> str:
     """A value as people read it, to about three digits: `show("bit/s", 9.57e6)` is "9.57 Mbit/s"."""
@@ -73,19 +73,19 @@ class NativeScenario:
     def from_toml(
         name: str, text: str, sets: Sequence[str] = ..., directory: str | PathLike[str] = ...
     ) -> NativeScenario:
-        """Reads TOML text; `name` is what errors call it, paths in it are relative to `directory`."""
+        """Reads TOML text. Errors call it `name`; paths in it are relative to `directory`."""
     @staticmethod
     def from_json(text: str, sets: Sequence[str] = ..., directory: str | PathLike[str] = ...) -> NativeScenario:
         """Reads JSON text with the structure of the TOML file."""
     def to_toml(self) -> str:
-        """The scenario as TOML, normalised, with defaults filled in."""
+        """The scenario as TOML in its normal form, with defaults filled in."""
     def to_json(self) -> str:
         """The scenario as JSON text, with defaults filled in."""
     def scenario_hash(self) -> str:
-        """ "sha256:..." over the scenario."""
+        """Hash of the scenario: "sha256:..."."""
     @property
     def directory(self) -> PathLike[str]:
-        """Directory that trace and log paths are relative to."""
+        """Directory that paths of traces and logs are relative to."""
 
 @final
 class NativeRun:
@@ -110,16 +110,16 @@ class NativeRun:
 class Table:
     """A table of results in Arrow's columnar format.
 
-    Any library that reads the Arrow PyCapsule interface takes it as it is: `polars.DataFrame(table)`,
+    Any library that supports the Arrow PyCapsule interface can read it: `polars.DataFrame(table)`,
     `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`. A single column is `table["goodput_bps"]`.
     """
 
     @staticmethod
     def of_seeds(tables: Sequence[tuple[int, Table]]) -> Table:
-        """Tables of the same columns one after the other, with the seed of each in a first column."""
+        """Joins tables that have the same columns, one below the other; a new first column holds the seed of each."""
     @staticmethod
     def from_columns(columns: dict[str, list[bool | int | float | str | None]]) -> Table:
-        """A table of Python lists, all of one length."""
+        """A table made of Python lists of the same length."""
     @property
     def num_rows(self) -> int:
         """Number of rows."""
@@ -166,7 +166,7 @@ class Progress:
 
 @final
 class CcConfig:
-    """What a congestion control is built from."""
+    """What a congestion control receives when its connection starts."""
 
     def __new__(
         cls, mss: int = 1460, initial_window: int = 14600, initial_ssthresh: float = ...

@@ -1,4 +1,4 @@
-"""Plots of a run with matplotlib: each takes a run and, if you like, the axes to draw on, and returns the axes.
+"""Plots of a run with matplotlib. Each function takes a run and, if you like, the axes to draw on; it returns the axes.
 
     axes = warpline.plot.cwnd(run, flows="bulk")
     axes.figure.savefig("cwnd.svg")
@@ -58,7 +58,7 @@ def rtt(run: Run, ax: Axes | None = None, *, flows: Selection = None) -> Axes:
 
 
 def queue(run: Run, ax: Axes | None = None, *, links: Selection = None, unit: str = "packets") -> Axes:
-    """What waits in front of each link over time, in "packets", "bytes" or "delay"; of links that ever queue, unless chosen."""
+    """Queue of each link over time, in "packets", "bytes" or "delay". By default only of links at which packets ever waited."""
     names = {"packets": "backlog_packets", "bytes": "backlog_bytes", "delay": "queue_delay_ms"}
     if unit not in names:
         raise ValueError(f"unit={unit!r}: a queue is drawn in packets, bytes or delay")
@@ -70,7 +70,7 @@ def queue(run: Run, ax: Axes | None = None, *, links: Selection = None, unit: st
 
 
 def _quantities() -> dict[str, tuple[str, Column]]:
-    """What can be drawn across seeds: by its word, the kind of thing that has it and its column."""
+    """What can be drawn across seeds, by its word: "flow" or "link", and the column."""
     return {
         column.quantity: (kind, column)
         for kind, table in (("flow", "series_flows"), ("link", "series_links"))
@@ -84,15 +84,15 @@ def bands(
 ) -> Axes:
     """A quantity over time across seeds: the mean as a line, the 95 % confidence interval of the mean as a band.
 
-    Several sets, by the names that the legend gives them, are drawn together: `bands({"cubic": cubic, "vegas": vegas}, "cwnd")`.
-    A single run has a line only. `warpline compare --plot` draws the same without Python.
+    To draw several sets together, name them for the legend: `bands({"cubic": cubic, "vegas": vegas}, "cwnd")`.
+    A single run gives a line without a band. `warpline compare --plot` draws the same without Python.
 
     Args:
-        runs: What `Scenario.run(seeds=...)` or `RunSet.open` gave; or several, by name.
+        runs: A result of `Scenario.run(seeds=...)` or `RunSet.open`; or several, by name.
         quantity: "goodput", "throughput", "cwnd", "rtt" (sum or mean of the flows), "queue", "delay", "load" (of a link), or another
-            word that a column of the series has (`warpline.columns("series_flows")`).
+            `quantity` of a column of the series (`warpline.columns("series_flows")`).
         ax: Axes to draw on.
-        of: A group or a flow; for a quantity of links a link, which has to be named.
+        of: A group or a flow, all flows by default. For a quantity of links, the link, which must be named.
     """
     known = _quantities()
     if quantity not in known:
@@ -126,7 +126,7 @@ def bands(
 
 
 def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int, float]:
-    """A run's values by microsecond: the sum or the mean of the chosen flows, or those of a link."""
+    """A run's values, by time in microseconds: the sum or the mean over the chosen flows, or those of a link."""
     if kind == "link":
         if of is None:
             raise ValueError("name the link with of=, such as of='r1>r2'")
@@ -141,7 +141,7 @@ def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int,
 
 
 def _half_interval(samples: Sequence[float]) -> float:
-    """Half of the 95 % confidence interval of the mean; not a number for a single sample."""
+    """Half the width of the 95 % confidence interval of the mean; NaN for a single sample."""
     if len(samples) < 2:
         return math.nan
     return student_t_975(len(samples) - 1) * statistics.stdev(samples) / math.sqrt(len(samples))
@@ -150,7 +150,7 @@ def _half_interval(samples: Sequence[float]) -> float:
 def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes:
     """Time-sequence graph of a flow's data direction: segments sent, retransmitted, acknowledged, selectively acknowledged.
 
-    The flow has to be recorded: record = ["tcp"] in the scenario. With several connections all are drawn.
+    The flow must be recorded: record = ["tcp"] in the scenario. If it has several connections, all are drawn.
     """
     chosen = _select("flow", run.summary["flows"], flow)
     number, name = next(iter(chosen.items()))
@@ -162,7 +162,7 @@ def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes
     events, sides = np.array(table["event"]), np.array(table["side"])
     seconds = np.array(table["time_ns"], dtype=float) / 1e9
     seq, end, ack = (np.array(table[column], dtype=float) for column in ("seq", "end", "ack"))
-    # The side that sent most data is the sender.
+    # The side that sent more data is the sender.
     data = mine & np.isin(events, ["sent", "retransmit", "probe"]) & (end > seq)
     sender = 1 if data[sides == 1].sum() > data[sides == 0].sum() else 0
     mine &= sides == sender
@@ -191,7 +191,8 @@ def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes
 def cdf(run: Run, column: str = "completion_s", ax: Axes | None = None, *, table: str | None = None) -> Axes:
     """Cumulative distribution of a column: completion times by default, or "goodput_bps", "latency_mean_ms", "srtt_ms".
 
-    The table is the first of transfers, flows, series_flows, series_links and links that has the column, unless named.
+    Unless you name the table, it is the first with that column: of transfers, flows, series_flows, series_links, links, tcp and
+    packets, in this order.
     """
     names = ("transfers", "flows", "series_flows", "series_links", "links", "tcp", "packets")
     if table is not None and table not in names:
@@ -243,7 +244,7 @@ def _select(kind: str, rows: Sequence[Mapping[str, Any]], wanted: Selection) -> 
 
 
 def _lines(table: Table, kind: str, chosen: Mapping[int, str], column: str) -> dict[str, tuple[Values, Values]]:
-    """Times and values of a column for each of the chosen, by name; without gaps."""
+    """Times and values of a column for each of the chosen flows or links, by name, without missing values."""
     np = require("numpy", "plot", "warpline.plot")
     owner = np.array(table[kind], dtype=np.int64)
     seconds = np.array(table["time_s"], dtype=float)
@@ -262,12 +263,12 @@ def _flow_lines(
     chosen = _select("flow", run.summary["flows"], flows)
     lines = {name: line for name, line in _lines(run.series_flows, "flow", chosen, column).items() if line[0].size}
     if not lines and missing_is_error:
-        raise ValueError(f"none of these flows has {column} over time (UDP has no window, a short run no sample)")
+        raise ValueError(f"none of these flows has {column} over time (UDP has no window; a short run may have no samples)")
     return lines
 
 
 def _scale(largest: Sequence[float], unit: str) -> tuple[float, str]:
-    """The unit in which the largest value is one or more, and how many of the first it is."""
+    """The unit in which the largest value is at least 1, and the factor to divide values by."""
     steps = _STEPS.get(unit, ((1.0, unit),))
     top = max(largest, default=0.0)
     return next((step for step in steps if top >= step[0]), steps[-1])

@@ -1,4 +1,4 @@
-"""Background transfer between programs: QUIC with any congestion control of the library, TCP Nice unless another is named.
+"""Background transfer between programs: QUIC with any congestion control of the library, TCP Nice by default.
 
     import warpline
 
@@ -9,8 +9,9 @@
 
     warpline.quic.send("host:4433", b"hello", key="team.key")
 
-Everything is encrypted, and both ends prove who they are: each shows a key that must be on the other's list (`trust`, a file with a public key in each
-line), or, without a list, the same key. Calls block, let other threads run, and heed Ctrl-C. A message counts as sent when the receiver has it whole.
+Everything is encrypted, and both ends prove who they are: the key of each must be in the other's `trust`, a file with a public key on each
+line. Without `trust`, both must have the same key. Calls block, but let other threads run, and Ctrl-C ends them. A message counts as sent when
+the receiver has all of it.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def keygen(path: Path) -> str:
-    """Make a key in a new file that only its owner can read. Returns its public half, a line for others' lists."""
+    """Make a key in a new file that only its owner can read. Returns its public half, a line for the `trust` files of others."""
     return quic_keygen(os.fspath(path))
 
 
 def connect(address: str, *, key: Path, trust: Path | None = None, cc: str = "nice") -> Connection:
-    """Connect to a server at "host:port", for several messages; use it as a context manager, or close it.
+    """Connect to a server at "host:port", to send several messages. Use the connection as a context manager, or close it.
 
-    Raises `OSError` (`PermissionError` where a key is not trusted, `TimeoutError` where nobody answers) or `ValueError` for a key file that is none.
+    Raises `OSError`, for example `PermissionError` if a key is not trusted and `TimeoutError` if the server does not answer, or `ValueError` if `key`
+    is not a key file.
     """
     return Connection.connect(address, key=os.fspath(key), trust=None if trust is None else os.fspath(trust), cc=cc)
 
 
 def send(address: str, data: bytes | os.PathLike[str], *, key: Path, trust: Path | None = None, cc: str = "nice") -> int:
-    """Send one message to the server at "host:port": bytes, or the content of a file. Returns its length, when the receiver has it."""
+    """Send one message to the server at "host:port": bytes, or the content of a file. Returns its length once the receiver has it."""
     with connect(address, key=key, trust=trust, cc=cc) as connection:
         return connection.send(data)
 

@@ -1,22 +1,21 @@
-"""The study of BTC tools again: kernel TCP, cap and TReno over the emulated paths of profiles.csv.
+"""Repeats the study of BTC tools: kernel TCP, cap and TReno over the emulated paths of profiles.csv.
 
-    python3 repro/btc-tools/study.py target/release/warpline            # all of it, in guests under the virtual clock
-    python3 repro/btc-tools/study.py target/release/warpline --live     # on live hosts under the real clock: two hours and a half
+    python3 repro/btc-tools/study.py target/release/warpline            # the whole study, in guests under the virtual clock
+    python3 repro/btc-tools/study.py target/release/warpline --live     # on live hosts under the real clock: two and a half hours
     python3 repro/btc-tools/study.py target/release/warpline --short    # what CI runs: two paths, short transfers
 
-On each path all methods transfer one after another, in an order drawn at random: kernel TCP twice with either congestion control (Linux,
-iperf3), cap with the same, TReno, all three as programs on the same two hosts; and cap and TReno again as apps of the simulation. By default
-the hosts are guests, Linux kernels in simulated time: the result depends on the seed alone, however busy the machine is. With --live they are
-network namespaces of this machine's kernel, and a path on which the emulator did not keep pace is run again, twice at most, and then marked.
+On each path, all methods transfer one after another, in random order. Three run as programs on the same two hosts: kernel TCP (Linux, iperf3),
+twice with each congestion control, cap with the same ones, and TReno. cap and TReno also run as apps of the simulation. By default
+the hosts are guests, Linux kernels in simulated time, so the result depends on the seed alone, however busy the machine is. With --live they are
+network namespaces of this machine's kernel. A path on which the emulator did not keep pace is then run again, at most twice, and marked if that fails.
 
-Prints what each method got and how far that is from kernel TCP with the same congestion control, and the distributions of the differences.
-Transfers and distributions are kept in --out as CSV, and drawn there where matplotlib is installed; paths that are not run this time
-(--only) keep the rows that they have there, and so do other seeds: rounds of the same path add up, which is what makes something of random
-losses.
+Prints the throughput of each method, its difference from kernel TCP with the same congestion control, and the distributions of the differences.
+Writes transfers and distributions to --out as CSV, and plots with matplotlib. Paths that are not run this time (--only) and other seeds keep their
+rows there. So rounds with several seeds add up, which is needed for paths with random losses.
 
 Needs Linux and iperf3; Debian's user-mode-linux, or with --live root (or user namespaces).
 
-Exit code 1 if a tool failed, or if after a whole study cap is not within 5 % of kernel TCP in the median and 10 % at the 90th percentile.
+The exit code is 1 if a tool failed, or if, after a whole study, cap is not within 5 % of kernel TCP in the median and 10 % at the 90th percentile.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pathlib import Path
 from string import Template
 
 HERE = Path(__file__).parent
-# Between two transfers: the queue drains, and iperf3's server is ready again.
+# Pause between two transfers, in which the queue drains and iperf3's server becomes ready again.
 GAP = 1.5
 SHORT = {"country", "campus-small-queue"}
 # What is drawn and counted, in this order.
@@ -55,7 +54,7 @@ def command(warpline: str, tool: str, cc: str, seconds: float) -> list[str]:
         return ["iperf3", "-c", "{b}", "-C", cc, "-t", f"{seconds:g}", "-J"]
     if tool == "cap":
         return [warpline, "cap", "{b}", "--cc", cc, "-t", f"{seconds:g}s", "--json"]
-    # Linux acknowledges every second segment; so do the pairs that TReno takes answers in.
+    # Linux acknowledges every second segment, so TReno takes answers in pairs.
     return [warpline, "treno", "{b}", "-t", f"{seconds:g}s", "--delayed-ack", "40ms", "--initial-rto", "1s",
             "--min-rto", "200ms", "--initial-window", "10", "--json", "--anyway"]
 
@@ -69,7 +68,7 @@ def app(name: str, tool: str, cc: str, start: float, seconds: float) -> str:
 
 
 def cross(kind: str, rate_bps: float) -> str:
-    """A fifth of the link, or a half of it for half of the time."""
+    """Cross traffic: a fifth of the link, or half of it for half of the time."""
     flow = '[[flow]]\nname = "cross"\nfrom = "c"\nto = "d"\n'
     return {
         "none": "",
@@ -80,7 +79,7 @@ def cross(kind: str, rate_bps: float) -> str:
 
 
 def read(tool: str, text: str) -> dict:
-    """What a tool says it got, and what it says of the reasons."""
+    """The result of a tool, with what it says about the reasons."""
     answer = json.loads(text)
     if tool == "tcp":
         sent, streams = answer["end"]["sum_sent"], answer["end"]["streams"][0]["sender"]
@@ -108,7 +107,7 @@ def run_profile(args: argparse.Namespace, profile: dict, work: Path, seed: int) 
     slack = GAP + 10 * rtt + 2.5 * float(profile["queue_packets"]) * 12e-3 / float(profile["rate_mbit"])
     rate = float(profile["rate_mbit"]) * 1e6
     for number, (tool, cc, _) in enumerate(order):
-        # Not in step with anything.
+        # Not synchronous with anything.
         begin = start + rng.random() * rtt
         if tool.endswith("-app"):
             name = f"{tool}-{number}"
@@ -116,7 +115,7 @@ def run_profile(args: argparse.Namespace, profile: dict, work: Path, seed: int) 
             places.append(Path(f"btc-{name}.0.json"))
         else:
             words = json.dumps(command(str(args.warpline), tool, cc, args.seconds))
-            # Alarms are part of the results; a tool that fails is seen by its output.
+            # Alarms are part of the results. The output shows whether a tool failed.
             programs.append(f'  {{ command = {words}, start = "{begin * 1e3:.0f}ms", expect = "any" }},')
             places.append(Path("programs") / f"a.{len(programs)}.stdout")
         start += args.seconds + slack + rtt
@@ -153,7 +152,7 @@ def compare(rows: list[dict]) -> None:
         tcp = [r["goodput_bps"] for r in rows if r["tool"] == "tcp" and r["cc"] == cc and r["goodput_bps"]]
         for row in rows:
             if row["cc"] == cc and row["goodput_bps"] is not None:
-                # A transfer of TCP is compared with the mean of the others, all else with the mean of all.
+                # A transfer of kernel TCP is compared with the mean of its other transfers, the other methods with the mean of all.
                 others = list(tcp)
                 if row["tool"] == "tcp" and len(tcp) > 1:
                     others.remove(row["goodput_bps"])
@@ -161,7 +160,7 @@ def compare(rows: list[dict]) -> None:
 
 
 def of_paths(rows: list[dict], tool: str, cc: str) -> list[float]:
-    """For each path how far the mean of a tool's transfers is from the mean of kernel TCP's."""
+    """For each path, the difference between the mean of a tool's transfers and the mean of kernel TCP's."""
     means = []
     for name in dict.fromkeys(r["profile"] for r in rows):
         mine, tcp = ([r["goodput_bps"] for r in rows if r["profile"] == name and r["cc"] == cc and r["valid"] and r["goodput_bps"]
@@ -220,7 +219,7 @@ def draw(rows: list[dict], path: Path, title: str) -> None:
     try:
         import matplotlib
     except ImportError:
-        print("matplotlib is not installed: nothing is drawn")
+        print("matplotlib is not installed: no plots")
         return
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "btc-tools"
@@ -279,11 +278,11 @@ def main() -> int:
                     break
             return rows
 
-        # Live paths share the machine's time: one after another.
+        # Live paths share the machine, so they run one after another.
         with ThreadPoolExecutor(1 if args.live else args.jobs) as pool:
             for rows in pool.map(one, [p for p in profiles if p["name"] in wanted]):
                 name = rows[0]["profile"]
-                # Of another seed there may be a round already: more of them say more, where losses are random.
+                # There may be rows of other seeds already, which are kept: random losses need several.
                 known[name] = [row for row in known[name] if row["seed"] != args.seed] + rows
                 compare(known[name])
                 show(rows)
@@ -311,7 +310,7 @@ def main() -> int:
         draw(rows, args.out / f"{kind}.svg", "Live hosts, real clock" if args.live else "Guests, virtual clock")
     failed = any(row["goodput_bps"] is None for row in rows)
     cap = means["cap", "reno"] + means["cap", "cubic"]
-    # Two short transfers say little: a tool that is broken is far off.
+    # Two short transfers only show whether a tool is broken.
     median, high = (0.2, 0.3) if args.short else (0.05, 0.1)
     whole = args.short or all(known[name] for name in names)
     bad = whole and (not cap or percentile(cap, 0.5) > median or percentile(cap, 0.9) > high)

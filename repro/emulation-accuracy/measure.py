@@ -1,9 +1,9 @@
-"""Runs the scenarios of this directory and prints what came out beside what should: delay, bandwidth, loss.
+"""Runs the scenarios of this directory and prints measured values beside expected ones: delay, bandwidth, loss.
 
     python3 repro/emulation-accuracy/measure.py target/release/warpline
 
-Needs Linux. Exit code 1 if a value is out of its bounds and its run kept pace; where one did not, its table says so and its values do not
-count. Load comes from `warpline load`, whose instants are the kernel's stamps.
+Needs Linux. The exit code is 1 if a value is out of bounds. Values of a run that did not keep pace do not count, and its table says so.
+Load comes from `warpline load`, whose times are the kernel's timestamps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = {
 
 
 def run(warpline: str, name: str, out: Path) -> tuple[dict, list[dict]]:
-    """The summary of a run, and all that the programs on its source have printed: JSON objects, one after another."""
+    """The summary of a run, and the output of the programs on its source: JSON objects, one after another."""
     words = [warpline, "run", str(HERE / f"{name}.toml"), "--out", str(out / name), "--no-report", "--quiet"]
     environment = {**os.environ, "WARPLINE": str(Path(warpline).resolve())}
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -61,7 +61,7 @@ def delay(summary: dict, told: list[dict]) -> bool:
         error = 100 * (adjusted / (2 * one_way) - 1) if one_way else math.nan
         print(f"{one_way:7} {size:6} {median:9.3f} {statistics.pstdev(rtts):7.3f} {adjusted:10.3f} {error:8.3f}   "
               f"{seed[0]:9.3f} {seed[1]:7.3f} {seed[2]:8.2f}")
-        # Never early; and what two interfaces and two wake-ups take, late: the kernel's part is some 0.05 ms.
+        # Never early, and late at most by the time of two interfaces and two wake-ups; the kernel takes some 0.05 ms.
         right &= min(rtts) >= 2 * one_way and median - 2 * one_way < 0.25
     return right or not pace
 
@@ -75,7 +75,7 @@ def rate(summary: dict, told: list[dict]) -> bool:
         full = queue * 0.012 / mbit * 1e3
         under_way = sent["sunk"]["under_way_us"][1] / 1e3
         print(f"{mbit:10} {seen:12.6f} {seen / mbit - 1:9.1e} {full:9.3f} {under_way:9.3f}")
-        # A full queue and no more in front of it, to one packet and what interfaces and wake-ups take.
+        # The delay of a full queue, plus at most one packet and the time of interfaces and wake-ups.
         right &= abs(seen / mbit - 1) < 2e-5 and abs(under_way - full) < 12 / mbit + 0.25
     return right or not pace
 

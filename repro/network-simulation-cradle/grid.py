@@ -1,10 +1,10 @@
-"""Linux against the TCP model, side by side on paths of the same kind: goodput over a grid of rates, round-trip times and loss rates.
+"""Compares Linux with the TCP model over the same kinds of paths: goodput over a grid of rates, round-trip times and loss rates.
 
     python3 repro/network-simulation-cradle/grid.py target/release/warpline            # the grid: 27 cells, five controls, three seeds
     python3 repro/network-simulation-cradle/grid.py target/release/warpline --short    # 8 cells, one seed, minutes
 
-Writes results/grid.csv, results/grid.md and, with matplotlib, the congestion windows of one cell each (results/windows-*.svg). Ends with an
-error if a cell differs by more than 10 % and by more than chance.
+Writes results/grid.csv, results/grid.md and, with matplotlib, plots of the congestion windows in single cells (results/windows-*.svg). Fails
+if a cell differs by more than 10 % and by more than chance.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ HERE = Path(__file__).parent
 CONTROLS = ["reno", "cubic", "vegas", "bic", "westwood"]
 BOUND = 0.10
 PACKET = 1500 * 8
-# Packets of reno's that a run is to have, and losses where there are some: enough for a mean that says something. And no more than these.
+# How many packets of reno a run should have, and how many losses if there are any: enough for a meaningful mean. And the limits.
 PACKETS, LOSSES, MOST = 40_000, 200, 400_000
 LONGEST = 3000.0
 
 
 def queue(rate: float, rtt: float) -> int:
-    """Packets that wait at the bottleneck: what the path holds, and at least twenty."""
+    """Queue limit at the bottleneck in packets: the path's bandwidth-delay product, and at least twenty."""
     return max(20, math.ceil(rate * rtt / PACKET))
 
 
 def duration(rate: float, rtt: float, loss: float, scale: float) -> float:
-    """Seconds that give reno enough packets and losses (its mean window is sqrt(1.5 / loss): Mathis et al. 1997)."""
+    """Seconds in which reno has enough packets and losses (its mean window is sqrt(1.5 / loss): Mathis et al. 1997)."""
     expected = rate / PACKET
     if loss:
         expected = min(expected, math.sqrt(1.5 / loss) / rtt)
         seconds = max(LOSSES / loss, PACKETS / 4) / expected
     else:
-        # A sawtooth of reno is as many round trips as the pipe and the queue hold packets.
+        # A sawtooth of reno lasts as many round trips as the path and the queue hold packets.
         period = (rate * rtt / PACKET + queue(rate, rtt)) / 2 * (rtt + queue(rate, rtt) * PACKET / rate)
         seconds = min(max(PACKETS / expected, 4 * period), MOST / expected)
     return min(max(seconds * scale, 40 * rtt, 20.0), LONGEST)
 
 
 def losses(probability: float, seed: int, packets: int) -> list[int]:
-    """Which of so many packets are lost: each with the same probability."""
+    """The packets that are lost, each with the same probability."""
     draw = random.Random(seed)
     return [number for number in range(1, packets + 1) if draw.random() < probability]
 
 
 def scenario(rate: float, rtt: float, loss: float, controls: list[str], seed: int, seconds: float, samples: float) -> str:
-    """One cell: for every control a path between two guests, and one between two models. All paths lose the same packets."""
+    """The scenario of a cell: for each congestion control a path between two guests and one between two models. All paths lose the same packets."""
     lost = losses(loss, seed, int(rate * seconds / PACKET))
     parts = [f'name = "grid"\nduration = "{seconds:.3f}s"\nwarmup = "{min(20 * rtt, seconds / 4):.3f}s"\nseed = {seed}\nsample_interval = "{samples}s"\n']
     for kind, cc in itertools.product(("linux", "model"), controls):
@@ -67,7 +67,7 @@ def scenario(rate: float, rtt: float, loss: float, controls: list[str], seed: in
 
 
 def goodputs(summary: dict, _: Path) -> dict[str, dict]:
-    """What the table has of each flow."""
+    """The values of each flow that the table needs."""
     keys = ("goodput_bps", "sent_packets", "retransmitted_packets", "lost_packets", "rtos", "recoveries")
     return {flow["group"]: {key: flow[key] for key in keys} for flow in summary["flows"]}
 
@@ -106,7 +106,7 @@ def table(cells: list[tuple], controls: list[str], found: dict) -> list[dict]:
 
 
 def merged(path: Path, rows: list[dict]) -> list[dict]:
-    """The rows of other cells that the table has already, and these."""
+    """These rows, and those of other cells that the table has already."""
     key = lambda row: (float(row["rate_mbps"]), float(row["rtt_ms"]), float(row["loss"]), CONTROLS.index(row["cc"]))
     number = lambda text: float(text) if text not in ("", "DIFFERS", "chance") else text
     old = []
@@ -118,7 +118,7 @@ def merged(path: Path, rows: list[dict]) -> list[dict]:
 
 
 def markdown(rows: list[dict]) -> str:
-    """The table, a line for a cell and a column for a control."""
+    """The table, with a line for each cell and a column for each congestion control."""
     controls = list(dict.fromkeys(row["cc"] for row in rows))
     lines = ["| Mbit/s | RTT ms | loss | " + " | ".join(controls) + " |", "|--:|--:|--:|" + "--:|" * len(controls)]
     for (rate, rtt, loss), own in itertools.groupby(sorted(rows, key=lambda r: (r["rate_mbps"], r["rtt_ms"], r["loss"])), lambda r: (r["rate_mbps"], r["rtt_ms"], r["loss"])):
@@ -133,7 +133,7 @@ def draw(out: Path, name: str, title: str, series: dict, controls: list[str]) ->
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        print("no plots: matplotlib is not there", file=sys.stderr)
+        print("no plots: matplotlib is not installed", file=sys.stderr)
         return
     drawing = Figure(figsize=(10, 2.1 * len(controls)), layout="constrained")
     for ax, cc in zip(drawing.subplots(len(controls), 1, sharex=True, squeeze=False)[:, 0], controls):
@@ -152,10 +152,10 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer cells, one seed, shorter runs")
     parser.add_argument("--seeds", type=int, help="how many seeds (default 3, or 1 with --short)")
     parser.add_argument("--controls", default=",".join(CONTROLS), help="which congestion controls")
-    parser.add_argument("--cells", help="only these cells (RATE/RTT/LOSS in Mbit/s, ms and a part of 1, with commas between); the table keeps its others")
-    parser.add_argument("--scale", type=float, help="how long runs are, as a multiple of the usual (default 1, or 0.25 with --short)")
+    parser.add_argument("--cells", help="only these cells (RATE/RTT/LOSS in Mbit/s, ms and a number from 0 to 1, separated by commas); the table keeps the others")
+    parser.add_argument("--scale", type=float, help="factor for the length of runs (default 1, or 0.25 with --short)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
-    parser.add_argument("--no-windows", action="store_true", help="no plots of windows")
+    parser.add_argument("--no-windows", action="store_true", help="do not plot windows")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
     controls = options.controls.split(",")
@@ -171,11 +171,11 @@ def main() -> int:
     try:
         started = {}
         for cell in sorted(cells, key=lambda c: -c[0]):
-            # Without losses at random there is nothing that a seed changes.
+            # Without random losses, the seed changes nothing.
             for seed in seeds if cell[2] else seeds[:1]:
                 seconds = duration(*cell, scale)
                 started[cell, seed] = laboratory.start(scenario(*cell, controls, seed, seconds, seconds), goodputs)
-        # Where the round trips are long the windows show best.
+        # The windows show best with long round trips.
         shown = [(10e6, 0.05, 0.0, 60.0), (10e6, 0.05, 0.001, 60.0)]
         traces = [] if options.no_windows else [
             (cell, laboratory.start(scenario(*cell, controls, 1, seconds, 0.1), windows)) for *cell, seconds in shown

@@ -3,8 +3,8 @@
     python3 messages.py send ADDRESS RATE SECONDS SEED MSS
     python3 messages.py receive MSS
 
-The receiver prints the latency of the messages, from their creation to the delivery of their last byte, as JSON. A message is created at its
-time whether or not the one before has been sent.
+The receiver prints the latency of the messages as JSON, from their creation to the delivery of their last byte. A message is created at its
+time even if the one before has not been sent yet.
 """
 
 import json

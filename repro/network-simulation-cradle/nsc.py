@@ -1,6 +1,6 @@
-"""What grid.py and study.py share: scenarios as text, runs of them, and means with their confidence.
+"""Shared by grid.py and study.py: scenarios as text, runs of them, and means with confidence intervals.
 
-A host of a scenario here is Linux (a guest) or the TCP model; everything else about the two is the same.
+A host of a scenario is Linux (a guest) or the TCP model. Everything else is the same for both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-# The model's options that make it comparable with the guests' kernel: Linux 6.1 with HZ=100 and all its defaults.
+# Options that make the model comparable with the guests' kernel: Linux 6.1 with HZ=100 and default settings.
 LINUX_LIKE = "{ tick = \"10ms\", quick_acks = 16 }"
-# The kernel's Westwood reckons in jiffies.
+# The kernel's Westwood computes in jiffies.
 MODEL_CC = {"westwood": '{ kind = "westwood", tick = "10ms" }'}
 # Two-sided 95 % quantiles of Student's t by degrees of freedom; beyond the table the normal distribution's.
 STUDENT = [math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
@@ -56,7 +56,7 @@ class Laboratory:
         self.pool = concurrent.futures.ThreadPoolExecutor(max(jobs, 1))
 
     def run(self, text: str, read: Callable[[dict, Path], object] | None = None) -> object:
-        """Runs a scenario: its summary, or what `read` makes of the summary and the run's directory."""
+        """Runs a scenario. Returns its summary, or the result of `read` for the summary and the run directory."""
         with tempfile.TemporaryDirectory() as directory:
             scenario = Path(directory, "scenario.toml")
             scenario.write_text(text)
@@ -71,11 +71,11 @@ class Laboratory:
             return read(summary, Path(directory, "run")) if read else summary
 
     def start(self, text: str, read: Callable[[dict, Path], object] | None = None) -> concurrent.futures.Future:
-        """The same, later."""
+        """The same in the background; returns a future."""
         return self.pool.submit(self.run, text, read)
 
     def close(self) -> None:
-        """Begins nothing new."""
+        """Starts no more runs."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -91,26 +91,26 @@ def guest(name: str, machine: str, cc: str | None = None, sysctl: dict[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """A TCP: Linux's, or the model's with the same things on and off."""
+    """A TCP: Linux's, or the model's with the same features on and off."""
 
     name: str
     kind: str
     cc: str = "cubic"
     off: str = ""
-    # The model only: options in place of those that make it comparable with Linux.
+    # For the model only: options in place of those that make it comparable with Linux.
     tcp: str = ""
 
     def host(self, name: str, machine: str, **sysctl: str) -> str:
-        """A host with it: nothing where it is the model's, which hosts have unless told otherwise."""
+        """The entry of a host with this TCP: none for the model, which is the default."""
         if self.kind != "linux":
             return ""
         own = {f"net.ipv4.tcp_{self.off}": "0"} if self.off else {}
         return guest(name, machine, self.cc, {**own, **sysctl})
 
     def flow(self, name: str, source: str, sink: str, more: str = "", tcp: str = "") -> str:
-        """A flow between two hosts with it. `more` are lines of the flow, `tcp` options for the model."""
+        """A flow between two hosts with this TCP. `more` are lines of the flow; `tcp` are options for the model."""
         lines = ["[[flow]]", f'name = "{name}"', f'from = "{source}"', f'to = "{sink}"']
-        # Linux's is the host's.
+        # With Linux, it is set at the host.
         if self.kind != "linux":
             options = self.tcp or LINUX_LIKE
             extra = ", ".join(part for part in (f"{self.off} = false" if self.off else "", tcp) if part)
@@ -122,13 +122,13 @@ class Stack:
 
 
 def link(first: str, second: str, rate: float, delay_ms: float, packets: int, more: str = "") -> str:
-    """A link with a queue of so many packets."""
+    """A link with a queue limit in packets."""
     head = f'[[link]]\nbetween = ["{first}", "{second}"]\nrate = "{rate / 1e6:.6g}Mbit/s"\ndelay = "{delay_ms:.6g}ms"\n'
     return f'{head}queue = {{ kind = "droptail", limit = "{packets}p" }}\n{more}'
 
 
 def head(name: str, seconds: float, seed: int, warmup: float = 0.0) -> str:
-    """The beginning of a scenario; time series take no more than a sample."""
+    """The beginning of a scenario, with a single sample in time series."""
     return f'name = "{name}"\nduration = "{seconds}s"\nwarmup = "{warmup}s"\nseed = {seed}\nsample_interval = "{seconds}s"\n'
 
 
@@ -142,5 +142,5 @@ def write_csv(path: Path, rows: Iterable[dict]) -> None:
 
 
 def significant(value: float, digits: int = 4) -> float:
-    """A number with few digits, for tables."""
+    """A number with a few digits, for tables."""
     return float(f"{value:.{digits}g}")

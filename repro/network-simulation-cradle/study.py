@@ -1,4 +1,4 @@
-"""Figures 1, 4, 5, 6 and 7 of "Performance, validation and testing with the Network Simulation Cradle", with Linux beside the TCP model.
+"""Repeats figures 1, 4, 5, 6 and 7 of "Performance, validation and testing with the Network Simulation Cradle", for Linux and the TCP model.
 
     python3 repro/network-simulation-cradle/study.py target/release/warpline --short     # fewer points, shorter runs, one or two seeds
     python3 repro/network-simulation-cradle/study.py target/release/warpline             # the figures of the README
@@ -28,13 +28,13 @@ NS2_TAHOE = Stack("ns-2 Tahoe (model)", "model", '{ kind = "reno", counting = "a
 
 
 def both(cc: str, off: str = "") -> list[Stack]:
-    """Linux and the model, with something off."""
+    """Linux and the model, with a feature off."""
     without = f", no {off}" if off else ""
     return [Stack(f"{title} {cc}{without}", kind, cc, off) for title, kind in (("Linux", "linux"), ("model", "model"))]
 
 
 class Figure:
-    """Points of a figure: what each run says of lines of the figure, collected over seeds."""
+    """A figure: the values of its lines at each point, collected over seeds."""
 
     def __init__(self, name: str, title: str, axis: str, value: str, log: str = "") -> None:
         self.name, self.title, self.axis, self.value, self.log = name, title, axis, value, log
@@ -42,7 +42,7 @@ class Figure:
         self.points: dict[tuple[str, float], list[float]] = {}
 
     def add(self, x: float, future: object) -> None:
-        """A run for this x: what it returns are values by line."""
+        """Starts a run for this x, which returns values by line."""
         self.runs.append((x, future))
 
     def collect(self) -> None:
@@ -75,7 +75,7 @@ class Figure:
         try:
             from matplotlib.figure import Figure as Drawing
         except ImportError:
-            print("no plots: matplotlib is not there", file=sys.stderr)
+            print("no plots: matplotlib is not installed", file=sys.stderr)
             return
         drawing = Drawing(figsize=(8, 4.5), layout="constrained")
         ax = drawing.subplots()
@@ -103,7 +103,7 @@ def goodputs(summary: dict, _: Path) -> dict[str, float]:
 
 
 def fig1(study: Study) -> list[Figure]:
-    """Reordering: 4 Mbit/s, 100 ms, each packet delayed at random on the last hop. All stacks in one run, each on a path of its own."""
+    """Reordering: 4 Mbit/s, 100 ms, each packet delayed at random on the last hop. All stacks are in one run, each on its own path."""
     stacks = [*both("cubic"), *both("reno"), *both("cubic", "sack"), *both("cubic", "dsack"), *both("cubic", "timestamps"), NS2_NEWRENO, NS2_SACK]
     figure = Figure("fig1", "Figure 1: goodput where packets are reordered (4 Mbit/s, RTT 100 ms)", "mean extra delay, ms", "goodput, Mbit/s", "x")
     seconds = study.pick(60, 200)
@@ -125,7 +125,7 @@ def fig1(study: Study) -> list[Figure]:
 
 
 def fig4(study: Study) -> list[Figure]:
-    """Fairness of two flows in a dumbbell, the queue a fifth of the path's BDP."""
+    """Fairness of two flows in a dumbbell with a queue of a fifth of the path's BDP."""
     linux = {cc: both(cc)[0] for cc in ("reno", "cubic", "bbr", "vegas")}
     model = {cc: both(cc)[1] for cc in ("reno", "cubic", "vegas")}
     pairs = [(linux["reno"], linux["reno"]), (model["reno"], model["reno"]), (linux["reno"], model["reno"]),
@@ -158,7 +158,7 @@ def fig4(study: Study) -> list[Figure]:
 
 
 def fig5(study: Study) -> list[Figure]:
-    """M flows one way and ten the other over 10 Mbit/s, with round trips between 20 + 230/M and 250 ms: goodput of all, and Jain's index."""
+    """M flows in one direction and ten in the other over 10 Mbit/s, with round trips from 20 + 230/M to 250 ms: total goodput, and Jain's index."""
     sum_of = Figure("fig5a", "Figure 5(a): goodput of M flows together, 10 Mbit/s with reverse traffic", "M", "goodput, Mbit/s")
     jain = Figure("fig5b", "Figure 5(b): Jain's fairness index of M flows", "M", "Jain's index")
     seconds = study.pick(60, 150)
@@ -185,7 +185,7 @@ def fig5(study: Study) -> list[Figure]:
 
 
 class Mapped:
-    """A future whose values are made of another's."""
+    """A future with values computed from those of another."""
 
     def __init__(self, future: object, make: object) -> None:
         self.future, self.make = future, make
@@ -195,7 +195,7 @@ class Mapped:
 
 
 def fig6(study: Study) -> list[Figure]:
-    """One flow over congested hops of 10 Mbit/s, a flow of ns-2's Newreno across each."""
+    """One flow over congested hops of 10 Mbit/s, each crossed by a flow with ns-2's Newreno."""
     figure = Figure("fig6", "Figure 6: goodput of a flow over several congested hops of 10 Mbit/s", "hops", "goodput, Mbit/s")
     seconds = study.pick(100, 500)
     stacks = [*both("reno"), *both("cubic"), *both("reno", "sack"), *both("vegas"), *both("westwood"), NS2_NEWRENO, NS2_SACK]
@@ -212,7 +212,7 @@ def fig6(study: Study) -> list[Figure]:
 
 
 def fig7(study: Study) -> list[Figure]:
-    """Messages of 512 bytes at random times over one connection with a segment for each: their latency where packets are lost."""
+    """Messages of 512 bytes at random times over one connection, each in one segment: their latency with packet loss."""
     figure = Figure("fig7", "Figure 7: mean latency of 512-byte messages, 100 a second, one way 50 ms", "loss, %", "latency, s", "y")
     seconds = study.pick(60, 270)
     stacks = [*both("cubic"), *both("reno"), *both("reno", "sack"), *both("cubic", "timestamps"), NS2_TAHOE, NS2_NEWRENO, NS2_SACK]
@@ -254,7 +254,7 @@ FIGURES = {"fig1": fig1, "fig4": fig4, "fig5": fig5, "fig6": fig6, "fig7": fig7}
 
 
 class Study:
-    """How much is run, and where."""
+    """The options of the study."""
 
     def __init__(self, laboratory: nsc.Laboratory, short: bool, count: int | None, scenarios: Path | None) -> None:
         self.laboratory, self.short, self.count, self.scenarios = laboratory, short, count, scenarios
@@ -277,7 +277,7 @@ def main() -> int:
     parser.add_argument("warpline", help="the program")
     parser.add_argument("--short", action="store_true", help="fewer points, shorter runs, fewer seeds")
     parser.add_argument("--seeds", type=int, help="how many seeds (default: the figure's own)")
-    parser.add_argument("--only", default=",".join(FIGURES), help="which figures, with commas between")
+    parser.add_argument("--only", default=",".join(FIGURES), help="which figures, separated by commas")
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="write the scenarios there and run nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
     parser.add_argument("--out", type=Path, default=HERE / "results")

@@ -1,11 +1,11 @@
-"""The paper's simulations: figures 2 to 5 and 11 to 16, and what it leaves open. Prints tables, writes CSV, draws where matplotlib is there.
+"""Repeats the paper's simulations: figures 2 to 5 and 11 to 16, and some questions that it leaves open. Prints tables, and writes CSV and (with matplotlib) plots.
 
     python3 repro/tcp-nice/figures.py target/release/warpline            # the short form: two minutes of traffic, fewer points
     python3 repro/tcp-nice/figures.py target/release/warpline --full     # the paper's 15 minutes, all points, three seeds
     python3 repro/tcp-nice/figures.py target/release/warpline --only fig3,fig5
 
-Latency is the mean over foreground packets from first transmission to acknowledgement, retransmissions included (UDP: one way). The share
-beside it is what background flows sent, as a part of what the mean demand leaves of the link.
+Latency is the mean over foreground packets, from first transmission to acknowledgement, retransmissions included (UDP: one way). The share
+beside it is what background flows sent, as a share of the capacity that the mean demand leaves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# What stands in the background: settings by path.
+# Kinds of background flows: settings by path.
 BACKGROUNDS = {
     "priority": {"topology.bottleneck.queue.kind": "priority", "flow.background.cc": "reno"},
     "nice": {"flow.background.cc": "nice"},
@@ -71,7 +71,7 @@ class Study:
         return futures
 
     def demand(self, scenario: str) -> float:
-        """The foreground's mean rate on the wire where nothing is in its way, in bit/s."""
+        """The mean rate of the foreground on the wire when nothing limits it, in bit/s."""
         free = {"topology.bottleneck.rate": "100Mbit/s", "flow.background.stop": "5.1s", "flow.background.count": "1"}
         return statistics.mean(f.result()["demand"]["throughput_bps"] for f in self.start(scenario, free))
 
@@ -90,7 +90,7 @@ def collect(futures: list[concurrent.futures.Future]) -> tuple[float, float, flo
 
 
 def figure(study: Study, out: Path, name: str, title: str, scenario: str, demand: float, axis: str, points: list, lines: dict) -> list[dict]:
-    """One figure: for each line and point, `lines[line](point)` are the settings. Every point is compared with router priority."""
+    """One figure. `lines[line](point)` gives the settings for each line and point. Every point is compared with router priority."""
     started = {(line, point): study.start(scenario, make(point)) for line, make in lines.items() for point in points}
     rows = []
     for point in points:
@@ -173,7 +173,7 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
                 "CUBIC in front": {"flow.demand.cc": "cubic"},
                 "today's TCP": {"tcp.preset": "modern", "flow.demand.cc": "cubic"},
                 "CoDel": {"topology.bottleneck.queue.kind": "codel"},
-                # From a tenth of the measured time on the path is half as long again, and from the half on as it was.
+                # After a tenth of the measured time the path becomes half as long again; after half of it, it is as before.
                 "a longer route meanwhile": {"topology.bottleneck.delays": f'[{{ at = "{study.seconds / 10}s", delay = "98ms" }}, {{ at = "{study.seconds / 2}s", delay = "48ms" }}]'},
             }
             lines = {b: (lambda c, b=b: at(more={**conditions[c], **BACKGROUNDS[b]})) for b in ("priority", "nice", "nice (paper)", "ledbat", "ledbat++", "lp", "lp (linux)", "reno")}
@@ -184,10 +184,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline")
     parser.add_argument("--full", action="store_true", help="15 minutes of traffic, all points, three seeds")
-    parser.add_argument("--seconds", type=int, default=0, help="of traffic, in place of 120 or 900")
-    parser.add_argument("--seeds", type=int, default=0, help="in place of one or three")
-    parser.add_argument("--only", default="", help="figures, with commas: fig2, fig3, fig5, fraction, fig11, conditions, fig14, fig15, fig16")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawings go")
+    parser.add_argument("--seconds", type=int, default=0, help="seconds of traffic, in place of 120 or 900")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds, in place of one or three")
+    parser.add_argument("--only", default="", help="figures, separated by commas: fig2, fig3, fig5, fraction, fig11, conditions, fig14, fig15, fig16")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="directory for CSV and plots")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     figures(Study(options.warpline, options.full, options.seconds, options.seeds), options.out, {name for name in options.only.split(",") if name})

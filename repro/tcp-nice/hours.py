@@ -1,11 +1,11 @@
-"""Figure 7 of the paper: what a transfer gets at the hours of the day, alone or with others of ours behind it. In the simulator.
+"""Repeats figure 7 of the paper in the simulator: what a transfer gets at each hour of the day, alone or with background transfers of ours.
 
     python3 repro/tcp-nice/hours.py target/release/warpline             # every hour, five seeds; 6 min
     python3 repro/tcp-nice/hours.py target/release/warpline --short     # every fourth hour, two seeds
 
-The paper measured real paths over five days; their load is not known. Here it is stated: web sessions of other people whose arrivals follow a day, from
-a tenth of the path at four in the morning to nine tenths at four in the afternoon (a cosine). The question is the paper's: is there spare capacity that
-Nice can use at every hour, and does what is in front of it keep its rate at every hour? The modem is left out: nobody else uses its line.
+The paper measured real paths over five days; their load is not known. Here the load is web sessions of other people, which follow a cosine over the day, from
+a tenth of the path at four in the morning to nine tenths at four in the afternoon. The question is the paper's: is there spare capacity that
+Nice can use at every hour, and does the foreground transfer keep its rate at every hour? The modem is left out: nobody else uses its line.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kernel import ACTIONS, PATHS, write
 
 HERE = Path(__file__).parent
 
-# What a web session per second asks for, in bit/s on the wire; see load().
+# Demand of one web session per second, in bit/s on the wire; see load().
 PER_SESSION = 2.06e6
 LEAST, MOST, BUSIEST = 0.1, 0.9, 16
 
 
 def load(hour: int) -> float:
-    """The part of the path that others ask for."""
+    """The share of the path that other people demand."""
     return (LEAST + MOST) / 2 + (MOST - LEAST) / 2 * math.cos((hour - BUSIEST) / 24 * 2 * math.pi)
 
 
 def run(warpline: str, path: str, hour: int, action: str, seed: int) -> tuple[float, float]:
-    """What the primary transfer gets in its ten seconds, and what others did meanwhile, in Mbit/s."""
+    """What the primary transfer gets in its ten seconds, and what other people get meanwhile, in Mbit/s."""
     rate, delay, queue = PATHS[path]
     front, behind, count = ACTIONS[action]
     settings = {
@@ -75,9 +75,9 @@ def show(rows: list[dict], out: Path) -> None:
 
 def main() -> int:
     parser = live.arguments(__doc__, "every fourth hour, two seeds")
-    parser.add_argument("--only", default="", help="paths, with commas: cable modem, London, Delaware")
-    parser.add_argument("--seeds", type=int, default=0, help="in place of five, or two")
-    parser.add_argument("--show", action="store_true", help="run nothing: print and draw what --out has")
+    parser.add_argument("--only", default="", help="paths, separated by commas: cable modem, London, Delaware")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds, in place of five or two")
+    parser.add_argument("--show", action="store_true", help="run nothing: print and plot what is in --out")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.show:

@@ -1,11 +1,11 @@
-"""The kernel's TCP Nice on emulated paths: figure 6 of the paper, and its agreement with the simulator.
+"""Measures TCP Nice in the kernel over emulated paths: figure 6 of the paper, and the agreement with the simulator.
 
     sudo python3 repro/tcp-nice/kernel.py target/release/warpline [--seconds 10] [--only modem,agreement]
 
-Real programs (iperf3, ping) send through `warpline shell`; what goes into the background does through `warpline nice`. Needs root, Linux 6.4,
-and a warpline built with clang there (warpline doctor). Takes about six minutes; the machine should have little else to do.
+Real programs (iperf3, ping) send through `warpline shell`; background transfers run under `warpline nice`. Needs root, Linux 6.4,
+and a warpline that was built with clang (see warpline doctor). Takes about six minutes; the machine should have little else to do.
 
-Paths are stated, not measured: the paper gives the kinds of networks only.
+The paths are assumptions: the paper gives only the kinds of networks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# Rate down and up in Mbit/s, one-way delay, queue in packets, largest packet's bytes on the wire.
+# Rate in Mbit/s, one-way delay, queue in packets.
 PATHS = {
     "modem": ("0.0566", "75ms", "16p"),
     "cable modem": ("3", "15ms", "60p"),
     "London": ("10", "55ms", "100p"),
     "Delaware": ("40", "25ms", "150p"),
 }
-# The transfer in front, and how many of which kind behind it.
+# The foreground transfer, and the number and kind of background transfers.
 ACTIONS = {
     "Reno/NULL": ("reno", None, 0),
     "Nice/NULL": ("nice", None, 0),
@@ -49,7 +49,7 @@ def shell(warpline: str, rate: str, delay: str, queue: str, script: str, directo
 
 
 def sender(warpline: str, kind: str, port: int, seconds: float, flows: int, out: str) -> str:
-    # Small writes, so that a slow path is not asked for much at once.
+    # Small writes, so that little data waits before a slow path.
     words = f"iperf3 -c $WARPLINE_BASE -p {port} -J -t {seconds:g} -P {flows} -l 1400 -w 128K"
     return (f"{warpline} nice --strict -- {words} > {out}" if kind == "nice" else f"{words} -C {kind} > {out}") + " 2>&1"
 
@@ -60,7 +60,7 @@ def transfer(warpline: str, path: tuple[str, str, str], action: tuple, seconds: 
         directory = Path(name)
         script = ""
         if behind:
-            # It is there before the transfer in front, and until after it.
+            # It starts before the foreground transfer, and ends after it.
             script += sender(warpline, behind, 5201, seconds + 5, count, "behind.json") + " &\nsleep 3\n"
         script += "ping -n -q -i 0.2 $WARPLINE_BASE > ping.txt & ping=$!\n"
         script += sender(warpline, front, 5202, seconds, 1, "front.json") + "\nkill -INT $ping; wait\n"
@@ -101,7 +101,7 @@ def agreement(warpline: str, seconds: float, out: Path) -> None:
             script += (sender(warpline, front, 5202, seconds, 1, "front.json") if front else f"sleep {seconds:g}") + "\nkill -INT $ping; wait\n"
             shell(warpline, "20", "20ms", "1BDP", script, directory)
             read = lambda file: json.loads((directory / file).read_text())
-            # Whole seconds while the other was there.
+            # Whole seconds in which the other was there.
             spans = [span["sum"]["bits_per_second"] for span in read("behind.json")["intervals"]][5 : int(seconds) + 3]
             kernel = {"nice": sum(spans) / len(spans) / 1e6,
                       "front": read("front.json")["end"]["sum_received"]["bits_per_second"] / 1e6 if front else 0.0,
@@ -129,7 +129,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline", type=Path)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--only", default="", help="paths, and agreement, with commas")
+    parser.add_argument("--only", default="", help="paths and \"agreement\", separated by commas")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the programs that run in real time share: commands behind emulated links, Nice in the kernel, CSV, drawings."""
+"""Shared by the programs that run in real time: commands behind emulated links, Nice in the kernel, CSV, plots."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pathlib import Path
 
 
 def arguments(about: str | None, short: str) -> argparse.ArgumentParser:
-    """The arguments that all of them take; `short` is what the short form leaves."""
+    """The arguments that all of them take; `short` describes the short form."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline", type=Path)
     parser.add_argument("--short", action="store_true", help=short)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="where CSV and drawings go")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="directory for CSV and plots")
     return parser
 
 
 def run(main: Callable[[], int]) -> None:
-    """Runs a program to its exit code; an interrupt is no error of its own."""
+    """Runs `main` and exits with its code; an interrupt exits with 130."""
     try:
         sys.exit(main())
     except KeyboardInterrupt:
@@ -35,7 +35,7 @@ def run(main: Callable[[], int]) -> None:
 
 
 def ends_on_request() -> None:
-    """A request to end (SIGTERM, as by `timeout`) is as good as Ctrl-C: what runs is ended, Nice taken out again."""
+    """Treats SIGTERM (as from `timeout`) like Ctrl-C: ends what runs, and removes Nice from the kernel."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -44,14 +44,14 @@ def ends_on_request() -> None:
 
 
 def missing(*programs: str) -> list[str]:
-    """What this machine lacks of the programs, and root."""
+    """The programs that this machine lacks, and root's privileges if they are missing."""
     lacks = [f"{name} is not installed" for name in programs if shutil.which(name) is None]
     return lacks + (["root's privileges (sudo)"] if os.geteuid() != 0 else [])
 
 
 @contextlib.contextmanager
 def nice(warpline: str) -> Iterator[str]:
-    """Has TCP Nice in the kernel meanwhile. Yields what is missing where it cannot be had, else nothing."""
+    """Keeps TCP Nice in the kernel meanwhile. Yields the reason if that is not possible, and otherwise an empty text."""
     loaded = json.loads(subprocess.run([warpline, "nice", "status", "--json"], capture_output=True, text=True).stdout or "{}").get("loaded")
     before = bool(loaded and loaded["stays"])
     done = subprocess.run([warpline, "nice", "load"], capture_output=True, text=True)
@@ -65,7 +65,7 @@ def nice(warpline: str) -> Iterator[str]:
 
 
 def ports(count: int) -> int:
-    """A port that is free now for TCP and UDP, as are those after it."""
+    """The first of `count` ports that are free now for TCP and UDP."""
     for first in range(20000, 60000, count):
         with contextlib.ExitStack() as stack:
             try:
@@ -82,12 +82,12 @@ def behind(warpline: str, path: tuple[str, str, str], server: str, script: str) 
     """Starts `script` behind a link (rate in Mbit/s, delay, queue) and `server` in front of it; both are shell commands."""
     rate, delay, queue = path
     words = [warpline, "shell", "--rate", f"{rate}Mbit/s", "--delay", delay, "--queue", queue, "--base", server, "--", "sh", "-c", script]
-    # In a group of their own: an interrupt comes to us, and all of them are asked to end.
+    # In a process group of their own: only this program gets an interrupt, and it then ends all of them.
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def gather(jobs: dict[object, Callable[[], subprocess.Popen[str]]], at_once: int) -> Iterator[tuple[object, str]]:
-    """Runs the jobs, so many at a time; yields each one's output as it ends. An interrupt, or a job that fails, ends all."""
+    """Runs the jobs, several at a time, and yields the output of each when it ends. An interrupt or a failed job ends all."""
     waiting, running = list(jobs.items()), {}
     try:
         while waiting or running:
@@ -127,7 +127,7 @@ def read(file: Path) -> list[dict]:
 
 
 def axes(title: str, xlabel: str, ylabel: str):
-    """A drawing and its axes; nothing where matplotlib is not there."""
+    """A figure and its axes; None without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

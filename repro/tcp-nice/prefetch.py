@@ -1,15 +1,15 @@
-"""Prefetching, figures 8 and 9 of the paper: what people wait for if their browsers fetch ahead, over a cable modem and over a modem.
+"""Repeats figures 8 and 9 of the paper: how long people wait if their browsers prefetch, over a cable modem and over a modem.
 
     sudo python3 repro/tcp-nice/prefetch.py target/release/warpline                  # both paths, three seeds each; 6 min
     sudo python3 repro/tcp-nice/prefetch.py target/release/warpline --short          # one seed, a minute each
     sudo python3 repro/tcp-nice/prefetch.py target/release/warpline --only modem
 
-Sixteen clients replay a trace against nginx behind `warpline shell`, which sends what is asked for with Reno and what is fetched ahead with Reno or
-Nice. All policies and seeds run at the same time, each behind a link of its own. Needs root, nginx, and Nice in the kernel (put there for
-the time); without Nice its lines are left out.
+Sixteen clients replay a trace against nginx behind `warpline shell`. nginx sends requested objects with Reno, and prefetched objects with Reno or
+Nice. All policies and seeds run at the same time, each behind its own link. Needs root, nginx, and Nice in the kernel, which is loaded
+meanwhile; without Nice, its lines are left out.
 
-The paper's trace, requests to CNN in January 2001, is not public: a made-up one takes its place (`warpline prefetch`), of which the server
-has seen an hour before. Demand is about a tenth of the cable modem, as in the paper, and about a third of the modem, for which it says nothing.
+The paper's trace, requests to CNN in January 2001, is not public. A generated trace (`warpline prefetch`) takes its place; the server has
+learnt from an hour of it before. Demand is about a tenth of the cable modem's capacity, as in the paper, and about a third of the modem's, for which the paper says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import live
 from kernel import PATHS, write
 
-# Policy, and how what is fetched ahead is sent.
+# The policy, and the congestion control for prefetched objects.
 CASES = {
     "none": ("none", "reno"),
     "conservative, Reno": ("conservative", "reno"),
@@ -30,12 +30,12 @@ CASES = {
     "aggressive, Reno": ("aggressive", "reno"),
     "aggressive, Nice": ("aggressive", "nice"),
 }
-# Of each path: the figure, and the trace (what keeps demand at the part of the link that is wanted).
+# For each path: the figure, and options of the trace that give the wanted demand.
 TRACES = {
     "cable modem": ("fig8", ["--think", "7"]),
     "modem": ("fig9", ["--think", "30", "--object-bytes", "2000"]),
 }
-# What the server has seen before, in seconds.
+# How much of the trace the server has learnt from before, in seconds.
 LEARNT = 3600
 
 
@@ -43,7 +43,7 @@ def job(warpline: str, path: str, case: str, seed: int, seconds: int, port: int)
     policy, cc = CASES[case]
     trace = " ".join(["--duration", str(LEARNT + seconds), "--seed", str(seed), *TRACES[path][1]])
     server = f"exec {warpline} prefetch serve --listen 0.0.0.0 --port {port} --cc {cc} --strict {trace}"
-    # nginx gets the sockets before it can answer: what comes meanwhile waits.
+    # nginx gets the sockets before it can answer, so early connections wait.
     script = f"sleep 3; exec {warpline} prefetch run --server $WARPLINE_BASE:{port} --policy {policy} --learn {LEARNT} --json {trace}"
     return lambda: live.behind(warpline, PATHS[path], server, script)
 
@@ -62,7 +62,7 @@ def measure(warpline: str, path: str, cases: list[str], seeds: int, seconds: int
                      "response_ms": round(report["mean_response_s"] * 1e3, 2), "p90_ms": round(report["response_quantiles_s"][1] * 1e3, 2),
                      "hit_rate": round(report["hit_rate"], 4), "demand_share": share("demand_bytes"), "prefetched_share": share("prefetch_bytes"), "useful": round(report["useful"], 4)})
     if any(row["failures"] for row in rows):
-        print("Requests failed: these figures are not to be trusted.", file=sys.stderr)
+        print("Requests failed: do not trust these figures.", file=sys.stderr)
     return rows
 
 
@@ -76,7 +76,7 @@ def show(name: str, path: str, rows: list[dict], out: Path) -> None:
         mine = [row for row in rows if row["case"] == case]
         mean = lambda key, mine=mine: statistics.mean(row[key] for row in mine)
         bars[case] = [row["response_ms"] for row in mine]
-        # Seeds are traces of their own: each is compared with itself.
+        # Each seed gives another trace, so it is compared with itself.
         ratio = statistics.geometric_mean(row["response_ms"] / alone[row["seed"]] for row in mine)
         print(f"| {case} | {mean('response_ms'):.0f} ms ({min(bars[case]):.0f} to {max(bars[case]):.0f}) | x {ratio:.2f} | {mean('p90_ms'):.0f} ms "
               f"| {mean('hit_rate') * 100:.0f} % | {mean('demand_share') * 100:.0f} % | {mean('prefetched_share') * 100:.0f} % | {mean('useful') * 100:.0f} % |", flush=True)
@@ -91,9 +91,9 @@ def show(name: str, path: str, rows: list[dict], out: Path) -> None:
 def main() -> int:
     parser = live.arguments(__doc__, "one seed, a minute")
     parser.add_argument("--only", default="", help="cable modem or modem")
-    parser.add_argument("--seeds", type=int, default=0, help="in place of three, or one")
-    parser.add_argument("--seconds", type=int, default=0, help="of the trace that are replayed, in place of 150, or 60")
-    parser.add_argument("--show", action="store_true", help="measure nothing: print and draw what --out has")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds, in place of three or one")
+    parser.add_argument("--seconds", type=int, default=0, help="seconds of the trace to replay, in place of 150 or 60")
+    parser.add_argument("--show", action="store_true", help="measure nothing: print and plot what is in --out")
     options = parser.parse_args()
     paths = [path for path in TRACES if options.only in ("", path)]
     if not paths:

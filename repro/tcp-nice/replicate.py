@@ -1,13 +1,13 @@
-"""Replication, figure 10 of the paper (the Tivoli case): how long a push takes, and what others notice of it.
+"""Repeats figure 10 of the paper (the Tivoli case): how long a push takes, and how it affects other traffic.
 
     sudo python3 repro/tcp-nice/replicate.py target/release/warpline                 # four paths; 8 min
     sudo python3 repro/tcp-nice/replicate.py target/release/warpline --short         # smaller trees, fewer rates; 3 min
     sudo python3 repro/tcp-nice/replicate.py target/release/warpline --only modem,London
 
-`warpline replicate push` sends a tree through `warpline shell`: with Reno held to a rate (`--limit`, the parameter that the paper's server is tuned by), with
-Reno and no limit, and with Nice and no limit. Pings go the same way meanwhile. Then the same with a transfer in front (iperf3, the kernel's Reno, ten
-seconds): which part it keeps of what it has alone. Each push has a link of its own; those of slow paths run side by side. Nice is the
-library's, over QUIC: nothing is needed in the kernel. Needs root and iperf3.
+`warpline replicate push` sends a tree through `warpline shell`: with Reno at a limited rate (`--limit`, the parameter by which the paper's server is tuned), with
+Reno without a limit, and with Nice without a limit. Pings take the same path meanwhile. Then the same beside a foreground transfer (iperf3, the kernel's Reno, ten
+seconds), to measure how much of its rate that keeps. Each push has its own link; on slow paths, pushes run side by side. Nice is the
+library's, over QUIC, so nothing is needed in the kernel. Needs root and iperf3.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pathlib import Path
 import live
 from kernel import PATHS, sender, write
 
-# Parts of the path's rate that Reno is held to; 0 for no limit.
+# Limits for Reno, as shares of the path's rate; 0 for no limit.
 LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9, 0]
-# Those of the short form, and those that are tried with a transfer in front.
+# Those of the short form, and those that are tried beside a foreground transfer.
 SHORT_LIMITS = [0.25, 0.75, 0]
-# How many pushes of a path run at the same time, by what its packets cost the emulator.
+# How many pushes run at the same time on each path, which depends on how much its packets cost the emulator.
 AT_ONCE = {"modem": 8, "cable modem": 8, "London": 3, "Delaware": 1}
-# How long the tree takes at the path's rate, in seconds: on a modem long enough for ten initial segments, two seconds of the line, to be few.
+# How long the tree takes at the path's rate, in seconds. The modem needs longer, because the ten initial segments take two seconds there.
 LENGTH = {"modem": 40, "cable modem": 10, "London": 10, "Delaware": 4}
-# Pushes that would take longer than this, in seconds, are left out.
+# Longer pushes, in seconds, are left out.
 LONGEST = 180
-# How long the transfer in front goes on, in seconds, and how long the push is there before.
+# How long the foreground transfer lasts, in seconds, and how long before it the push begins.
 FRONT, BEFORE = 10, 3
 
 
 def tree(directory: Path, size: int) -> Path:
-    """A directory of four files that add up to so many bytes."""
+    """Makes a directory of four files with this total size."""
     rng, root = random.Random(1), directory / "tree"
     root.mkdir()
     for number in range(4):
@@ -46,7 +46,7 @@ def tree(directory: Path, size: int) -> Path:
 
 
 def cases(path: str, limits: list[float]) -> dict[str, str]:
-    """What to push with: words for `replicate push`."""
+    """The options of `replicate push` for each case."""
     rate = float(PATHS[path][0])
     held = {f"Reno, {limit:g} of the rate": f"--cc reno --limit {rate * limit * 1e3:.1f}kbit/s" for limit in limits if limit}
     return {**held, "Reno": "--cc reno", "Nice": "--cc nice"}
@@ -62,7 +62,7 @@ class Bench:
         self.files: list[Path] = []
 
     def job(self, words: str, front: bool, port: int):
-        """A push, or none without `words`; with a transfer in front that it is ended after, or with pings until it is done."""
+        """The script of a push, or of none without `words`: beside a foreground transfer, after which the push is ended, or with pings until it is done."""
         here = self.directory / f"job{len(self.files)}"
         here.mkdir()
         self.files.append(here)
@@ -78,7 +78,7 @@ class Bench:
         return lambda: live.behind(self.warpline, PATHS[self.path], serve, script)
 
     def run(self, jobs: dict[str, tuple[str, bool]]) -> dict[str, Path]:
-        """Runs them all; where each one's files are."""
+        """Runs all jobs, and returns the directory of each."""
         first = live.ports(2 * len(jobs))
         made = {case: self.job(*job, first + 2 * number) for number, (case, job) in enumerate(jobs.items())}
         list(live.gather(made, AT_ONCE[self.path]))
@@ -87,7 +87,7 @@ class Bench:
 
 
 def ping(file: Path) -> float:
-    """The mean in ms; not a number where no answer came."""
+    """The mean in ms; NaN without an answer."""
     found = re.search(r" = [\d.]+/([\d.]+)/", file.read_text())
     return float(found.group(1)) if found else float("nan")
 
@@ -103,7 +103,7 @@ def study(warpline: str, path: str, limits: list[float], seconds: float) -> list
             rows.append({"path": path, "case": case, "bytes": size, "completion_s": round(push["wall_clock_s"], 2), "ping_ms": round(ping(files / "during"), 2),
                          "idle_ping_ms": round(ping(files / "idle"), 2)})
     with tempfile.TemporaryDirectory(prefix="replicate-") as name:
-        # Large enough to be there until the transfer in front ends.
+        # Large enough to last until the foreground transfer ends.
         bench = Bench(warpline, path, int(float(PATHS[path][0]) * 1e6 / 8 * 2 * (FRONT + BEFORE)), Path(name))
         jobs = {"": ("", True), **{case: (words, True) for case, words in cases(path, SHORT_LIMITS).items()}}
         rates = {case: json.loads((files / "front").read_text())["end"]["sum_received"]["bits_per_second"] for case, files in bench.run(jobs).items()}
@@ -138,7 +138,7 @@ def draw(rows: list[dict], out: Path) -> None:
 
 
 def merge(file: Path, rows: list[dict]) -> list[dict]:
-    """With the rows that are there of other paths."""
+    """These rows, with those of other paths that are there already."""
     old = live.read(file) if file.exists() else []
     new = {row["path"] for row in rows}
     return sorted([row for row in old if row["path"] not in new] + rows, key=lambda row: list(PATHS).index(row["path"]))
@@ -146,7 +146,7 @@ def merge(file: Path, rows: list[dict]) -> list[dict]:
 
 def main() -> int:
     parser = live.arguments(__doc__, "trees of four seconds of the path, fewer rates")
-    parser.add_argument("--only", default="", help="paths, with commas: " + ", ".join(AT_ONCE))
+    parser.add_argument("--only", default="", help="paths, separated by commas: " + ", ".join(AT_ONCE))
     options = parser.parse_args()
     lacks = live.missing("iperf3", "ping")
     if lacks:

@@ -1,19 +1,19 @@
-"""Section 3 of the paper: its bound on the interference, its fluid model integrated, and the simulator on the same network.
+"""Repeats section 3 of the paper: its bound on the interference, its fluid model integrated, and the simulator on the same network.
 
     python3 repro/tcp-nice/theory.py target/release/warpline
 
-m long Reno flows and l long Nice flows share one drop-tail queue of B packets behind a link of mu packets per second; tau is the round trip
-without queueing, gamma what a loss leaves of a window, q_t the queue at which Nice begins to halve. All flows lose at the same time.
-Interference is the part of their throughput that the Reno flows lose by the presence of the Nice flows.
+m long Reno flows and l long Nice flows share one drop-tail queue of B packets at a link of mu packets per second. tau is the round trip
+without queueing, gamma the factor by which a loss reduces a window, and q_t the queue at which Nice begins to halve. All flows lose at the same time.
+Interference is the share of their throughput that the Reno flows lose because of the Nice flows.
 
-The model (equations 1 to 3), W = W_r + W_n, a round trip being tau or W / mu, whichever is longer:
+The model (equations 1 to 3), with W = W_r + W_n and a round trip of tau or W / mu, whichever is longer:
 
     the link is not full:      dW_r/dt = m / tau        dW_n/dt = l / tau
-    a queue shorter than q_t:  dW_r/dt = m mu / W       dW_n/dt = -l mu / W    (at most what W_r gains: the queue does not run empty)
+    a queue shorter than q_t:  dW_r/dt = m mu / W       dW_n/dt = -l mu / W    (at most what W_r gains, so the queue does not become empty)
     a longer one:              dW_r/dt = m mu / W       dW_n/dt = -min(W_n mu / (2 W), m mu / W)
     W = mu tau + B:            both are multiplied by gamma
 
-Where gamma (mu tau + B) > mu tau the queue never runs empty: no capacity is spare, and Nice gets none.
+If gamma (mu tau + B) > mu tau, the queue never becomes empty: there is no spare capacity, and Nice gets none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Network:
-    """The network and who is on it."""
+    """The network and its flows."""
 
     mu: float  # packets per second
     tau: float  # seconds
@@ -45,7 +45,7 @@ class Network:
 
     @property
     def pipe(self) -> float:
-        """Packets that fill the link but not the queue."""
+        """Packets in flight that fill the link but not the queue."""
         return self.mu * self.tau
 
     @property
@@ -55,7 +55,7 @@ class Network:
 
 
 def residual_bound(p: Network) -> float:
-    """Equation 4: the most Nice packets outstanding just before a loss."""
+    """Equation 4: the largest number of Nice packets outstanding just before a loss."""
     return p.reno / p.gamma * math.exp(-(1 + (p.buffer - p.q_t) / p.reno) * p.gamma)
 
 
@@ -77,8 +77,8 @@ def derivative(p: Network, reno: float, nice: float) -> tuple[float, float]:
 
 
 def fluid(p: Network, periods: int = 40) -> tuple[float, float]:
-    """Integrates the model (Runge-Kutta of the fourth order) until periods repeat. Nice packets outstanding just before a loss, and the Reno
-    flows' throughput in packets per second over the last period."""
+    """Integrates the model (fourth-order Runge-Kutta) until periods repeat. Returns the Nice packets outstanding just before a loss, and the
+    Reno flows' throughput in packets per second over the last period."""
     reno, nice = p.gamma * p.pipe * 0.5, p.gamma * p.pipe * 0.5 if p.nice else 0.0
     step, residual, rate = p.tau / 100, 0.0, 0.0
     for _ in range(periods):
@@ -117,7 +117,7 @@ def simulated(warpline: str, p: Network) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where CSV and drawing go")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="directory for CSV and plot")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rows = []

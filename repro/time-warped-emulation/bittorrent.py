@@ -1,6 +1,6 @@
-"""Figure 12: clients of BitTorrent (aria2, from Debian) that fetch one file from each other, in dilated guests.
+"""Figure 12: BitTorrent clients (aria2, from Debian) that fetch a file from each other, in dilated guests.
 
-Run as a program it is what the scenario's guests run: a tracker (BEP 3, BEP 23), with the standard library only.
+As a program, this file is the tracker (BEP 3, BEP 23) that a guest of the scenario runs; it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def torrent(path: Path, tracker: str) -> bytes:
 
 
 def scenario(directory: Path, clients: int, machines: int, rate_mbit: float, tdf: float | None, duration: float, size: int) -> str:
-    """A star of machines with so many clients; the first has the seeder and the tracker."""
+    """The scenario: a star of machines with this many clients. The first machine also has the seeder and the tracker."""
     clock = "" if tdf is None else f'clock = {{ mode = "dilated", tdf = {tdf} }}\n'
     text = f'name = "bittorrent"\nduration = "{duration}s"\n{clock}'
     memory = 256_000_000 + (clients // machines + 2) * int(size * 2.5)
@@ -73,7 +73,7 @@ def scenario(directory: Path, clients: int, machines: int, rate_mbit: float, tdf
     for number in range(-1, clients):
         name = f"client{number}" if number >= 0 else "seeder"
         machine = f"m{max(number, 0) % machines}"
-        # One physical link per machine is what the paper had: its clients share it.
+        # As in the paper, each machine has one link, which its clients share.
         share = rate_mbit * machines / max(1, clients)
         text += f'[[link]]\nbetween = ["{name}", "core"]\nrate = "{share:.3f}Mbit/s"\ndelay = "5ms"\n{leaf}\n'
         text += f'[[host]]\nname = "{name}"\nendpoint = "guest"\nmachine = "{machine}"\nmemory = "{memory}B"\n'
@@ -97,7 +97,7 @@ def study(study) -> object:
     script = directory / "done.sh"
     script.write_text("#!/bin/sh\nread up rest < /proc/uptime\necho done $up\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    # Perceived Mbit/s of a machine's link, factor: the paper's (a), (b) and (c).
+    # Perceived Mbit/s of a machine's link, and the factor: (a), (b) and (c) of the paper.
     settings = [(100, 1), (100, 10), (1000, 10)] if not study.short else [(100, 5)]
     for rate, tdf in settings:
         for clients in study.clients or ([4] if study.short else [40, 80, 120, 160, 200, 240]):

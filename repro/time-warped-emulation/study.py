@@ -1,15 +1,15 @@
-"""Tables 3 and 4 and Figures 2 to 12 of "To Infinity and Beyond: Time-Warped Network Emulation", with Linux guests.
+"""Repeats tables 3 and 4 and figures 2 to 12 of "To Infinity and Beyond: Time-Warped Network Emulation", with Linux guests.
 
-    python3 repro/time-warped-emulation/study.py target/release/warpline --out runs/time-warp         # all of it: hours
+    python3 repro/time-warped-emulation/study.py target/release/warpline --out runs/time-warp         # the whole study: hours
     python3 repro/time-warped-emulation/study.py target/release/warpline --short                      # every part, small: some 15 minutes
     python3 repro/time-warped-emulation/study.py target/release/warpline --only table3 figure9
 
-For each part: what came out at each time dilation factor, beside what the same scenario gives in lock-step (the virtual clock, which is
-exact), and beside the paper's figure where it has one. Writes each part's numbers as JSON to --out, and draws SVG where matplotlib is there.
+For each part, it prints the results at each time dilation factor, beside those of the same scenario in lock-step (the virtual clock, which is
+exact), and beside the paper's figure if there is one. Writes the numbers of each part as JSON to --out, and plots as SVG with matplotlib.
 Needs Debian's user-mode-linux; pyarrow for the tables of packets (table4, figure4), tshark for figures 2 and 3, a control group for figures
-7, 8 and 11, aria2c for figure 12. What is missing is said, and its part left out.
+7, 8 and 11, and aria2c for figure 12. If one of these is missing, its part is left out with a message.
 
-Exit code 1 if a run failed, or if what a dilated run gave is further from lock-step than the part allows though the run kept pace.
+The exit code is 1 if a run failed, or if a dilated run that kept pace differs from lock-step by more than the part allows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# How far goodput may be from lock-step.
+# Allowed difference of goodput from lock-step.
 BOUND = 0.02
 
 
@@ -33,7 +33,7 @@ UNPACED = "  (did not keep pace)"
 
 
 def pace(row: dict) -> str:
-    """What is said of a run that the machine did not carry in its time."""
+    """A remark on a run that did not keep pace."""
     return "" if row["kept_pace"] else UNPACED
 
 
@@ -56,7 +56,7 @@ class Network:
     def toml(self, tdf: float | None) -> str:
         rtt = max(rtt for _, rtt in self.groups)
         flows = sum(count for count, _ in self.groups)
-        # One flow may have the whole link and a full queue.
+        # A single flow may have the whole link and a full queue.
         in_flight = self.rate_mbit * 1e6 / 8 * rtt / 1e3
         buffer = min(int(max(6 << 20, 4 * in_flight / max(1, flows / 8))), (1 << 31) - 1)
         sysctl = f'sysctl = {{ "net.ipv4.tcp_rmem" = "4096 131072 {buffer}", "net.ipv4.tcp_wmem" = "4096 16384 {buffer}" }}'
@@ -65,7 +65,7 @@ class Network:
         fast = f"{max(100_000, 10 * self.rate_mbit):.0f}Mbit/s"
         loss = f'loss = {self.loss}\n' if self.loss else ""
         record = f"record = {json.dumps(self.record)}\n" if self.record else ""
-        # Nearly all of the delay is at the bottleneck; what a group has more is before it.
+        # Nearly all of the delay is at the bottleneck; the additional delay of a group is before it.
         least = min(rtt for _, rtt in self.groups)
         text += (f'[[link]]\nbetween = ["left", "right"]\nrate = "{self.rate_mbit}Mbit/s"\ndelay = "{least * 0.45}ms"\n'
                  f'queue = {{ kind = "droptail", limit = "{self.queue}" }}\nreverse = {{ queue = {{ kind = "droptail", limit = "unlimited" }} }}\n'
@@ -88,13 +88,13 @@ class Network:
 class Study:
     def __init__(self, warpline: str, out: Path, short: bool):
         self.warpline, self.out, self.short = str(Path(warpline).resolve()), out, short
-        # Of table 4: only these factors, losses, and (seconds, of them warm-up).
+        # For table 4: only these factors and losses, and this length with this warm-up, in seconds.
         self.factors: list[float] = []
         self.losses: list[str] = []
         self.seconds: tuple[float, float] | None = None
-        # Of figures 5 to 9 and 11: only these bottlenecks, in Mbit/s.
+        # For figures 5 to 9 and 11: only these bottlenecks, in Mbit/s.
         self.rates: list[int] = []
-        # Of figure 12: only these numbers of clients.
+        # For figure 12: only these numbers of clients.
         self.clients: list[int] = []
         self.wrong: list[str] = []
         self.results: dict[str, object] = {}
@@ -109,7 +109,7 @@ class Study:
         return json.loads((directory / "summary.json").read_text()), directory
 
     def flows(self, name: str, network: Network, tdf: float | None, seed: int = 1) -> dict:
-        """Goodput per flow in Mbit/s by group, and how the run went."""
+        """Goodput per flow in Mbit/s by group, and how well the run kept pace."""
         summary, directory = self.run(name, network.toml(tdf), seed)
         groups: list[list[float]] = [[] for _ in network.groups]
         for flow in summary["flows"]:
@@ -131,7 +131,7 @@ class Study:
         return f"{off:+7.2%}" + ("" if pace else UNPACED)
 
     def compare(self, name: str, network: Network, factors: list[float], bound: float = BOUND) -> list[dict]:
-        """The sum of all goodputs at each factor beside lock-step's."""
+        """The total goodput at each factor beside that in lock-step."""
         exact = self.flows(f"{name}-exact", network, None)
         rows = [exact]
         print(f"  {'lock-step':>10} {exact['sum']:10.2f} Mbit/s; per flow {exact['mean'][0]:8.3f} (stdev {exact['stdev'][0]:.3f})")
@@ -155,7 +155,7 @@ class Study:
     def traces(self, loss: str, name: str) -> object:
         """Time-sequence graphs of the first second of a flow."""
         if not shutil.which("tshark"):
-            return "left out: there is no tshark"
+            return "left out: tshark is not installed"
         series = {}
         for tdf in [None, 10] if self.short else [None, 1, 10, 100]:
             network = Network(100, [(1, 20)], 1.0, 0.0, loss=loss, record=["pcap"])
@@ -192,7 +192,7 @@ class Study:
         try:
             import pyarrow.parquet as parquet
         except ImportError:
-            return "left out: there is no pyarrow"
+            return "left out: pyarrow is not installed"
         paper = {("no loss", 1): (0.458, 0.242, 0.294), ("no loss", 10): (0.451, 0.218, 0.248), ("no loss", 100): (0.448, 0.206, 0.239),
                  ("1% loss", 1): (0.912, 0.298, 0.202), ("1% loss", 10): (1.002, 0.304, 0.238), ("1% loss", 100): (0.896, 0.301, 0.238)}
         found, curves = [], {}
@@ -200,7 +200,7 @@ class Study:
         for label, loss in (("no loss", ""), ("1% loss", '{ kind = "every", n = 100 }')):
             if self.losses and label not in self.losses:
                 continue
-            # Each factor beside lock-step over the same seconds, which are the fewer the longer they take.
+            # Each factor is compared with lock-step over the same time, which is shorter for larger factors.
             spans = {tdf: self.span(tdf, loss) for tdf in factors}
             exacts: dict[tuple[float, float], tuple[float, float, float]] = {}
             runs = [(None, span) for span in sorted(set(spans.values()), reverse=True)] + list(spans.items())
@@ -219,7 +219,7 @@ class Study:
                 found.append(row)
                 off = ""
                 if tdf is None:
-                    # A few seconds hold some tens of losses: lock-step differs from itself, from seed to seed.
+                    # A few seconds have only some tens of losses, so lock-step itself differs from seed to seed.
                     seeds = [row["sum"]] + [self.flows(f"{name}-seed{seed}", network, None, seed)["sum"] for seed in range(2, 7)]
                     exact, spread = statistics.mean(seeds), statistics.stdev(seeds) / statistics.mean(seeds)
                     exacts[long, warmup] = exact, spread, mean
@@ -297,7 +297,7 @@ class Study:
         return self.scaled("figure8", 1)
 
     def figure9(self) -> object:
-        """Reno, which was the paper's TCP, against BIC. The factor is what this machine needs."""
+        """Reno, the paper's TCP, against BIC. The factor is the one that this machine needs."""
         found, curves = [], {}
         factors = {100: 5, 500: 5 if self.short else 10, 1000: 20, 4000: 50, 10_000: 100, 40_000: 400, 100_000: 1000}
         for rate in self.bottlenecks([500], list(factors)):
@@ -320,7 +320,7 @@ class Study:
             for cc in ("reno", "bic"):
                 span = (5.0, 1.0) if self.short else (30.0, 10.0)
                 network = Network(150, [(10 if self.short else 50, rtt)], *span, cc=cc)
-                # Lock-step is exact at any rate that it can compute; the paper had to dilate.
+                # Lock-step is exact at any rate; the paper had to use dilation.
                 row = self.flows(f"figure10-{rtt}-{cc}", network, None)
                 found.append(row | {"rtt": rtt, "cc": cc})
                 xs, ys = curves.setdefault(cc, ([], []))
@@ -331,7 +331,7 @@ class Study:
         return found
 
     def figure11(self) -> object:
-        """How much CPU at a factor of 10 carries how much."""
+        """Throughput for several shares of CPU, at a factor of 10."""
         found, curves = [], {}
         for rate in self.bottlenecks([1000], [500, 1000, 2000, 4000]):
             for share in [0.1, 0.4] if self.short else [0.1, 0.2, 0.4, 0.6, 0.8]:
@@ -347,9 +347,9 @@ class Study:
         return found
 
     def figure12(self) -> object:
-        """BitTorrent: aria2 clients that fetch one file from one another and a seeder, by a tracker of our own in the scenario."""
+        """BitTorrent: aria2 clients that fetch a file from each other and from a seeder, with our own tracker in the scenario."""
         if not shutil.which("aria2c"):
-            return "left out: there is no aria2c (apt install aria2)"
+            return "left out: aria2c is not installed (apt install aria2)"
         import bittorrent
 
         return bittorrent.study(self)
@@ -384,11 +384,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="directory for scenarios, runs, numbers and plots")
     parser.add_argument("--short", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--tdf", nargs="+", type=float, default=[], help="of table 4: only these factors")
-    parser.add_argument("--losses", nargs="+", choices=["no loss", "1% loss"], default=[], help="of table 4: only with these losses")
-    parser.add_argument("--seconds", nargs=2, type=float, metavar=("ALL", "WARMUP"), help="of table 4: how long each run is")
-    parser.add_argument("--rates", nargs="+", type=int, default=[], metavar="MBIT", help="of figures 5 to 9 and 11: only these bottlenecks")
-    parser.add_argument("--clients", nargs="+", type=int, default=[], metavar="N", help="of figure 12: only these numbers of clients")
+    parser.add_argument("--tdf", nargs="+", type=float, default=[], help="for table 4: only these factors")
+    parser.add_argument("--losses", nargs="+", choices=["no loss", "1% loss"], default=[], help="for table 4: only these losses")
+    parser.add_argument("--seconds", nargs=2, type=float, metavar=("ALL", "WARMUP"), help="for table 4: length of each run and of its warm-up")
+    parser.add_argument("--rates", nargs="+", type=int, default=[], metavar="MBIT", help="for figures 5 to 9 and 11: only these bottlenecks")
+    parser.add_argument("--clients", nargs="+", type=int, default=[], metavar="N", help="for figure 12: only these numbers of clients")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-//! Cap's two ends over a channel with a rate, a queue, a delay and losses, in explicit time; and under attack.
+//! Cap's two ends over a channel with a rate, a queue, a delay and losses, with time as an argument; also under attack.
 
 #![allow(clippy::unwrap_used, reason = "a test bench")]
 
@@ -56,7 +56,7 @@ impl Way {
             free_at: Timestamp::ZERO,
         }
     }
-    /// When a datagram that is sent now arrives, if it does.
+    /// When a datagram that is sent now arrives; `None` if it is lost.
     fn carry(&mut self, now: Timestamp, len: usize, stream: &mut Stream) -> Option<Timestamp> {
         let start = self.free_at.max(now);
         if start.saturating_since(now) > self.queue || stream.chance(self.loss) {
@@ -83,11 +83,11 @@ struct Bed {
     /// Bytes that the server sent and received.
     server_bytes: (u64, u64),
     client_address: SocketAddr,
-    /// No datagram gets through from then on.
+    /// From this time on, no datagram gets through.
     dead_from: Timestamp,
-    /// The client's address changes then.
+    /// When the client's address changes.
     moves_at: Timestamp,
-    /// The server forgets everything then.
+    /// When the server forgets everything.
     restarts_at: Timestamp,
 }
 
@@ -136,7 +136,7 @@ impl Bed {
         }
     }
 
-    /// Runs until the client knows how it ended and nothing is in flight.
+    /// Runs until the client has an outcome and nothing is in flight.
     fn run(&mut self) -> Outcome {
         loop {
             self.pump();
@@ -201,15 +201,15 @@ fn a_link_is_filled_and_both_ends_agree() {
             sender.slow_start_ns + sender.avoidance_ns + sender.recovery_ns + sender.timeout_ns,
             sender.elapsed_ns
         );
-        // They can differ only by what was in flight when the time was over.
+        // They can differ only by what was in flight at the end.
         assert!(receiver.data_bytes >= sender.data_bytes);
         assert!(receiver.data_bytes - sender.data_bytes < 120_000, "{sender:?} {receiver:?}");
         assert_eq!(receiver.reordered + receiver.copies, 0);
-        // Every second segment is acknowledged, and every one while something is missing.
+        // Every second segment is acknowledged, and every segment while one is missing.
         let acks = receiver.acks_sent as f64 / receiver.segments as f64;
         assert!((0.49..0.65).contains(&acks), "{acks}");
         assert_eq!(receiver.wire_bytes, receiver.segments * 1500);
-        // The clocks differ by four seconds; the delay above the smallest is the queue's.
+        // The clocks differ by four seconds, so the delay above the smallest is that of the queue.
         assert_eq!(receiver.delay_min_us, (1 << 31) + 4_000_000 + 20_000 + 1_200);
         assert!(receiver.delay_max_us <= 41_300 && receiver.delay_max_us > 20_000, "{receiver:?}");
         assert_eq!(bed.server.sessions(), 0);
@@ -218,7 +218,7 @@ fn a_link_is_filled_and_both_ends_agree() {
 }
 
 #[test]
-fn the_server_sends_where_it_is_asked_to() {
+fn the_server_sends_if_the_client_asks_for_it() {
     let options = short(CapOptions { direction: Direction::Reverse, ..CapOptions::default() });
     let mut bed = Bed::new(options, ServerLimits::default(), identity());
     assert_eq!(bed.run(), Outcome::Complete);
@@ -231,7 +231,7 @@ fn the_server_sends_where_it_is_asked_to() {
 }
 
 #[test]
-fn losses_of_both_ways_are_told_apart() {
+fn losses_of_data_and_of_acknowledgements_are_distinguished() {
     let mut bed = Bed::new(short(CapOptions::default()), ServerLimits::default(), identity());
     bed.there.loss = 0.01;
     bed.back.loss = 0.05;
@@ -246,7 +246,7 @@ fn losses_of_both_ways_are_told_apart() {
 }
 
 #[test]
-fn reordering_is_classed_by_what_it_does() {
+fn reordering_is_classified_by_its_effect() {
     let mut bed = Bed::new(short(CapOptions::default()), ServerLimits::default(), identity());
     bed.there.reorder = (0.01, TimeDelta::from_micros(2_500));
     assert_eq!(bed.run(), Outcome::Complete);
@@ -274,7 +274,7 @@ fn the_classic_tool_runs_with_its_heartbeat() {
 }
 
 #[test]
-fn a_key_lets_its_owner_in_and_nobody_else() {
+fn only_clients_with_the_key_are_admitted() {
     let limits = ServerLimits { key: Some(b"secret".to_vec()), ..ServerLimits::default() };
     let with = |key: Option<&[u8]>| {
         let identity = Identity { key: key.map(<[u8]>::to_vec), ..identity() };
@@ -287,7 +287,7 @@ fn a_key_lets_its_owner_in_and_nobody_else() {
 }
 
 #[test]
-fn the_server_grants_less_than_is_asked() {
+fn the_server_may_grant_less_than_requested() {
     let limits = ServerLimits {
         duration: TimeDelta::from_secs(2),
         rate: Some(Rate::from_bps(2_000_000)),
@@ -307,7 +307,7 @@ fn the_server_grants_less_than_is_asked() {
 }
 
 #[test]
-fn a_full_server_says_so() {
+fn a_full_server_refuses_clients_with_the_reason() {
     let mut bed = Bed::new(
         short(CapOptions::default()),
         ServerLimits { clients: 0, ..ServerLimits::default() },
@@ -317,7 +317,7 @@ fn a_full_server_says_so() {
 }
 
 #[test]
-fn a_path_that_goes_silent_ends_the_test_on_both_sides() {
+fn a_silent_path_ends_the_test_on_both_sides() {
     for direction in [Direction::Forward, Direction::Reverse] {
         let options = CapOptions { direction, duration: TimeDelta::from_secs(120), ..CapOptions::default() };
         let mut bed = Bed::new(options, ServerLimits::default(), identity());
@@ -334,7 +334,7 @@ fn a_path_that_goes_silent_ends_the_test_on_both_sides() {
 }
 
 #[test]
-fn nobody_at_the_other_end_is_told_from_a_silent_path() {
+fn a_missing_server_is_distinguished_from_a_silent_path() {
     let mut bed = Bed::new(short(CapOptions::default()), ServerLimits::default(), identity());
     bed.dead_from = Timestamp::ZERO;
     assert_eq!(bed.run(), Outcome::NoAnswer);
@@ -345,7 +345,7 @@ fn nobody_at_the_other_end_is_told_from_a_silent_path() {
 }
 
 #[test]
-fn a_change_of_address_ends_the_test_with_that_word() {
+fn a_change_of_address_ends_the_test_with_that_reason() {
     let mut bed = Bed::new(short(CapOptions::default()), ServerLimits::default(), identity());
     bed.moves_at = Timestamp::from_secs(2);
     assert_eq!(bed.run(), Outcome::Refused(Refusal::Moved, 0));
@@ -353,7 +353,7 @@ fn a_change_of_address_ends_the_test_with_that_word() {
 }
 
 #[test]
-fn a_server_that_was_restarted_says_that_it_knows_nothing() {
+fn a_restarted_server_reports_that_it_does_not_know_the_test() {
     let mut bed = Bed::new(short(CapOptions::default()), ServerLimits::default(), identity());
     bed.restarts_at = Timestamp::from_secs(2);
     assert_eq!(bed.run(), Outcome::Refused(Refusal::Unknown, 0));
@@ -409,7 +409,7 @@ fn answers(server: &mut CapServer, now: Timestamp, from: SocketAddr, bytes: &[u8
     answers
 }
 
-/// A client and a server up to the point where the server has sent its cookie: the client's next message.
+/// A client and a server after the server has sent its cookie, with the client's next message.
 fn introduced(server: &mut CapServer, from: SocketAddr, nonce: u8, direction: Direction) -> Vec<u8> {
     let now = Timestamp::from_secs(1);
     let options = CapOptions { direction, ..CapOptions::default() };
@@ -424,7 +424,7 @@ fn introduced(server: &mut CapServer, from: SocketAddr, nonce: u8, direction: Di
 }
 
 #[test]
-fn before_a_cookie_comes_back_there_is_no_state_and_no_amplification() {
+fn until_a_cookie_comes_back_there_is_no_state_and_no_amplification() {
     let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
     for port in 1..2000 {
         let now = Timestamp::from_millis(2 * u64::from(port));
@@ -441,15 +441,15 @@ fn before_a_cookie_comes_back_there_is_no_state_and_no_amplification() {
 }
 
 #[test]
-fn a_cookie_that_was_replayed_opens_nothing() {
+fn a_replayed_cookie_opens_no_second_session() {
     let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
     let now = Timestamp::from_secs(1);
     let open = introduced(&mut server, address(4000), 7, Direction::Reverse);
-    // From another address, or late: no answer at all.
+    // From another address, or too late: no answer.
     assert!(answers(&mut server, now, address(4001), &open).is_empty());
     assert!(answers(&mut server, Timestamp::from_secs(12), address(4000), &open).is_empty());
     assert_eq!(server.sessions(), 0);
-    // From its own address it opens one session, however often it comes, and no answer is longer than it is.
+    // From its own address it opens one session, even if it comes several times, and no answer is longer than it.
     let mut sent = 0;
     for _ in 0..100 {
         for answer in answers(&mut server, now, address(4000), &open) {
@@ -458,7 +458,7 @@ fn a_cookie_that_was_replayed_opens_nothing() {
     }
     assert_eq!(server.sessions(), 1);
     assert!(sent <= 100 * open.len());
-    // It is not valid for a second session when the first has ended.
+    // After the first session has ended, it is not valid for a second.
     server.stop();
     server.poll_transmit(now, &mut Vec::new());
     assert!(answers(&mut server, now, address(4000), &open).is_empty());
@@ -466,7 +466,7 @@ fn a_cookie_that_was_replayed_opens_nothing() {
 }
 
 #[test]
-fn another_version_is_told_which_one_is_spoken() {
+fn a_client_of_another_version_learns_the_servers_version() {
     let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
     let mut hello = vec![0xb2, 1];
     hello.extend([3; 62]);
@@ -482,7 +482,7 @@ proptest! {
 
     /// Arbitrary bytes: no panic, no session, and never more bytes out than in.
     #[test]
-    fn random_datagrams_get_less_than_they_bring(
+    fn answers_to_random_datagrams_are_no_longer_than_these(
         datagrams in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), 0u8..12), 1..40),
     ) {
         let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
@@ -501,8 +501,8 @@ proptest! {
         prop_assert_eq!(server.sessions(), 0);
     }
 
-    /// Damage to the datagrams of a running test, and forged ones with its own token: it may fail, but it ends, the server never
-    /// sends more than it received, and neither end treats as acknowledged what was not sent.
+    /// Damages the datagrams of a running test, and forges others with its token. The test may fail, but it ends, the server never
+    /// sends more than it received, and neither end takes data for acknowledged that was not sent.
     #[test]
     fn a_test_survives_damage(seed in any::<u64>(), keyed in any::<bool>(), reverse in any::<bool>()) {
         let key = keyed.then(|| b"k".to_vec());

@@ -1,4 +1,4 @@
-//! Cap's two ends against attackers who know the protocol: strangers who ask for too much, forged refusals, false segments.
+//! Cap's two ends against attackers who know the protocol: strangers who request too much, forged refusals, false segments.
 
 #![allow(clippy::unwrap_used, reason = "a test bench")]
 
@@ -56,7 +56,7 @@ fn from_server(server: &mut CapServer, now: Timestamp) -> Vec<(SocketAddr, Vec<u
     all
 }
 
-/// Lets both exchange datagrams, `rounds` times there and back, without time passing.
+/// Lets both exchange datagrams for a number of round trips that take no time.
 fn talk(client: &mut CapClient, server: &mut CapServer, from: SocketAddr, now: Timestamp, rounds: usize) {
     for _ in 0..rounds {
         for bytes in from_client(client, now) {
@@ -90,7 +90,7 @@ fn refusal(to: &[u8], reason: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_stranger_gets_no_sender_that_ignores_congestion_and_the_refusal_says_why() {
+fn a_stranger_who_requests_a_sender_without_congestion_control_is_refused_with_the_reason() {
     let ms = TimeDelta::from_millis;
     let asked = [
         (CapOptions { cc: "fixed:segments=3000".parse().unwrap(), ..reverse() }, Bound::FixedWindow),
@@ -112,7 +112,7 @@ fn a_stranger_gets_no_sender_that_ignores_congestion_and_the_refusal_says_why() 
 }
 
 #[test]
-fn strangers_are_granted_a_bounded_rate() {
+fn the_rate_for_strangers_is_bounded() {
     let mut server = server(None);
     let client = running(reverse(), &mut server, None, address(1, 1));
     assert_eq!(client.granted().unwrap().1, StrangerLimits::default().rate);
@@ -121,7 +121,7 @@ fn strangers_are_granted_a_bounded_rate() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused_and_not_passed_over_in_silence() {
+fn unknown_options_are_refused_and_not_ignored() {
     let mut server = server(None);
     let mut client = client(reverse(), None, 1);
     talk(&mut client, &mut server, address(1, 1), START, 1);
@@ -136,7 +136,7 @@ fn options_that_mean_nothing_are_refused_and_not_passed_over_in_silence() {
 }
 
 #[test]
-fn a_syn_whose_mss_is_not_the_agreed_one_opens_nothing() {
+fn a_syn_with_another_mss_than_agreed_opens_no_connection() {
     let mut server = server(None);
     let from = address(1, 1);
     let mut client = running(reverse(), &mut server, None, from);
@@ -166,7 +166,7 @@ fn a_syn_whose_mss_is_not_the_agreed_one_opens_nothing() {
 }
 
 #[test]
-fn payload_that_is_claimed_and_not_sent_is_not_counted() {
+fn payload_that_was_never_sent_is_not_counted() {
     let mut server = server(None);
     let from = address(1, 1);
     let mut client = running(CapOptions::default(), &mut server, None, from);
@@ -191,7 +191,7 @@ fn a_forged_refusal_does_not_end_a_session_with_a_key() {
         let mut server = server(Some(KEY));
         let rate = Some(Rate::from_bps(5_000_000));
         let mut client = client(CapOptions { max_rate: rate, ..reverse() }, Some(KEY), 1);
-        // Before the key is agreed: an attacker who saw the nonce can forge.
+        // Before the key is agreed, an attacker who saw the nonce can forge messages.
         client.poll_transmit(START, &mut Vec::new());
         client.handle_datagram(START, START, &refusal(&[1; 16], reason), false);
         let now = client.poll_timeout();
@@ -200,7 +200,7 @@ fn a_forged_refusal_does_not_end_a_session_with_a_key() {
         client.handle_datagram(now, now, &refusal(&[1; 16], reason), false);
         talk(&mut client, &mut server, from, now, 1);
         assert!(client.is_running(), "{reason}: {:?}", client.outcome());
-        // In the session: the token is in every datagram.
+        // In the session, every datagram carries the token.
         talk(&mut client, &mut server, from, now, 2);
         let segment = from_server(&mut server, now).pop();
         let token = segment.map_or_else(
@@ -225,7 +225,7 @@ fn a_forged_refusal_does_not_end_a_session_with_a_key() {
 }
 
 #[test]
-fn a_refusal_that_cannot_be_signed_is_told_when_nothing_better_came() {
+fn an_unsigned_refusal_is_reported_if_nothing_better_arrives() {
     let from = address(1, 1);
     let told = |server: &mut CapServer, key: &[u8]| {
         let mut client = client(reverse(), Some(key), 1);
@@ -247,13 +247,13 @@ fn a_refusal_that_cannot_be_signed_is_told_when_nothing_better_came() {
 }
 
 #[test]
-fn a_session_with_a_key_that_falls_silent_after_a_hint_ends_with_it_and_only_by_its_patience() {
+fn a_hint_becomes_the_outcome_of_a_session_with_a_key_only_after_its_patience() {
     let mut server = server(Some(KEY));
     let options = CapOptions { duration: TimeDelta::from_secs(60), ..CapOptions::default() };
     let mut client = running(options, &mut server, Some(KEY), address(1, 1));
     talk(&mut client, &mut server, address(1, 1), START, 1);
     let syn = from_client(&mut client, START).pop().unwrap();
-    // The network, and an attacker who poses as the server, say that there is none.
+    // The network, and an attacker who impersonates the server, report that there is no server.
     client.unreachable(START, Unreachable::Port);
     client.handle_datagram(START, START, &refusal(&syn[4..12], Refusal::Unknown as u8), false);
     let mut now = START;
@@ -268,7 +268,7 @@ fn a_session_with_a_key_that_falls_silent_after_a_hint_ends_with_it_and_only_by_
 }
 
 #[test]
-fn an_address_has_so_many_tests_and_no_more() {
+fn the_number_of_tests_per_address_is_limited() {
     let most = StrangerLimits::default().clients_per_address;
     let mut server = server(None);
     for port in 0..most as u16 {
@@ -278,7 +278,7 @@ fn an_address_has_so_many_tests_and_no_more() {
     talk(&mut one_more, &mut server, address(1, 200), START, 3);
     assert_eq!(one_more.outcome(), Some(Outcome::Refused(Refusal::Crowded, most as u32)));
     running(reverse(), &mut server, None, address(2, 100));
-    // With a key clients are known, and may sit behind one address.
+    // Clients with a key are trusted, and many may share an address.
     let mut server = self::server(Some(KEY));
     for port in 0..=most as u16 {
         running(reverse(), &mut server, Some(KEY), address(1, 100 + port));
@@ -286,7 +286,7 @@ fn an_address_has_so_many_tests_and_no_more() {
 }
 
 #[test]
-fn a_stranger_who_opens_and_says_nothing_keeps_his_place_for_ten_seconds() {
+fn a_stranger_who_opens_a_test_and_stays_silent_is_dropped_after_ten_seconds() {
     let mut server = server(None);
     let mut mute = client(reverse(), None, 1);
     talk(&mut mute, &mut server, address(1, 1), START, 1);
@@ -301,12 +301,12 @@ fn a_stranger_who_opens_and_says_nothing_keeps_his_place_for_ten_seconds() {
 }
 
 #[test]
-fn sessions_are_served_in_turn() {
+fn sessions_take_turns() {
     let mut server = server(Some(KEY));
     let options = || CapOptions { initial_window: 300, ..reverse() };
     let (one, two) = (address(1, 1), address(2, 2));
     let mut clients = [one, two].map(|from| (from, running(options(), &mut server, Some(KEY), from)));
-    // Both handshakes have ended, and nothing has been sent to either yet.
+    // Both handshakes have ended, and no data has been sent to either client yet.
     for (from, client) in &mut clients {
         for bytes in from_client(client, START) {
             server.handle_datagram(START, START, *from, &bytes, false);
@@ -325,12 +325,12 @@ fn sessions_are_served_in_turn() {
     assert!(sent.len() >= 400, "{}", sent.len());
     for part in sent[..400].chunks(100) {
         let share = part.iter().filter(|&&to| to == one).count();
-        assert!((30..=70).contains(&share), "{share} of a hundred datagrams in a row go to the one");
+        assert!((30..=70).contains(&share), "{share} of a hundred consecutive datagrams go to one of them");
     }
 }
 
 #[test]
-fn a_flood_of_hellos_takes_no_memory_and_gets_few_answers() {
+fn a_flood_of_hellos_needs_no_memory_and_gets_few_answers() {
     let mut server = server(None);
     let hello = from_client(&mut client(reverse(), None, 1), START).remove(0);
     for port in 1..=50_000 {
@@ -338,7 +338,7 @@ fn a_flood_of_hellos_takes_no_memory_and_gets_few_answers() {
     }
     let answered = from_server(&mut server, START).len();
     assert!((1..=256).contains(&answered), "{answered} answers waited");
-    // Port 0 cannot be answered: an attempt would be an error of the shared socket.
+    // Nothing is sent to port 0: that would be an error of the shared socket.
     server.handle_datagram(START + TimeDelta::from_secs(2), START, address(4, 0), &hello, false);
     assert_eq!(from_server(&mut server, START).len(), 0);
 }

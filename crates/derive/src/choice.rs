@@ -7,11 +7,11 @@ use syn::{Data, DeriveInput, Error, Fields, LitStr, Type};
 pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
     let name = &input.ident;
     let Some(what) = input.attrs.iter().find(|attribute| attribute.path().is_ident("choice")) else {
-        return Err(Error::new_spanned(name, "say what is chosen: #[choice(\"queue\")]"));
+        return Err(Error::new_spanned(name, "name what is chosen, as in #[choice(\"queue\")]"));
     };
     let what: LitStr = what.parse_args()?;
     let Data::Enum(data) = &input.data else {
-        return Err(Error::new_spanned(name, "a choice is an enum"));
+        return Err(Error::new_spanned(name, "Choice is for enums only"));
     };
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let types: Vec<&Type> = data
@@ -19,7 +19,7 @@ pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
         .iter()
         .map(|variant| match &variant.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
-            _ => Err(Error::new_spanned(variant, "a variant holds one component")),
+            _ => Err(Error::new_spanned(variant, "each variant holds one component")),
         })
         .collect::<syn::Result<_>>()?;
     let parameter = quote!(::warpline_core::parameter);

@@ -1,6 +1,6 @@
-//! Derives for `warpline_core::parameter`, which says what they stand for and exports them.
+//! Derive macros for `warpline_core::parameter`, which explains the traits and exports the macros.
 //!
-//! What a parameter is, its default, its range, its unit and what it means, is written once, at its field:
+//! The name, type, default, range, unit and meaning of a parameter are written once, at its field:
 //!
 //! ```ignore
 //! /// TCP Nice (Venkataramani, Kokku and Dahlin 2002).
@@ -16,17 +16,17 @@
 //! }
 //! ```
 //!
-//! | at a field | |
+//! | at a field | meaning |
 //! |---|---|
-//! | `default = VALUE` | what it is if nothing else is said; else that of its type |
-//! | `min`, `above`, `max`, `below = VALUE` | its range; `min` and `max` are within it, `above` and `below` are not |
+//! | `default = VALUE` | its default; without this, the default of its type |
+//! | `min`, `above`, `max`, `below = VALUE` | its range; `min` and `max` are in it, `above` and `below` are not |
 //! | `not_below`, `not_above = "FIELD"` | another parameter that bounds it |
-//! | `unit = "TEXT"` | what a number counts |
+//! | `unit = "TEXT"` | the unit of a number |
 //! | `was = "NAME"` | a former name, which is still read |
-//! | `required` | it must be given; the default is an example |
+//! | `required` | it must be given; the default is only an example |
 //! | `share` | a number from 0 to 1 that may be written as a percentage |
-//! | `preset = FUNCTION` | a word that stands for the defaults of all others, which the function makes of it |
-//! | `flatten` | the field's own parameters are this component's |
+//! | `preset = FUNCTION` | a word that selects the defaults of all parameters; the function returns them |
+//! | `flatten` | the parameters of the field's struct are parameters of this component |
 
 mod choice;
 mod parameters;
@@ -35,7 +35,7 @@ mod words;
 use proc_macro::TokenStream;
 use syn::{Attribute, DeriveInput, Expr, Lit, Meta};
 
-/// `Parameters` and `Default` for a struct of parameters, and `Component` where it has `#[component("kind")]`.
+/// `Parameters` and `Default` for a struct of parameters, and `Component` if it has `#[component("kind")]`.
 #[proc_macro_derive(Parameters, attributes(parameter, component))]
 pub fn parameters(input: TokenStream) -> TokenStream {
     expand(input, parameters::derive)
@@ -47,7 +47,7 @@ pub fn words(input: TokenStream) -> TokenStream {
     expand(input, words::derive)
 }
 
-/// `Choice`, `FromStr` and `Display` for an enum of components, `#[choice("what they are")]`.
+/// `Choice`, `FromStr` and `Display` for an enum of components with `#[choice("what they are")]`.
 #[proc_macro_derive(Choice, attributes(choice))]
 pub fn choice(input: TokenStream) -> TokenStream {
     expand(input, choice::derive)
@@ -61,7 +61,7 @@ fn expand(
     derived.unwrap_or_else(|error| error.into_compile_error()).into()
 }
 
-/// The text of the doc comments, on one line; a blank line ends it, so that further paragraphs are for programmers.
+/// The first paragraph of the doc comments, on one line. Further paragraphs are for programmers only.
 fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {

@@ -6,7 +6,7 @@ use syn::{Data, DeriveInput, Error, Expr, Field, Fields, LitStr, Path};
 
 use crate::docs;
 
-/// What `#[parameter(...)]` says of a field.
+/// The contents of `#[parameter(...)]` at a field.
 #[derive(Default)]
 struct Said {
     default: Option<Expr>,
@@ -41,7 +41,7 @@ impl Said {
                     "required" => said.required = true,
                     "share" => said.share = true,
                     "flatten" => said.flatten = true,
-                    _ => return Err(meta.error("a parameter has no such key")),
+                    _ => return Err(meta.error("unknown key of #[parameter]")),
                 }
                 Ok(())
             })?;
@@ -57,7 +57,7 @@ fn optional(text: &Option<LitStr>) -> TokenStream {
     }
 }
 
-/// One end of a range, as the code that makes it.
+/// The code for one end of a range.
 fn end(field: &Field, end: &Option<(Expr, bool)>) -> TokenStream {
     let ty = &field.ty;
     match end {
@@ -105,7 +105,7 @@ fn entry(field: &Field, said: &Said) -> TokenStream {
 pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
     let name = &input.ident;
     let Data::Struct(syn::DataStruct { fields: Fields::Named(named), .. }) = &input.data else {
-        return Err(Error::new_spanned(name, "parameters are the named fields of a struct"));
+        return Err(Error::new_spanned(name, "Parameters is for structs with named fields only"));
     };
     let fields: Vec<(&Field, Said)> =
         named.named.iter().map(|field| Ok((field, Said::of(field)?))).collect::<syn::Result<_>>()?;

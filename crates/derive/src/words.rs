@@ -9,10 +9,10 @@ use crate::{docs, kebab};
 pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
     let name = &input.ident;
     let Data::Enum(data) = &input.data else {
-        return Err(Error::new_spanned(name, "words are the variants of an enum"));
+        return Err(Error::new_spanned(name, "Words is for enums only"));
     };
     if let Some(variant) = data.variants.iter().find(|variant| !matches!(variant.fields, Fields::Unit)) {
-        return Err(Error::new_spanned(variant, "a word has no fields"));
+        return Err(Error::new_spanned(variant, "a variant that is a word has no fields"));
     }
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let (type_name, about) = (name.to_string(), docs(&input.attrs));

@@ -1,11 +1,11 @@
-//! The file system as a trait, for programs that promise that something is on the disk.
+//! The file system as a trait, for programs that promise that data is on the disk.
 //!
-//! Such programs write through [`Directory`] and [`DiskFile`]. In production that is [`OsDirectory`], with the system's calls. In
-//! tests it is `sim::SimDisk`, a disk in memory whose n-th operation fails, which becomes full, and which loses power: flushed data
-//! survives, and of the rest a random part. Dispatch is static.
+//! Such programs write through [`Directory`] and [`DiskFile`]. In production, [`OsDirectory`] implements them with system calls. In
+//! tests, `sim::SimDisk` does: a disk in memory that can fail at any operation, become full, and lose power; then flushed data survives,
+//! and a random part of the rest. Dispatch is static.
 //!
-//! The methods mirror the system calls, so that promises can be traced to them: a file's content is on the disk after
-//! [`DiskFile::sync`], a name in a directory after [`Directory::sync`], and after a failed flush nothing is certain.
+//! The methods mirror system calls. A file's content is on the disk after [`DiskFile::sync`], and a name in a directory after
+//! [`Directory::sync`]. After a failed flush, nothing is certain.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 #[cfg(any(test, not(unix)))]
-#[cfg_attr(unix, expect(unreachable_pub, reason = "here it is compiled for its test only"))]
+#[cfg_attr(unix, expect(unreachable_pub, reason = "on Unix it is compiled for tests only"))]
 mod portable;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
@@ -57,7 +57,7 @@ pub struct Time {
 pub struct Metadata {
     /// Its kind.
     pub kind: Kind,
-    /// Permissions, with the set-uid, set-gid and sticky bits: at most `0o7777`. 0 where the system has none.
+    /// Permissions, with the set-uid, set-gid and sticky bits: at most `0o7777`. 0 if the system has none.
     pub mode: u32,
     /// Bytes.
     pub size: u64,
@@ -80,7 +80,7 @@ pub enum Open {
     Empty(u32),
 }
 
-/// A directory, to which all paths are relative, except absolute ones.
+/// An open directory. Paths are relative to it, unless they are absolute.
 pub trait Directory: Clone + Debug + Send + Sync + 'static {
     /// The type of files opened here.
     type File: DiskFile;
@@ -160,7 +160,7 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// If the flush fails. Then it is unknown what is on the disk, and a second attempt that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;
-    /// Bytes that an ordinary user can still write.
+    /// Free space for ordinary users, in bytes.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -173,7 +173,7 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
     fn sync_of(&self, path: &Path) -> io::Result<()> {
         self.open_directory(path)?.sync()
     }
-    /// Whether a path exists; a link counts, wherever it leads.
+    /// Whether a path exists. A link counts even if it leads nowhere.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -217,23 +217,23 @@ pub trait DiskFile: Read + Write + Seek + Debug + Send + Sync + 'static {
     /// # Errors
     /// If the system call fails.
     fn set_time(&self, time: Option<Time>) -> io::Result<()>;
-    /// Flushes it: content, size, mode and time. Its name belongs to the directory.
+    /// Flushes its content, size, mode and time. To flush its name, flush the directory.
     ///
     /// # Errors
-    /// If the flush fails. Then it is unknown what is on the disk: Linux treats the data as written from then on, so that a second attempt
-    /// succeeds and a read returns from memory what is not on the disk.
+    /// If the flush fails. Then it is unknown what is on the disk: Linux treats the data as written from then on, so a second attempt succeeds,
+    /// and a read returns data from memory that is not on the disk.
     fn sync(&self) -> io::Result<()>;
     /// Makes the next read of flushed data come from the disk, and not from memory. Has no effect on a system without such a call.
     ///
     /// # Errors
     /// If the system call fails.
     fn forget(&self) -> io::Result<()>;
-    /// The next stretch of data at or after `position`: its beginning and end; `size` twice if only a hole follows.
+    /// Start and end of the next data, not holes, at or after `position`; `size` twice if only a hole follows.
     ///
     /// # Errors
     /// If the system call fails.
     fn next_data(&self, position: u64, size: u64) -> io::Result<(u64, u64)>;
-    /// Locks it for this process; the lock ends with the last handle.
+    /// Locks it for this process, until the last handle is closed.
     ///
     /// # Errors
     /// If another process holds the lock, or the system has none.

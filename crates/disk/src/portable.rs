@@ -1,4 +1,4 @@
-//! The implementation for systems other than Unix, with the standard library. A directory is a path, and has no flush of its own.
+//! The implementation for systems other than Unix, with the standard library. A directory is a path and cannot be flushed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use crate::{Directory, Kind, Metadata, Open, Time};
 pub struct OsDirectory(PathBuf);
 
 impl OsDirectory {
-    /// The process's working directory, whichever that is at the time of each call.
+    /// The working directory of the process, at the time of each call.
     pub fn here() -> Self {
         OsDirectory(PathBuf::new())
     }

@@ -1,9 +1,9 @@
 //! A disk in memory that fails on request, for tests.
 //!
 //! It has a cache above the disk. Writes go to the cache; a flush moves a file's content, or the names in a directory, to the disk.
-//! A loss of power clears the cache, but a random part of the unflushed changes is on the disk all the same, in any order: pages, sizes, modes,
-//! names. A rename is one step. A failed flush does what Linux does: a part is written, and the rest counts as written from then on, is
-//! found in the cache, and never reaches the disk. A killed process loses nothing but its place.
+//! A loss of power clears the cache, but a random part of the unflushed changes (pages, sizes, modes, names) is on the disk all the same, in
+//! any order. A rename is one step. A failed flush does what Linux does: it writes a part, and the rest counts as written from then on, is
+//! read from the cache, and never reaches the disk. If the process is killed, no data is lost.
 //!
 //! Every operation has a number, from 0; [`SimDisk::inject`] sets a fault at a number. Random choices come from the seed.
 
@@ -27,9 +27,9 @@ use node::{Change, Node, What};
 pub enum Fault {
     /// The operation fails, once, with an input/output error. A flush loses what it should have written.
     Fail,
-    /// The disk is full for this many operations: those that need space fail, and flushes find that the space is missing.
+    /// The disk is full for this many operations: those that need space fail, and so do flushes of data without space.
     Full(u64),
-    /// The system writes some of the cache in the background, and fails. A flush of that file reports it, once.
+    /// The system fails to write a part of the cache in the background. A flush of that file reports it once.
     Background,
     /// The process is killed: every operation fails until [`SimDisk::restart`].
     Kill,
@@ -37,10 +37,10 @@ pub enum Fault {
     PowerLoss,
 }
 
-/// The kind of an operation, to choose where faults happen.
+/// The kind of an operation, to choose where a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Opens, reads or looks.
+    /// Opens or reads something, or gets its metadata.
     Read,
     /// Writes to a file or changes its size.
     Write,
@@ -74,7 +74,7 @@ struct State {
     clock: i64,
 }
 
-/// The disk. Clones are the same disk; [`survivor`](Self::survivor) makes another.
+/// The simulated disk. Clones share it; [`survivor`](Self::survivor) makes another disk.
 #[derive(Clone, Debug)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
@@ -103,12 +103,12 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its root directory, for the current process.
+    /// The root directory, for the current process.
     pub fn root(&self) -> SimDirectory {
         SimDirectory::new(self.clone(), ROOT)
     }
 
-    /// Makes `fault` happen at the operation with this number, counted from the first.
+    /// Makes `fault` happen at the operation with this number.
     pub fn inject(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
     }
@@ -118,7 +118,7 @@ impl SimDisk {
         self.state().done.clone()
     }
 
-    /// How many operations there were.
+    /// Number of operations so far.
     pub fn count(&self) -> u64 {
         self.state().done.len() as u64
     }
@@ -128,7 +128,7 @@ impl SimDisk {
         self.state().down.is_some()
     }
 
-    /// Ends all faults and begins a new process. After a loss of power, what survived is there.
+    /// Ends all faults and begins a new process. After a loss of power, only what survived is there.
     pub fn restart(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -141,7 +141,7 @@ impl SimDisk {
     /// A disk with what would survive if the power failed now. This disk continues.
     pub fn survivor(&self) -> SimDisk {
         let mut state = self.state();
-        // Each copy is a different possibility.
+        // Each copy has its own random outcome.
         let seed = state.random.next_u64();
         let mut copy = state.clone();
         copy.random = Streams::new(seed).stream("survivor");
@@ -270,7 +270,7 @@ impl State {
         }
     }
 
-    /// Writes a random file's dirty pages in part; the rest is lost, which is not reported yet.
+    /// Writes some of the dirty pages of a random file. The rest is lost, which the next flush reports.
     fn fail_in_background(&mut self) {
         let dirty: Vec<u64> =
             self.nodes.iter().filter(|(_, node)| node.is_dirty()).map(|(number, _)| *number).collect();

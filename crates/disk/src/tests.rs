@@ -1,4 +1,4 @@
-//! The common behaviour of all disks, and what the simulated one loses.
+//! The behaviour that all disks have in common, and what the simulated one loses.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ fn p(path: &str) -> &Path {
     Path::new(path)
 }
 
-/// The contract, checked below any empty directory.
+/// Checks the contract in an empty directory.
 fn contract<D: Directory>(root: &D) {
     create_directories(root, p("a/b"), 0o755).unwrap();
     create_directories(root, p("a/b"), 0o755).unwrap();
@@ -52,7 +52,7 @@ fn contract<D: Directory>(root: &D) {
 }
 
 #[test]
-fn all_disks_keep_the_contract() {
+fn all_disks_fulfil_the_contract() {
     contract(&SimDisk::new(1).root());
     let directory = tempfile::tempdir().unwrap();
     contract(&OsDirectory::here().open_directory(directory.path()).unwrap());
@@ -74,14 +74,14 @@ fn links_and_modes<D: Directory>(root: &D) {
 
 #[cfg(unix)]
 #[test]
-fn disks_with_links_and_modes_have_them_alike() {
+fn links_and_modes_are_the_same_on_all_disks_that_have_them() {
     links_and_modes(&SimDisk::new(1).root());
     let directory = tempfile::tempdir().unwrap();
     links_and_modes(&OsDirectory::here().open_directory(directory.path()).unwrap());
 }
 
 #[test]
-fn what_was_flushed_survives_and_of_the_rest_anything_may() {
+fn flushed_data_survives_and_other_data_may() {
     let mut outcomes = std::collections::BTreeSet::new();
     for seed in 0..64 {
         let disk = SimDisk::new(seed);
@@ -91,7 +91,7 @@ fn what_was_flushed_survives_and_of_the_rest_anything_may() {
         file.write_all(&[1; 8192]).unwrap();
         root.rename(p("kept"), p("renamed")).unwrap();
         let after = disk.survivor().root();
-        // One of the two names, never both and never neither.
+        // There is always exactly one of the two names.
         let name = if after.has(p("kept")).unwrap() { "kept" } else { "renamed" };
         assert_eq!(after.read(p(name)).unwrap(), b"kept");
         let names = after.names(p("")).unwrap();
@@ -99,7 +99,7 @@ fn what_was_flushed_survives_and_of_the_rest_anything_may() {
         let content =
             after.read(p("lost")).map(|bytes| (bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()));
         outcomes.insert((name, content.ok()));
-        // Nothing happened to the disk itself.
+        // The disk itself is unchanged.
         assert_eq!(root.read(p("lost")).unwrap(), [1; 8192]);
     }
     assert!(outcomes.contains(&("kept", None)) && outcomes.contains(&("renamed", Some((8192, 8192)))));
@@ -107,7 +107,7 @@ fn what_was_flushed_survives_and_of_the_rest_anything_may() {
 }
 
 #[test]
-fn a_failed_flush_leaves_in_memory_what_is_not_on_the_disk() {
+fn after_a_failed_flush_memory_has_data_that_the_disk_lacks() {
     let lying = (0..64).filter(|&seed| {
         let disk = SimDisk::new(seed);
         let root = disk.root();
@@ -115,7 +115,7 @@ fn a_failed_flush_leaves_in_memory_what_is_not_on_the_disk() {
         file.write_all(&[1; 20_000]).unwrap();
         disk.inject(disk.count(), Fault::Fail);
         assert!(file.sync().is_err());
-        // The second attempt succeeds, and so does the read: that is what Linux does.
+        // As on Linux, the second attempt and the read succeed.
         file.sync().unwrap();
         assert_eq!(root.read(p("file")).unwrap(), [1; 20_000]);
         file.forget().unwrap();
@@ -125,7 +125,7 @@ fn a_failed_flush_leaves_in_memory_what_is_not_on_the_disk() {
 }
 
 #[test]
-fn an_error_in_the_background_is_told_once() {
+fn a_background_error_is_reported_once() {
     let disk = SimDisk::new(3);
     let mut file = disk.root().open(p("file"), Open::New(0o644)).unwrap();
     file.write_all(&[1; 8192]).unwrap();
@@ -136,7 +136,7 @@ fn an_error_in_the_background_is_told_once() {
 }
 
 #[test]
-fn a_killed_process_keeps_what_it_wrote_and_a_full_disk_takes_nothing() {
+fn a_kill_loses_no_data_and_a_full_disk_accepts_none() {
     let disk = SimDisk::new(4);
     let root = disk.root();
     let mut file = root.open(p("file"), Open::New(0o644)).unwrap();

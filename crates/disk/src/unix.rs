@@ -23,7 +23,7 @@ const DIRECTORY: OFlags =
 pub struct OsDirectory(Option<Arc<OwnedFd>>);
 
 impl OsDirectory {
-    /// The process's working directory, whichever that is at the time of each call.
+    /// The working directory of the process, at the time of each call.
     pub const fn here() -> Self {
         OsDirectory(None)
     }
@@ -32,7 +32,7 @@ impl OsDirectory {
         self.0.as_ref().map_or(CWD, |directory| directory.as_fd())
     }
 
-    /// The descriptor itself; that of the working directory has to be opened first.
+    /// Its descriptor; for the working directory, a newly opened one.
     fn own(&self) -> io::Result<Arc<OwnedFd>> {
         match &self.0 {
             Some(directory) => Ok(directory.clone()),
@@ -209,7 +209,7 @@ impl DiskFile for File {
             Err(error) => return Err(error.into()),
         };
         let end = seek(self, SeekFrom::Hole(start)).unwrap_or(size);
-        // Both may lie beyond a stretch that is only a part of the file.
+        // Both may lie beyond `size`, which may be only a part of the file.
         let start = start.min(size);
         Ok((start, end.clamp(start, size.max(start))))
     }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::{Directory, DiskFile as _, Kind, Open};
 
-/// Creates a directory and its missing parents, each with `mode` and its name flushed in its parent. Existing ones stay.
+/// Creates a directory and its missing parents, each with `mode`, and flushes their names. Existing directories stay.
 ///
 /// # Errors
-/// If one cannot be made, or something else has its name.
+/// If one cannot be made, or something that is not a directory has its name.
 pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::Result<()> {
     let mut missing = Vec::new();
     let mut next = Some(path);
     while let Some(here) = next.filter(|here| !here.as_os_str().is_empty()) {
-        // A link to a directory is fine, so this asks for what the name leads to.
+        // A link to a directory is fine, so links are followed here.
         if at.look(&here.join(".")).is_ok() {
             break;
         }
@@ -29,7 +29,7 @@ pub fn create_directories<D: Directory>(at: &D, path: &Path, mode: u32) -> io::R
             other => other?,
         }
         if let Err(error) = sync_parent(at, here) {
-            // To be created again the next time: that it exists now does not mean that it is on the disk.
+            // Remove it, so that the next attempt creates it again: it exists, but may not be on the disk.
             let _ = at.remove_directory(here);
             return Err(error);
         }
@@ -42,8 +42,8 @@ fn sync_parent<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
     at.open_directory(&path.parent().unwrap_or(Path::new("")).join("."))?.sync()
 }
 
-/// Writes a file with this mode (which the process's umask narrows), completely and flushed, or not at all: first under another
-/// name. Replaces an existing file.
+/// Writes a file with this mode (which the process's umask narrows), completely and flushed, or not at all: it is first written under
+/// another name. Replaces an existing file.
 ///
 /// # Errors
 /// If that fails. Partial work is removed, and an existing file stays, unless only the last flush, of the name, failed.
@@ -63,7 +63,7 @@ pub fn write_whole_with<D: Directory>(
 ) -> io::Result<()> {
     let part = beside(path);
     let written = (|| {
-        // A leftover of a killed process could have any mode, so the file is created each time.
+        // A file left by a killed process could have any mode, so it is always created anew.
         match at.remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -74,7 +74,7 @@ pub fn write_whole_with<D: Directory>(
         at.rename(&part, path)
     })();
     if let Err(error) = written {
-        // The error that is reported is the first.
+        // The first error is reported.
         let _ = at.remove_file(&part);
         return Err(error);
     }

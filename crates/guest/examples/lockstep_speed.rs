@@ -2,7 +2,7 @@
 //! [FLOWS]`: pairs of hosts on each guest, and how many of these have a flow (default: all).
 //!
 //! Prints packets per second of the machine's time, entries into user mode and turns per packet, time to boot and memory.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it measures, for whoever runs it")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

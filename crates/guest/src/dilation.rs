@@ -1,9 +1,9 @@
 //! Dilated time: a guest whose clock is TDF times slower than the machine's (Gupta et al., "To infinity and beyond: time-warped
 //! network emulation", NSDI 2006), so that the world around it seems TDF times faster.
 //!
-//! A guest boots in real time, and then stands still ([`Machine::wait_ready`]). When all are ready they start, together, at the run's
-//! pace ([`follow`]). The factor may change while they run: a change is announced in advance, so that all see it at
-//! the same instant and no clock goes back.
+//! A guest boots in real time, and then stands still ([`Machine::wait_ready`]). When all guests are ready, they start together, at the
+//! run's pace ([`follow`]). The factor may change while they run. A change is announced in advance, so that all guests make it at the same
+//! instant and no clock goes back.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::page::write_pace;
 use crate::time::{START, host_now, pause};
 
-/// Makes the clocks of guests that are ready follow the run's. A change that it announces ([`Pace::next`]) should be some milliseconds ahead.
+/// Makes the clocks of ready guests follow the run's. A change that the run announces ([`Pace::next`]) should be some milliseconds ahead.
 pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) {
     for machine in machines {
         write_pace(&machine.page, pace, |run| {
@@ -42,7 +42,7 @@ impl Machine {
         if !self.wait_for(warpline_agent::READY, patience, "boot", go_on)? {
             return Ok(false);
         }
-        // A kernel's clock starts some time into its boot. While it stands still it can be compared with ours.
+        // A kernel's clock starts some time into its boot. While it stands still, it can be compared with ours.
         let host = host_now();
         let booted = self.page.pace[0].load(Ordering::Relaxed);
         let frozen = host.saturating_sub(booted);
@@ -59,7 +59,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Waits for a file in the share.
+    /// Waits until a file appears in the share.
     fn wait_for(
         &mut self,
         file: &str,
@@ -85,13 +85,14 @@ impl Machine {
         Ok(true)
     }
 
-    /// Waits until a guest that is not in lock-step has powered itself off, up to `patience` seconds. Returns whether it has. Meanwhile calls `each`
-    /// every few milliseconds.
+    /// Waits until a guest that is not in lock-step has powered off, up to `patience` seconds. Returns whether it has. Calls `each` every few
+    /// milliseconds meanwhile.
     pub fn wait_end(&mut self, patience: u64, each: impl FnMut()) -> bool {
         self.wait_while(patience * 1_000_000_000, Machine::is_alive, each)
     }
 
-    /// Waits until it has reported, or ended, up to `patience` nanoseconds of the machine's time. Returns whether it has reported. `each` is as above.
+    /// Waits until the guest has written its report, or has ended, up to `patience` nanoseconds of the machine's time. Returns whether it has
+    /// reported. Calls `each` every few milliseconds meanwhile.
     pub fn wait_report(&mut self, patience: u64, each: impl FnMut()) -> bool {
         self.wait_while(patience, |machine| !machine.has_reported() && machine.is_alive(), each);
         self.has_reported()

@@ -1,4 +1,4 @@
-//! A guest's directory on the machine: the files it boots from and writes to. In memory, private, and removed with the guest.
+//! A guest's directory on the machine: the files that it boots from and writes to. It is in memory, private, and removed with the guest.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) const AGENT: &str = "agent";
 /// The file with the guest's console output.
 pub(crate) const CONSOLE: &str = "console";
 
-/// Removed, with everything in it, when it is dropped.
+/// A guest's directory. When dropped, it is removed with everything in it.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -30,7 +30,7 @@ fn make(memory: &Path) -> Result<PathBuf, GuestError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Names of one length: not even the length of a path differs from run to run.
+        // All names have the same length, so that not even the length of a path differs from run to run.
         let path = memory.join(format!("{PREFIX}{:010}-{number:06}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -43,7 +43,7 @@ fn make(memory: &Path) -> Result<PathBuf, GuestError> {
     }
 }
 
-/// Whether a directory belongs to this user, and is not a link. Names in shared memory are predictable, and other users can take them.
+/// Whether a directory belongs to this user and is not a link. Names in shared memory are predictable, so other users can take them first.
 fn is_own(path: &Path) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
@@ -73,14 +73,14 @@ impl Directory {
         self.path.join(warpline_agent::SHARE).join(name)
     }
 
-    /// The last informative lines of the console.
+    /// The last lines of the console that say something about the guest.
     pub(crate) fn console_tail(&self) -> String {
         let bytes = fs::read(self.path.join(CONSOLE)).unwrap_or_default();
         tail(&String::from_utf8_lossy(&bytes))
     }
 }
 
-/// The last lines, without colours and the like, the addresses of a panic's call trace, and lines that every guest prints.
+/// The last lines without colours, without the addresses in the call trace of a panic, and without lines that every guest prints.
 fn tail(text: &str) -> String {
     const LINES: usize = 12;
     let lines: Vec<&str> =
@@ -115,15 +115,15 @@ impl Drop for Directory {
     }
 }
 
-/// Removes what killed processes left: their guests end with them, the guests' directories in memory and control groups do not.
-/// Returns the directories.
+/// Removes what killed processes left: the directories and control groups of their guests, which ended with them. Returns the
+/// directories.
 pub fn clean() -> Vec<PathBuf> {
     let mut removed = sweep(Path::new(MEMORY));
     removed.extend(crate::share::sweep(|name| alive(name) == Some(false)));
     removed
 }
 
-/// Whether the process lives whose directory or control group has this name; `None` if it is not such a name.
+/// Whether the process with the directory or control group of this name is alive; `None` if no guest has such a name.
 fn alive(name: &str) -> Option<bool> {
     let pid = name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok()?;
     Some(Path::new("/proc").join(pid.to_string()).exists())
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_of_a_console_is_what_tells_something() {
+    fn the_tail_of_a_console_leaves_out_lines_that_every_guest_prints() {
         let lines: String = (0..64)
             .map(|n| format!("setup_one_line failed for device {n} : configured as 'none'\n"))
             .collect();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_passed_over() {
+    fn a_name_that_is_taken_is_skipped() {
         let memory = tempfile::tempdir().unwrap();
         let first = make(memory.path()).unwrap();
         let number: u32 = first.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_has_named_so_is_left_alone() {
+    fn directories_of_other_users_are_not_touched() {
         let memory = tempfile::tempdir().unwrap();
         let at = |number: u32| memory.path().join(format!("{PREFIX}4999999999-{number:06}"));
         fs::write(at(1), "a file").unwrap();
         fs::create_dir(memory.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(memory.path().join("elsewhere"), at(2)).unwrap();
-        // Only root can give a directory away.
+        // Only root can give a directory to another user.
         let foreign = nix::unistd::geteuid().is_root();
         if foreign {
             fs::create_dir(at(3)).unwrap();
@@ -187,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_dead_processes_are_removed_and_no_others() {
+    fn only_directories_of_dead_processes_are_removed() {
         let memory = tempfile::tempdir().unwrap();
         let own = format!("{PREFIX}{:010}-000001", std::process::id());
-        // Numbers of processes are below 2^22.
+        // Process IDs are below 2^22.
         let names = [
             own.as_str(),
             "warpline-guest-4999999999-000000",

@@ -64,7 +64,7 @@ pub enum GuestError {
         /// Its last console output.
         console: String,
     },
-    /// The guest has kept its turn for a long time.
+    /// The guest has kept its turn for too long.
     #[error(
         "guest {name}: its kernel, which had to {task}, has shown no activity for {seconds} s{}",
         tail(console)
@@ -79,7 +79,7 @@ pub enum GuestError {
         /// Its last console output.
         console: String,
     },
-    /// A program computes and makes no system call, or none that ends its turn.
+    /// A program computes without a system call that would end its turn.
     #[error(
         "guest {name}: a program computes without end ({seconds} s of the machine's time at {at} s of the run); in lock-step a \
          program has to wait for something now and then{}",
@@ -95,7 +95,7 @@ pub enum GuestError {
         /// Its last console output.
         console: String,
     },
-    /// No guest waits for a time, and no packet is in flight.
+    /// Nothing can happen any more: no guest has a timer, and no packet is in flight.
     #[error(
         "all guests wait, but there is no timer and no packet to wait for (at {at} s of the run){}",
         tail(console)

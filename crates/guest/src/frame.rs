@@ -1,7 +1,7 @@
 //! Frames of a guest's network device: an IP datagram behind an Ethernet header with a VLAN tag (IEEE 802.1Q), which identifies
 //! the host.
 
-/// Bytes in front of the datagram.
+/// Bytes before the datagram.
 pub const HEADER: usize = 18;
 /// VLANs that hosts can have: 0 and 4095 are reserved (IEEE 802.1Q section 9.6).
 pub const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;
@@ -16,7 +16,7 @@ pub fn mac(vlan: u16) -> [u8; 6] {
     [2, 0, 0, 0, high, low]
 }
 
-/// The header of a datagram for the host with that VLAN. Its source is the host itself: hosts resolve no MAC addresses, and send to
+/// The header of a datagram for the host with that VLAN. Its source is the host itself: hosts do not resolve MAC addresses, and send to
 /// their own.
 pub fn header(vlan: u16, datagram: &[u8]) -> [u8; HEADER] {
     let mac = mac(vlan);
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_framed_is_found_again(vlan in VLANS, version in prop::sample::select(vec![0x45u8, 0x60]), rest: Vec<u8>) {
+        fn framed_datagrams_are_read_back(vlan in VLANS, version in prop::sample::select(vec![0x45u8, 0x60]), rest: Vec<u8>) {
             let mut datagram = vec![version];
             datagram.extend(rest);
             let mut frame = header(vlan, &datagram).to_vec();
@@ -57,7 +57,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_else_is_refused_without_a_panic(bytes: Vec<u8>) {
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
             if let Some((vlan, datagram)) = parse(&bytes) {
                 prop_assert!(vlan < 4096 && datagram.len() + HEADER == bytes.len());
             }

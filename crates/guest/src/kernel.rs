@@ -1,7 +1,7 @@
-//! The guest kernel: finds it, and checks whether its clock can be controlled.
+//! Finds the guest kernel, and checks whether its clock can be controlled.
 //!
 //! The shim replaces functions of the C library. That works only for a kernel that is linked to the C library dynamically, that uses
-//! the functions that the shim knows, and that is known to use them in the expected way. The file is checked for this before it is booted.
+//! the functions that the shim replaces, and whose series is known to use them as expected. The file is checked before it is booted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ const NEEDED: [&str; 15] = [
 ];
 /// Functions with which a kernel could read the machine's time behind the shim's back.
 const REFUSED: [&str; 6] = ["clock_nanosleep", "nanosleep", "time", "ppoll", "timerfd_create", "setitimer"];
-/// Kernel series whose use of those functions has been studied.
+/// Kernel series that are known to use those functions as expected.
 const STUDIED: [&str; 1] = ["6.1."];
 /// Directory of the modules in Debian's package.
 const MODULES: &str = "/usr/lib/uml/modules";
@@ -91,14 +91,14 @@ impl Kernel {
         let built_in = ["cubic", "reno"].map(|name| (name.to_owned(), None));
         let modules = self.modules.iter().filter_map(|(name, files)| {
             let name = name.strip_prefix("tcp_")?;
-            // tcp_diag shows sockets.
+            // tcp_diag lists sockets.
             (name != "diag").then(|| (name.to_owned(), files.last().cloned()))
         });
         built_in.into_iter().chain(modules).collect()
     }
 }
 
-/// Reads modules.dep(5): a module and what it needs, the nearest first.
+/// Reads modules.dep(5): a module and the modules that it needs, direct ones first.
 fn dependencies(text: &str, directory: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     let line = |line: &str| {
         let (module, needs) = line.split_once(':')?;
@@ -128,7 +128,7 @@ fn inspect(bytes: &[u8]) -> Result<String, String> {
         .collect();
     if imports.is_empty() {
         return Err(format!(
-            "it is linked statically, so that nothing can come between it and the machine's clock; {remedy}"
+            "it is linked statically, so its view of the machine's clock cannot be replaced; {remedy}"
         ));
     }
     let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !imports.contains(name)).collect();
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_loaded_after_what_they_need() {
+    fn modules_are_loaded_after_those_that_they_need() {
         let text = "kernel/net/8021q/8021q.ko: kernel/net/802/mrp.ko kernel/net/802/garp.ko kernel/net/llc/llc.ko\n\
                     kernel/net/llc/llc.ko:\nkernel/net/ipv4/tcp_bic.ko:\n";
         let modules = dependencies(text, Path::new("/m"));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_refused_with_the_reason() {
+    fn a_file_that_is_not_a_kernel_is_refused_with_the_reason() {
         for (bytes, part) in
             [(&b"#!/bin/sh"[..], "not a program"), (&std::fs::read("/bin/sh").unwrap(), "Linux")]
         {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_kind_is_refused_with_the_reason() {
+    fn an_unsuitable_kernel_is_refused_with_the_reason() {
         let Ok(kernel) = Kernel::find() else {
             return warpline_skip::skip("program", "no guest kernel on this machine");
         };

@@ -1,9 +1,9 @@
-//! Guests: unmodified Linux kernels, and unmodified programs on them, in a time that we control.
+//! Guests: unmodified Linux kernels and programs whose time we control.
 //!
-//! A guest is a User-Mode Linux kernel ([`kernel`]) that runs as an ordinary process ([`machine`]) with a library between it and the C
-//! library (`native/clockshim`) that gives it its clock, its timers, its entropy and its network device. Its time is *dilated*: the
-//! machine's clock at a fraction of its speed ([`dilation`]); or it is in *lock-step* with a simulator ([`lockstep`]): it moves
-//! only as far as the simulator allows, from the first instruction of the boot on, and the same seed gives the same bytes.
+//! A guest is a User-Mode Linux kernel ([`kernel`]) that runs as an ordinary process ([`machine`]). A library between it and the C
+//! library (`native/clockshim`) provides its clock, its timers, its random numbers and its network device. Its time is *dilated*: the
+//! machine's clock at a fraction of its speed ([`dilation`]). Or it is in *lock-step* with a simulator ([`lockstep`]): its time moves
+//! only as far as the simulator allows, from the first instruction of the boot, and the same seed gives the same bytes.
 //!
 //! A guest contains any number of hosts, each a network namespace behind a VLAN of the guest's one network device ([`frame`]).
 //! An agent sets them up and carries out its order ([`warpline_agent`]).

@@ -1,16 +1,13 @@
-//! Lock-step: guests and a simulator take turns, and time moves only as far as nothing unknown can happen.
+//! Lock-step: guests and a simulator take turns, and each runs only up to the time at which the others could affect it.
 //!
-//! A guest whose turn it is runs by itself up to its *horizon*: the earliest instant at which something that it does not know of could reach
-//! it. Then, or when it has nothing left to do before, it gives its turn away and says when it wants to be woken. When all have given their turns
-//! away, time moves to the earliest of: when a guest wants to wake, when a frame was sent, when the simulator's next event could
-//! reach a guest. Everything due at that time is done: the simulator first, then the guests' transmissions, in the order of guests. Then the guests
-//! with a frame or a timer before their horizon run, all at once. So the order of everything depends only on the run's time, and the
-//! same seed gives the same bytes and timestamps, however busy the machine is and however many cores it has.
+//! A guest that has the turn runs by itself up to its *horizon*: the earliest instant at which something new could reach it. At the
+//! horizon, or when it has nothing to do before it, the guest hands over its turn and says when to wake it. When all guests have handed
+//! over, time moves to the earliest instant at which a guest wants to wake, a guest has sent a frame, or the simulator's next event could
+//! reach a guest. Everything due at that instant is done: first the simulator's events, then the guests' transmissions, in the order of
+//! guests. Then all guests with a frame or a timer before their horizon run at the same time. So the order of events depends only on the
+//! run's time, and the same seed gives the same bytes and timestamps, however busy the machine is and however many cores it has.
 //!
-//! A frame on the last link of its way is certain to arrive. It is passed to its guest at once, with the instant of its arrival.
-//! So a turn is not as long as one frame but as the delay of the last link (the *lookahead*), in which many frames arrive.
-//!
-//! A guest's kernel takes none of its time, and each entry into user mode takes a microsecond.
+//! The *lookahead* is the shortest delay of a link to a guest: docs/src/guests.md ("Time, exactly") says why a turn is as long as that.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,7 +35,7 @@ type Coming = Reverse<(u64, u64, Vec<u8>)>;
 pub struct Patience {
     /// Seconds of the machine's time that a guest may take for one turn without visible activity.
     pub silence: u64,
-    /// How often in all to push a program that computes for a second without a system call, before the run is given up.
+    /// How often in all to push on a program that computes for a second without a system call, before the run fails.
     pub pushes: u32,
 }
 
@@ -62,7 +59,7 @@ pub enum Ended {
 /// The reason for calling the observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// Recorded data can be released. The time of this call depends on the run alone.
+    /// Recorded data can be released. When this happens depends on the run alone.
     Batch,
     /// Some of the machine's time has passed: whether to continue.
     Glance,
@@ -80,18 +77,18 @@ struct Guest {
     vlans: Vec<u16>,
     /// Hosts by VLAN.
     by_vlan: Vec<Option<HostId>>,
-    /// It has the turn.
+    /// Whether it has the turn.
     running: bool,
-    /// It has powered off.
+    /// Whether it has powered off.
     off: bool,
-    /// When it wants to be woken, on its own clock: by its timer or a frame that it has.
+    /// When to wake it, on its own clock: for its timer or a frame that it has.
     wake: u64,
     /// Frames that it has not received yet.
     coming: BinaryHeap<Coming>,
 }
 
 impl Guest {
-    /// When it does something next, on its own clock.
+    /// When it next does something, on its own clock.
     fn acts(&self) -> u64 {
         let frame = self.coming.peek().map_or(NEVER, |Reverse((at, ..))| *at);
         if self.off { NEVER } else { self.wake.min(frame) }
@@ -126,9 +123,9 @@ fn to_guest(at: Timestamp) -> u64 {
 }
 
 impl LockStep {
-    /// Boots guests, all at once, and brings them to the run's start. `lookahead` is the least time that anything that happens in the
-    /// simulator takes to reach a host: the shortest delay of a link to one. Larger is faster; too large is wrong. `go_on` is called now and
-    /// then; if it returns false, the result is `None`.
+    /// Boots all guests at the same time, and brings them to the run's start. `lookahead` is the least time from an event in the simulator
+    /// until its effect reaches a host: the shortest delay of a link to a host. A larger value is faster; one above that delay is wrong.
+    /// `go_on` is called now and then; if it returns false, the result is `None`.
     ///
     /// # Errors
     /// If one cannot be booted or set up.
@@ -202,7 +199,7 @@ impl LockStep {
         }
     }
 
-    /// Whether the run so far depends only on the run's seed: no program had to be pushed on by the machine's clock.
+    /// Whether the run so far depends only on its seed: no program had to be pushed on by the machine's clock.
     pub fn is_reproducible(&self) -> bool {
         self.pushes == 0
     }
@@ -226,7 +223,7 @@ impl LockStep {
     /// the turn then.
     ///
     /// # Errors
-    /// If a guest dies, hangs, or waits for nothing.
+    /// If a guest dies or hangs, or if nothing can happen any more.
     pub fn run<S: Simulator>(
         &mut self,
         simulator: &mut S,
@@ -244,7 +241,7 @@ impl LockStep {
             if !self.collect(go_on)? {
                 return Ok(Ended::Stopped);
             }
-            // A guest that nothing can reach may have ended ahead of time.
+            // A guest that nothing can reach may have run ahead to its end.
             let over = self.guests.iter().all(|guest| guest.off);
             let at = match self.next(simulator) {
                 Some(at) => at,
@@ -282,8 +279,8 @@ impl LockStep {
         }
     }
 
-    /// Lets the guests end by themselves, after the last run: nothing that they send arrives any more. Their reports can be read afterwards.
-    /// `early` notifies them that the run ended before its time. `go_on` is called now and then; if it returns false, so does this.
+    /// Lets the guests end by themselves, after the last run. What they send no longer arrives. Their reports can be read afterwards.
+    /// `early` notifies them that the run ended before its time. `go_on` is called now and then; if it returns false, this returns false.
     ///
     /// # Errors
     /// If one does not end.
@@ -293,7 +290,7 @@ impl LockStep {
         early: bool,
         go_on: &mut GoOn<'_>,
     ) -> Result<bool, GuestError> {
-        /// Their own time that they have for it.
+        /// The time that they have for it, on their own clocks.
         const LIMIT: u64 = 60 * SECOND;
         let limit = to_guest(until) + LIMIT;
         for index in 0..self.guests.len() {
@@ -339,7 +336,7 @@ impl LockStep {
     /// The next instant to handle: when a guest does something or has sent something, or when something not yet known could reach
     /// one.
     fn next<S: Simulator>(&self, simulator: &mut S) -> Option<Timestamp> {
-        // A guest's transmissions count even if it has powered off: it runs ahead.
+        // A guest's transmissions count even if it has powered off, because it runs ahead.
         let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
         let own = self.guests.iter().map(Guest::acts).chain(sent).min().filter(|at| *at != NEVER);
         let own = own.map(|at| Timestamp::from_nanos(at.saturating_sub(START)));
@@ -369,7 +366,7 @@ impl LockStep {
                 ring.release(frame.len());
             }
         }
-        // Events that take no time.
+        // An event that takes no time can cause another at the same instant.
         simulator.run_until(at);
         let arrives = limit.saturating_add(self.lookahead.as_nanos());
         simulator.poll_notice(&mut |number, notice| {
@@ -385,7 +382,7 @@ impl LockStep {
     fn receive(&mut self, host: HostId, at: u64, datagram: &[u8]) {
         let home = self.homes.get(host.0 as usize).and_then(|home| self.guests.get_mut(*home as usize));
         let Some(guest) = home.filter(|guest| !guest.off) else { return };
-        // It runs past its horizon by no more than one entry into user mode, unless it was pushed on.
+        // A guest runs past its horizon by at most one entry into user mode, unless it was pushed on.
         let past = guest.machine.page.now.load(Ordering::Relaxed).saturating_sub(at);
         debug_assert!(past < COST || self.pushes > 0, "a frame comes {past} ns in a guest's past");
         let mut bytes = self.spare.pop().unwrap_or_default();
@@ -396,8 +393,8 @@ impl LockStep {
         guest.coming.push(Reverse((at, self.frames, bytes)));
     }
 
-    /// Takes frames that have arrived, and those that are certain to arrive. To be called whenever the simulator has moved: later it would no longer
-    /// hand out the latter in advance.
+    /// Takes frames that have arrived and frames that are certain to arrive. Call it whenever the simulator has moved: later it would no
+    /// longer hand out the latter in advance.
     fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
         simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
@@ -411,7 +408,7 @@ impl LockStep {
         if self.guests.iter().all(|guest| guest.acts() > now) {
             return;
         }
-        // Nothing unknown reaches a guest before the next event, or a guest's next transmission, has had its effect.
+        // Nothing new reaches a guest before the next event or the next transmission of a guest has had its effect.
         let sent = self.guests.iter().filter_map(|guest| Some(guest.machine.page.transmit.first().ok()??.0));
         let event = simulator.next_event().map_or(NEVER, to_guest).min(sent.min().unwrap_or(NEVER));
         let mut earliest = [NEVER; 2];
@@ -427,7 +424,7 @@ impl LockStep {
             let acts = self.guests[index].acts();
             let others = if acts == earliest[0] { earliest[1] } else { earliest[0] };
             let horizon = event.min(others).saturating_add(self.lookahead.as_nanos());
-            // A guest that may already continue does so, beside those whose time has come.
+            // Guests that may already continue do so, beside those that are due.
             if acts <= now || acts < horizon {
                 let page = &self.guests[index].machine.page;
                 page.lookahead.store(self.lookahead.as_nanos(), Ordering::Relaxed);
@@ -445,7 +442,7 @@ impl LockStep {
                 break;
             }
             if page.receive.push(*time, &[frame]).is_none() {
-                // It gets the others when it has reached them.
+                // It gets later frames when it has reached their time.
                 horizon = horizon.min(*time);
                 break;
             }
@@ -463,7 +460,7 @@ impl LockStep {
         guest.running = true;
     }
 
-    /// Waits for a guest to give its turn away, if it has it. Returns whether to continue.
+    /// Waits until a guest hands over its turn, if it has it. Returns whether to continue.
     fn wait(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         let guest = &mut self.guests[index];
         if !guest.running {
@@ -490,17 +487,17 @@ impl LockStep {
         Ok(true)
     }
 
-    /// The same if it takes longer: asleep, checking now and then whether the guest still lives and moves, and whether to continue.
+    /// The same for a longer wait: sleeps, and checks now and then whether the guest still lives and moves, and whether to continue.
     #[cold]
     fn wait_long(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
-        // Only a check shows that it has ended. One that takes long is checked rarely.
+        // Only a check shows that it has ended. The longer it takes, the less often it is checked.
         let mut look = 2_000_000;
         let mut seen = (host_now(), u64::MAX);
         let mut pushed = u64::MAX;
         loop {
             let guest = &mut self.guests[index];
             let page = &guest.machine.page;
-            // Sleeps, unless the guest has given its turn away in the meantime.
+            // Sleeps, unless the guest has handed over its turn in the meantime.
             let asleep = TURN_GUEST | TURN_ASLEEP;
             let _ = page.turn.compare_exchange(TURN_GUEST, asleep, Ordering::AcqRel, Ordering::Relaxed);
             let span = futex::Timespec { tv_sec: 0, tv_nsec: look };
@@ -525,7 +522,7 @@ impl LockStep {
             }
             let user = guest.machine.page.user.load(Ordering::Relaxed);
             let still = now - seen.0;
-            // A push interrupts a program, which is then entered again: if not, it is the kernel that does nothing.
+            // A push interrupts a program, which is then entered again. If it is not, the kernel itself hangs.
             if user > 0 && still >= SECOND && pushed != entries {
                 pushed = entries;
                 self.push(index, user)?;
@@ -554,7 +551,7 @@ impl LockStep {
             return Err(GuestError::Spins { name, seconds, at, console });
         }
         page.push.fetch_add(PUSH, Ordering::Relaxed);
-        // The kernel takes it for its timer's interrupt.
+        // To the kernel, this is its timer's interrupt.
         let _ = kill(Pid::from_raw(user), Signal::SIGALRM);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A guest as a process: boots it, watches it, ends it.
 //!
-//! The machine's file system is its root, read-only; its memory is a file in `/dev/shm`. Nothing of it outlives this process: the kernel
-//! dies with the thread that booted it, and all its processes with the kernel. That thread has to live as long as the guest.
+//! The machine's file system is its root, read-only; its memory is a file in `/dev/shm`. No part of it outlives this process: the kernel
+//! dies with the thread that booted it, and all its processes die with the kernel. So that thread must live as long as the guest.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -29,25 +29,25 @@ use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
 use crate::share::CpuShare;
 use crate::time::{EPOCH, START, host_now};
 
-/// What an entry into user mode takes of a guest's time in lock-step, in nanoseconds. Above zero, or a program that polls would
-/// never let time move; goodput does not depend on it.
+/// Guest time that an entry into user mode takes in lock-step, in nanoseconds. If it were zero, time would never move while a program
+/// polls. Goodput does not depend on it.
 pub(crate) const COST: u64 = 1000;
 /// Descriptors in the kernel's process. Always the same: they are in its boot line, which seeds its random numbers.
 const NIC: i32 = 200;
 const PAGE: i32 = 201;
 const SIZES: i32 = 202;
-/// Checks of the turn before sleeping, of some 40 ns each.
+/// How often to check the turn before sleeping; a check takes some 40 ns.
 pub(crate) const SPIN: u32 = 1000;
-/// Least memory with which a guest boots.
+/// Least memory with which a guest boots, in bytes.
 const LEAST_MEMORY: u64 = 64 << 20;
 
-/// The place of a guest's console.
+/// Where a guest's console is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Console {
-    /// A file, whose last lines are shown when something goes wrong.
+    /// In a file, whose last lines are shown if something goes wrong.
     #[default]
     File,
-    /// This process's terminal, which is restored when the guest has ended. Report changes of its size with [`Machine::resize`].
+    /// In this process's terminal, which is restored when the guest has ended. Report changes of its size with [`Machine::resize`].
     Terminal,
     /// Like [`Console::File`], with keys from [`Machine::press`].
     Keys,
@@ -56,9 +56,9 @@ pub enum Console {
 /// The relation of a guest's time to other clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// With a simulator; see [`crate::lockstep`].
+    /// In lock-step with a simulator; see [`crate::lockstep`].
     LockStep,
-    /// With the machine's clock; see [`crate::dilation`].
+    /// Dilated: the machine's clock, slower; see [`crate::dilation`].
     Dilated,
 }
 
@@ -67,15 +67,15 @@ pub enum Timing {
 pub struct MachineConfig {
     /// Its name, for messages.
     pub name: String,
-    /// Its memory in bytes. Unused memory is not taken from the machine.
+    /// Its memory in bytes. Memory that it does not use costs the machine nothing.
     pub memory: u64,
-    /// Seed of its entropy in lock-step.
+    /// Seed of its random numbers in lock-step.
     pub seed: u64,
     /// Its time.
     pub timing: Timing,
     /// Share of a core that it may use once its time has begun, above 0 and at most 1; `None` for a whole core.
     pub cpu_share: Option<f64>,
-    /// The place of its console.
+    /// Where its console is.
     pub console: Console,
     /// Its order. Directory, start and modules are filled in when it boots.
     pub order: Order,
@@ -88,7 +88,7 @@ pub struct Machine {
     child: Child,
     ended: Option<ExitStatus>,
     pub(crate) page: Arc<Page>,
-    /// Our end of the network device's bell, until a [`Nic`] has it.
+    /// Our end of the network device's bell, until a [`Nic`] takes it.
     bell: Option<OwnedFd>,
     share: Option<CpuShare>,
     directory: Directory,
@@ -146,7 +146,7 @@ impl MachineConfig {
             Console::File => "con0=null,fd:1",
             Console::Terminal | Console::Keys => "con0=fd:0,fd:1",
         };
-        // The kernel's messages are for the console's last lines; a panic is printed in any case.
+        // The kernel's messages appear in the console's last lines. A panic is printed in any case.
         let voice = if self.console == Console::Terminal { "loglevel=0" } else { "quiet" };
         let words = [
             &format!("mem={}M", self.memory >> 20),
@@ -159,14 +159,14 @@ impl MachineConfig {
             "con=null",
             console,
             voice,
-            // Initialisation that waits for a clock that stands still, or inspects the machine. And JFS, which is not used: User-Mode Linux maps the
-            // kernel's own memory again, page by page, with every module that is loaded, and JFS's tables are 1,400 of 1,600 pages.
+            // Leaves out initialisation that waits for a clock that stands still, or that inspects the machine. Also JFS, which is unused: with each
+            // module that is loaded, User-Mode Linux maps the kernel's own memory again, page by page, and JFS's tables are 1,400 of 1,600 pages.
             "initcall_blacklist=raid6_select_algo,calibrate_xor_blocks,rng_init,init_jfs_fs",
-            // Six hundred unused terminals. For each the kernel would try to start /sbin/hotplug: a process of the machine.
+            // Leaves out six hundred unused terminals. For each, the kernel would try to start /sbin/hotplug, as a process of the machine.
             "pty.legacy_count=0",
             "ssl=none",
             "lpj=50000000",
-            // No security modules: without policies they do nothing but be called for every packet and every file.
+            // No security modules: without policies they do nothing, but they are called for every packet and file.
             "lsm=capability",
             "umid=guest",
             &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
@@ -321,7 +321,7 @@ impl Machine {
         GuestError::Died { name, how, console: self.console_tail() }
     }
 
-    /// Whether it has reported: then it is about to end.
+    /// Whether it has written its report, and is about to end.
     pub fn has_reported(&self) -> bool {
         self.shared(REPORT).exists()
     }
@@ -386,7 +386,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
             page.mode.store(MODE_LOCKSTEP, relaxed);
             let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
             page.spin.store(if alone { 0 } else { SPIN }, relaxed);
-            // Until the run's start it runs by itself, and nothing answers.
+            // Until the run's start it runs by itself, and nothing answers what it sends.
             page.horizon.store(START, relaxed);
             page.lookahead.store(NEVER, relaxed);
         }
@@ -417,7 +417,7 @@ fn spawn(
     let mut command = Command::new(&kernel.path);
     command.args(config.boot_line()).current_dir(path).env_clear();
     command.env("LD_PRELOAD", path.join(CLOCKSHIM)).env("WARPLINE_CLOCKSHIM", PAGE.to_string());
-    // Its own files are in a unique directory, although its name is always the same.
+    // The guest always has the same name, but its files are in a directory of their own.
     command.env("HOME", path).env("TMPDIR", MEMORY);
     if config.console != Console::Terminal {
         let console = File::create(path.join(CONSOLE)).doing(doing)?;
@@ -441,12 +441,12 @@ fn spawn(
                 nix::errno::Errno::result(libc::dup2(from, to))?;
             }
             if let Some(door) = &door {
-                // This process and all that it starts.
+                // Applies to this process and all that it starts.
                 nix::unistd::write(door, b"0")?;
             }
             personality::set(personality::get()? | Persona::ADDR_NO_RANDOMIZE)?;
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // We may have ended before that was set.
+            // The parent may have ended before that was set.
             if nix::unistd::getppid().as_raw() as u32 != parent {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }

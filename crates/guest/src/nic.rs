@@ -1,5 +1,5 @@
-//! Our end of a guest's network device in dilated time: frames go through the rings of the page, in both directions at once. A side that puts one
-//! into an empty ring rings a bell.
+//! Our end of a guest's network device in dilated time. Frames go through the rings of the page, in both directions at once. A side that
+//! puts a frame into an empty ring rings a bell.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -37,18 +37,18 @@ impl Nic {
         self.bell.as_fd()
     }
 
-    /// Whether the guest has sent something that has not been received.
+    /// Whether the guest has sent a frame that has not been received yet.
     #[inline]
     pub fn pending(&self) -> bool {
         self.page.transmit.has_frames()
     }
 
-    /// Receives up to `most` frames: `each` gets the run's instant in nanoseconds at which a frame was sent, and its bytes.
+    /// Receives up to `most` frames. `each` gets the time at which a frame was sent, in nanoseconds of the run, and its bytes.
     ///
     /// # Errors
     /// If the guest has written invalid data.
     pub fn receive(&mut self, most: usize, mut each: impl FnMut(u64, &[u8])) -> Result<(), Nonsense> {
-        // Bells first: one that rings for a frame not found below is handled the next time.
+        // Bells first: a bell for a frame that is not found below is handled the next time.
         let rung = self.page.bells_out.load(Ordering::SeqCst);
         if rung != self.heard {
             self.heard = rung;
@@ -76,7 +76,7 @@ impl Nic {
         if std::mem::take(&mut self.tell) {
             // A full socket already contains bells; a guest that has ended needs none.
             let _ = rustix::net::send(&self.bell, &[0], rustix::net::SendFlags::NOSIGNAL);
-            // Counted when it can be received.
+            // Counted only now that it can be received.
             self.page.bells_in.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -153,10 +153,10 @@ mod tests {
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
         let fd = nic.fd();
         let rang = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&patience)).unwrap();
-        assert!(rang > 0, "{about}: the guest sleeps, or has not rung");
+        assert!(rang > 0, "{about}: the guest sleeps, and has not rung");
     }
 
-    /// Both sides sleep as often as they can, rings run full, and there is no timer: the test hangs if one of them misses a wake-up.
+    /// Both sides sleep as often as they can, rings fill up, and there is no timer, so the test hangs if a side misses a wake-up.
     #[test]
     fn no_wake_up_is_missed() {
         let directory = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ mod tests {
                 .unwrap();
             }
         }
-        assert!(full > 0, "the ring has never been full");
+        assert!(full > 0, "the ring was never full");
         assert!(nic.transmit(&[&[0]]));
         nic.flush();
         assert!(child.wait().unwrap().success());

@@ -1,4 +1,4 @@
-//! The page that a guest's kernel shares with us; `native/clockshim/page.h` explains each field.
+//! The page that a guest's kernel shares with this process; `native/clockshim/page.h` explains each field.
 
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,10 +19,10 @@ pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
 pub(crate) const TURN_GUEST: u32 = 0;
 pub(crate) const TURN_DRIVER: u32 = 1;
-/// Added to the turn by a side that waits for it and has gone to sleep.
+/// Added to the turn by a side that sleeps while it waits.
 pub(crate) const TURN_ASLEEP: u32 = 2;
 pub(crate) const REASON_IDLE: u32 = 1;
-/// No instant.
+/// Stands for no instant.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Frames in one direction.
@@ -47,7 +47,7 @@ pub(crate) struct Layout {
     pub(crate) spin: AtomicU32,
     pub(crate) sequence: AtomicU32,
     unused: AtomicU32,
-    /// Two segments of three numbers: the current one, and the next.
+    /// The current segment and the next one, with three numbers each.
     pub(crate) pace: [AtomicU64; 6],
     pub(crate) bells_in: AtomicU64,
     pub(crate) bells_out: AtomicU64,
@@ -90,7 +90,7 @@ impl Page {
         let fd = memfd_create("warpline-guest", flags).doing(doing)?;
         let length = size_of::<Layout>();
         ftruncate(&fd, length as u64).doing(doing)?;
-        // The guest's kernel has the descriptor: if it shortened the file, the next access to the page would end this process (SIGBUS).
+        // The guest's kernel has the descriptor. If it could shorten the file, the next access to the page would end this process (SIGBUS).
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).doing(doing)?;
         // SAFETY: a new mapping of a file as long as the layout; nothing else is at its address.
         let memory = unsafe {
@@ -126,8 +126,8 @@ impl Drop for Page {
     }
 }
 
-/// Writes the lines that a guest's clock follows. The guest may read them at any time: an odd sequence tells it to look again. `shown` is
-/// what the clock shows for an instant of the run.
+/// Writes the pace that a guest's clock follows. The guest may read it at any time; while the sequence is odd, it reads again. `shown` is
+/// the time on the clock at an instant of the run.
 pub(crate) fn write_pace(page: &Page, pace: &Pace, shown: impl Fn(u64) -> u64) {
     let sequence = page.sequence.load(Ordering::Relaxed);
     page.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
@@ -153,18 +153,18 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn its_length_is_fixed_for_whoever_has_the_descriptor() {
+    fn a_guest_cannot_change_the_length_of_the_page() {
         let page = Page::create().unwrap();
         let length = size_of::<Layout>() as u64;
         for other in [0, length - 1, length + 1] {
             assert_eq!(ftruncate(page.fd(), other), Err(rustix::io::Errno::PERM), "{other}");
         }
-        // All of it is there, to the last byte.
+        // All of it is mapped, to the last byte.
         assert_eq!(page.receive.head.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn the_layout_is_that_of_the_shim() {
+    fn the_layout_matches_the_shims() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("clockshim.so");
         std::fs::write(&file, crate::embedded::CLOCKSHIM).unwrap();

@@ -1,8 +1,7 @@
 //! Our side of the rings of frames in the page; `native/clockshim/ring.h` has the guest's.
 //!
-//! In lock-step either the guest or we work on them, never both at once: the side that has the turn. In dilated time both do, each at its own
-//! end: frames are copied out before they are used. What the guest has written is not trusted: a length beyond the ring
-//! ends the guest, not us.
+//! In lock-step, only the side that has the turn works on them. In dilated time both sides do, each at its end, so frames are copied out
+//! before they are used. What the guest has written is not trusted: a length beyond the ring ends the guest, and does no harm here.
 
 use std::sync::atomic::Ordering;
 
@@ -39,8 +38,7 @@ impl Ring {
         (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(time))
     }
 
-    /// The time of the oldest frame and its bytes, in lock-step. To be called while the guest does not run; the bytes must not be kept
-    /// beyond that.
+    /// The time of the oldest frame and its bytes, in lock-step. Call it while the guest does not run, and do not keep the bytes longer.
     ///
     /// # Errors
     /// If the ring's content is invalid.
@@ -102,8 +100,8 @@ impl Ring {
         self.tail.store(tail.wrapping_add(room(length) as u32), Ordering::SeqCst);
     }
 
-    /// Puts in a frame made of several parts. `None` if there is no room; else whether the guest may have found the ring empty
-    /// before, and in dilated time waits for a notification.
+    /// Puts in a frame made of several parts. Returns `None` if there is no room, and otherwise whether the guest may have found the ring
+    /// empty; in dilated time it then waits for a notification.
     pub(crate) fn push(&self, time: u64, parts: &[&[u8]]) -> Option<bool> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = self.head.load(Ordering::Relaxed);
@@ -131,7 +129,7 @@ impl Ring {
             self.write(at, part);
             at += part.len();
         }
-        // The store, and then the check: a guest that checks and then sleeps is notified.
+        // The store comes before the check, so a guest that finds the ring empty and sleeps is notified.
         self.head.store(head.wrapping_add(room(length) as u32), Ordering::SeqCst);
         let left = head.wrapping_add(room(length) as u32).wrapping_sub(self.tail.load(Ordering::SeqCst));
         Some(left as usize <= room(length) + skip)
@@ -143,10 +141,10 @@ impl Ring {
     }
 }
 
-/// Fuzz target: does to the page, between our own steps, what a hostile guest could do.
+/// Fuzz target: between our own steps, changes the page as a hostile guest could.
 ///
 /// # Panics
-/// If we leave the ring, never end, or accept an invalid frame, which is what the fuzzer looks for.
+/// If we read beyond the ring, loop for ever, or accept an invalid frame: the faults that the fuzzer looks for.
 pub fn fuzz_ring(bytes: &[u8]) {
     let Ok(page) = crate::page::Page::create() else { return };
     let mut frame = Vec::new();
@@ -160,7 +158,7 @@ pub fn fuzz_ring(bytes: &[u8]) {
         match kind % 8 {
             0 => ring.head.store(number, Ordering::SeqCst),
             1 => ring.tail.store(number, Ordering::SeqCst),
-            // Near the end, where things turn over.
+            // Near the end, where positions wrap.
             2 => ring
                 .head
                 .store((RING as u32 - u32::from(a) * 16).wrapping_add(u32::from(b)), Ordering::SeqCst),
@@ -228,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_guest_may_have_written_is_not_believed(
+        fn nothing_that_a_guest_may_write_is_trusted(
             head in any::<u32>(), tail in any::<u32>(), bytes in prop::collection::vec(any::<u8>(), 64),
         ) {
             let page = Page::create().unwrap();
@@ -237,14 +235,14 @@ mod tests {
             ring.tail.store(tail, Ordering::Relaxed);
             let at = (tail as usize % RING).min(RING - 64);
             ring.write(at, &bytes);
-            // It ends, with a frame within the ring or none.
+            // It returns, with a frame within the ring or none.
             if let Ok(Some((_, frame))) = ring.first() {
                 prop_assert!(frame.len() <= FRAME_MAX);
             }
         }
     }
     #[test]
-    fn a_head_of_ours_that_the_guest_has_moved_is_not_believed() {
+    fn a_head_of_ours_that_the_guest_has_changed_is_not_trusted() {
         let page = Page::create().unwrap();
         let ring = &page.receive;
         let position = RING as u32 - 1;

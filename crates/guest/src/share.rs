@@ -1,14 +1,14 @@
 //! A guest's share of a core, whatever its dilation: a control group (cgroups(7)) for its kernel and its programs.
 //!
-//! Version 2 if it has the controller and this user may use it (`cpu.max`; an ordinary user may if it was delegated), else version 1
-//! (`cpu.cfs_quota_us`).
+//! It uses version 2 if that has the cpu controller and this user may use it (`cpu.max`; ordinary users may if it was delegated to them),
+//! and otherwise version 1 (`cpu.cfs_quota_us`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The shortest quota that the kernel accepts, and the usual period, in microseconds: short, so that a guest never stands still for
-/// long.
+/// The shortest quota that the kernel accepts, and the usual period, in microseconds. The period is short, so that a guest never stands
+/// still for long.
 const LEAST_QUOTA: u64 = 1000;
 const PERIOD: u64 = 10_000;
 
@@ -81,7 +81,7 @@ impl Version {
 }
 
 impl CpuShare {
-    /// A group for `share` of a core, whose limit is not active yet. `name` is its own.
+    /// Makes a group for `share` of a core, named `name`, whose limit is not active yet.
     ///
     /// # Errors
     /// If no hierarchy has the controller, or this user may not use it.
@@ -91,7 +91,7 @@ impl CpuShare {
             let directory = above.join(name);
             match prepare(&above, &directory, version) {
                 Ok(()) => return Ok(CpuShare { directory, version, share }),
-                // Of a hierarchy, the error at the place nearest to this process is the most informative.
+                // In a hierarchy, the error at the place nearest to this process says most.
                 Err(_) if problems.iter().any(|problem| problem.0 == version) => {}
                 Err(error) => problems.push((version, error.kind(), format!("{}: {error}", above.display()))),
             }
@@ -197,9 +197,9 @@ mod tests {
         assert!(places("", cgroup).is_empty());
     }
 
-    /// For machines that have the controller and let us use it, in either version.
+    /// Runs on machines that have the controller, in either version, and let this user use it.
     #[test]
-    fn a_process_in_a_share_is_held_back_and_let_go() {
+    fn a_process_in_a_group_is_throttled_until_the_limit_is_lifted() {
         let share = match CpuShare::create(&format!("warpline-share-test-{}", std::process::id()), 0.1) {
             Ok(share) => share,
             Err(error) => return warpline_skip::skip("cpu-controller", error),
@@ -225,10 +225,10 @@ mod tests {
             let processes = fs::read_to_string(share.directory.join("cgroup.procs")).unwrap();
             processes.lines().any(|line| line == busy.id().to_string())
         };
-        wait("it has not come in", &inside);
+        wait("the process is not in the group", &inside);
         assert_eq!(throttled(), 0);
         share.limit(true).unwrap();
-        wait("it is not held back", &|| throttled() > 0);
+        wait("the process is not throttled", &|| throttled() > 0);
         share.limit(false).unwrap();
         let limit = fs::read_to_string(share.directory.join(share.version.file())).unwrap();
         assert!(["max", "-1"].iter().any(|free| limit.starts_with(free)), "{limit}");

@@ -1,9 +1,9 @@
-//! The interface of the lock-step driver to whatever moves the guests' frames.
+//! The interface between the lock-step driver and the simulator that moves the guests' frames.
 
 use warpline_agent::Notice;
 use warpline_core::Timestamp;
 
-/// Number of a host among all guests: in the order of guests, and of hosts in their orders.
+/// Number of a host among the hosts of all guests, in the order of guests and, within a guest, of its hosts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HostId(pub u32);
 
@@ -15,12 +15,12 @@ pub trait Simulator {
     fn run_until(&mut self, until: Timestamp);
     /// A host has sent an IP datagram, at the current time.
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]);
-    /// Hands out, each once, the datagrams that are certain to reach a host later, with the instants at which they do. All others
-    /// arrive no earlier than the lookahead ([`crate::LockStep::boot`]) after the next event or the next datagram that a host sends.
+    /// Hands out, once each, the datagrams that are certain to reach a host later, with their arrival times. All other datagrams arrive no
+    /// earlier than the lookahead ([`crate::LockStep::boot`]) after the next event or the next datagram that a host sends.
     fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8]));
-    /// Hands out the datagrams that have reached a host at the current time and have not been handed out ahead, in order.
+    /// Hands out, in order, the datagrams that reach a host at the current time and have not been handed out in advance.
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
-    /// A guest, by its number, has sent a notice, at the current time.
+    /// The guest with this number has sent a notice, at the current time.
     fn handle_notice(&mut self, _guest: usize, _notice: Notice) {}
     /// Hands out notices to guests. They arrive a lookahead later.
     fn poll_notice(&mut self, _deliver: &mut dyn FnMut(usize, Notice)) {}

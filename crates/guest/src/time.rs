@@ -1,10 +1,10 @@
-//! The machine's clock, and what a guest's clocks show when a run starts.
+//! The machine's clock, and a guest's clocks at the start of a run.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What `CLOCK_MONOTONIC` of every guest shows when the run starts: late enough for everything that comes before.
+/// `CLOCK_MONOTONIC` of every guest at the start of the run, which leaves time for the boot and the setup.
 pub const START: u64 = 100_000_000_000;
-/// What a guest's `CLOCK_REALTIME` shows when the run starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
+/// A guest's `CLOCK_REALTIME` at the start of the run: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
 pub const EPOCH: u64 = 1_767_225_600_000_000_000;
 
 /// The machine's `CLOCK_MONOTONIC` in nanoseconds.
@@ -13,7 +13,7 @@ pub fn host_now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A moment, in which a guest can do something.
+/// Sleeps for a moment, in which a guest can do something.
 pub(crate) fn pause() {
     let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
     let _ = rustix::event::poll(&mut [], Some(&moment));

@@ -1,4 +1,4 @@
-//! The shim's own tests, in C, under sanitizers; the test of its network device, which needs our end, is in `src/nic.rs`.
+//! Runs the shim's tests, which are in C, under sanitizers. The test of its network device needs our end too and is in `src/nic.rs`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::path::Path;
@@ -18,8 +18,7 @@ fn check(test: &str, parts: &[&str], sanitizers: &str) -> String {
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    // The sanitizer's search for leaks needs to trace the process, which not every sandbox allows; that of threads needs its usual
-    // addresses.
+    // The leak sanitizer must trace the process, which not every sandbox allows. The thread sanitizer needs its usual addresses.
     let ran = Command::new("timeout")
         .args(["60", "setarch", "-R"])
         .arg(&program)
@@ -31,27 +30,27 @@ fn check(test: &str, parts: &[&str], sanitizers: &str) -> String {
 }
 
 #[test]
-fn the_parts_that_touch_nothing_else_are_right() {
+fn the_pure_functions_work() {
     let parts = ["ratio.c", "ring.c", "random.c", "xstate.c"];
     let told = check("tests/pure.c", &parts, "address,undefined");
     assert_eq!(told.lines().count(), 8);
 }
 
 #[test]
-fn a_ring_has_a_writer_and_a_reader_at_once() {
+fn a_ring_can_be_written_and_read_at_the_same_time() {
     let told = check("tests/ring_threads.c", &["ring.c", "random.c"], "thread");
     assert!(told.starts_with("ok "), "{told}");
 }
 
 #[test]
-fn an_alarm_that_the_kernel_loses_comes_again() {
+fn an_alarm_that_the_kernel_loses_is_repeated() {
     let parts = ["clock.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"];
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
 }
 
 #[test]
-fn registers_are_written_when_a_process_goes_on() {
+fn registers_are_written_when_a_process_resumes() {
     let parts = [
         "clock.c",
         "nic.c",

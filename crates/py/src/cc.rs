@@ -1,9 +1,8 @@
-//! A congestion control written in Python: the trait's calls go to a Python object, the window comes back.
+//! A congestion control written in Python: each call of the trait goes to a Python object, whose window is then read.
 //!
-//! The interpreter is held for the length of one call only. After every call the object's `cwnd`, `ssthresh` and
-//! `pacing_rate` are read and checked, so that the connection's many questions for the window cost nothing. The first
-//! exception (or a window that is no window) is kept in [`Failure`]; from then on the object is left alone and the
-//! window stays as it was until the run, told to stop, has stopped.
+//! The interpreter is held for one call only. After every call the object's `cwnd`, `ssthresh` and `pacing_rate` are
+//! read, checked and kept, so that the connection can read the window often at no cost. [`Failure`] keeps the first
+//! exception or invalid window. From then on the object is not called, and the window stays as it was until the run stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +12,7 @@ use pyo3::types::PyFloat;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::{self, CongestionControl, Phase};
 
-/// The first error that Python code called from a run has raised.
+/// The first error raised by Python code that a run called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<PyErr>>>);
 
@@ -35,7 +34,7 @@ impl Failure {
     }
 }
 
-/// What a congestion control is built from.
+/// What a congestion control receives when its connection starts.
 #[pyclass(frozen, get_all, module = "warpline._warpline")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CcConfig {
@@ -246,7 +245,7 @@ impl From<&cc::CongestionEvent> for CongestionEvent {
     }
 }
 
-/// What a Python algorithm says of its window, checked.
+/// The window of a Python algorithm, checked.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     cwnd: u64,
@@ -254,7 +253,7 @@ struct Window {
     pacing_rate: Option<Rate>,
 }
 
-/// Largest window taken from Python, in bytes: as for the built-in algorithms, beyond every receiver window.
+/// Larger windows count as this one, in bytes: the limit of the built-in algorithms, above every receiver window.
 const MAX_WINDOW: f64 = (1u64 << 50) as f64;
 
 impl Window {
@@ -265,14 +264,14 @@ impl Window {
             let refuse = |what: String| {
                 let class =
                     object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-                format!("{class}.{name} is {what}; it has to be {allowed}")
+                format!("{class}.{name} is {what}; it must be {allowed}")
             };
-            // Anything that is a number will do: int, float, numpy's.
+            // Any number will do: an int, a float, one of numpy's.
             let number: f64 = value.extract().map_err(|_| {
                 let kind = value
                     .get_type()
                     .name()
-                    .map_or_else(|_| "no number".to_owned(), |n| format!("of type {n}"));
+                    .map_or_else(|_| "not a number".to_owned(), |n| format!("of type {n}"));
                 PyTypeError::new_err(refuse(kind))
             })?;
             if number.is_nan() {
@@ -282,14 +281,14 @@ impl Window {
         };
         let invalid = |name: &str, value: f64, allowed: &str| {
             let class = object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-            Err(PyValueError::new_err(format!("{class}.{name} is {value}; it has to be {allowed}")))
+            Err(PyValueError::new_err(format!("{class}.{name} is {value}; it must be {allowed}")))
         };
         let allowed = "a finite number of bytes, 1 or more (below one segment is allowed)";
         let cwnd = number(&object.getattr(pyo3::intern!(py, "cwnd"))?, "cwnd", allowed)?;
         if !(1.0..=f64::MAX).contains(&cwnd) {
             return invalid("cwnd", cwnd, allowed);
         }
-        let allowed = "a number of bytes from 0 up, math.inf while there is none";
+        let allowed = "a number of bytes from 0 up; math.inf stands for no threshold";
         let ssthresh = number(&object.getattr(pyo3::intern!(py, "ssthresh"))?, "ssthresh", allowed)?;
         if ssthresh < 0.0 {
             return invalid("ssthresh", ssthresh, allowed);
@@ -313,17 +312,17 @@ impl Window {
 /// One connection's congestion control in Python.
 #[derive(Debug)]
 pub(crate) struct PyCongestionControl {
-    /// None where the constructor failed.
+    /// `None` if the constructor failed.
     object: Option<Py<PyAny>>,
     window: Window,
     failure: Failure,
-    /// Whether the class has an `on_sent` of its own: the base class does nothing in it, and it is called for every packet.
+    /// Whether the class overrides `on_sent`. That of the base class does nothing, so the call per packet is saved.
     wants_sent: bool,
 }
 
 impl PyCongestionControl {
-    /// Calls `factory(config)` for the algorithm of a new connection. A failure goes to `failure`; the connection then has a
-    /// fixed window until the run has stopped.
+    /// Makes the algorithm of a new connection with `factory(config)`. An error goes to `failure`; the connection then keeps a
+    /// fixed window until the run stops.
     pub(crate) fn create(factory: &Py<PyAny>, config: &cc::CcConfig, failure: &Failure) -> Self {
         let window = Window {
             cwnd: config.initial_window.max(1),
@@ -363,7 +362,7 @@ impl PyCongestionControl {
         control
     }
 
-    /// Calls the object and takes its window from it.
+    /// Calls the object, then reads its window.
     fn call(&mut self, call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>) {
         let Some(object) = &self.object else { return };
         if self.failure.is_set() {

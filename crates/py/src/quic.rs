@@ -1,4 +1,4 @@
-//! QUIC with the library's congestion controls for Python: blocking calls that let other Python threads run and heed Ctrl-C.
+//! QUIC with the library's congestion controls for Python: blocking calls that let other Python threads run and that Ctrl-C ends.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,7 +17,8 @@ use warpline_transport::cc::Algorithm;
 /// How often a blocked call looks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Does `work` on a thread of its own while Python goes on; `give_up` is called when a signal handler raises, and has to make `work` end.
+/// Does `work` on a thread of its own and lets other Python threads run meanwhile. If a signal handler raises, it calls `give_up`, which must
+/// make `work` end.
 fn blocking<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -25,7 +26,7 @@ fn blocking<T: Send + 'static>(
 ) -> PyResult<T> {
     let (to, mut from) = channel();
     thread::spawn(move || {
-        // Nobody waits any more after a signal.
+        // After a signal, the receiver is gone.
         let _ = to.send(work());
     });
     loop {
@@ -109,7 +110,7 @@ impl QuicCongestion {
     }
 }
 
-/// What is to be sent.
+/// The data of a message: bytes, or a file.
 #[derive(FromPyObject)]
 enum Data {
     Bytes(Vec<u8>),
@@ -173,7 +174,7 @@ impl QuicConnection {
     /// Closes it; a second time does nothing.
     fn close(&self, py: Python<'_>) {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last words take a moment.
+        // Closing sends a last packet, which takes a moment.
         py.detach(|| drop(held));
     }
 
@@ -222,7 +223,7 @@ type Received = (Vec<u8>, Option<String>, String);
 #[pyclass(frozen, module = "warpline._warpline")]
 #[derive(Debug)]
 pub(crate) struct QuicServer {
-    /// Whole messages, in the order in which they became so.
+    /// Whole messages, in the order in which they were completed.
     messages: Mutex<Option<std::sync::mpsc::Receiver<Received>>>,
     open: Arc<std::sync::atomic::AtomicBool>,
     address: String,
@@ -252,9 +253,9 @@ impl QuicServer {
             while listening.load(Ordering::Relaxed) {
                 let connection = match server.accept(TICK) {
                     Ok(Some(connection)) => connection,
-                    // The messages end with this thread.
+                    // With this thread the messages end.
                     Err(quic::QuicError::Ended) => break,
-                    // Whoever is turned away was told so.
+                    // An untrusted peer has been refused; `accept` has sent it the reason.
                     Ok(None) | Err(_) => continue,
                 };
                 let to = to.clone();
@@ -262,7 +263,7 @@ impl QuicServer {
                     while let Ok(mut message) = quic::Message::accept(&connection) {
                         let mut data = Vec::new();
                         let read = (&mut message).take(max_bytes.saturating_add(1)).read_to_end(&mut data);
-                        // Broken off, or too long: the sender hears that it was not taken.
+                        // Broken off, or too long: the sender gets an error.
                         if read.is_err() || data.len() as u64 > max_bytes {
                             continue;
                         }
@@ -294,7 +295,7 @@ impl QuicServer {
         slf
     }
 
-    /// The next message; the end when the server was closed.
+    /// The next message; iteration ends when the server is closed.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<QuicMessage>> {
         loop {
             let received = py.detach(|| {

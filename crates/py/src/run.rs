@@ -1,7 +1,7 @@
 //! Running scenarios and reading runs back, for Python.
 //!
-//! A run holds the interpreter only while Python is asked something: the observer of its progress, pending signals (Ctrl-C),
-//! and congestion controls written in Python.
+//! A run holds the interpreter only while it calls Python: the observer of its progress, the check for Ctrl-C, and
+//! congestion controls written in Python.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -51,7 +51,7 @@ impl Progress {
     }
 }
 
-/// Where a run's tables are.
+/// Where a run's tables are kept.
 #[derive(Debug)]
 enum Store {
     Memory(Box<Tables>),
@@ -137,7 +137,7 @@ impl Run {
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes a report. Runs in memory go to a temporary directory first: that is where reports are made from.
+/// Writes a report. Reports are made from run directories, so runs in memory are first written to temporary ones.
 fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
     let mut temporary = Vec::new();
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -146,7 +146,7 @@ fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
             Store::Directory(run) => paths.push(run.path().to_owned()),
             Store::Memory(tables) => {
                 let parent = tempfile::tempdir()?;
-                // The directory's name is the run's name in the report.
+                // The report calls a run by the name of its directory.
                 let directory =
                     parent.path().join(format!("{}-{}", run.summary.info.scenario, run.summary.info.seed));
                 std::fs::create_dir(&directory)?;
@@ -168,7 +168,7 @@ pub(crate) fn report_seeds(py: Python<'_>, out: PathBuf, runs: Vec<Py<Run>>) -> 
     py.detach(|| seeds_page(&runs, &out)).map_err(|error| run_error(py, &*error))
 }
 
-/// The page is made of a directory of seeds. The parts of the runs that it shows are put together in a temporary one.
+/// The page is made from a directory of seeds, so what it shows of each run is first put into a temporary one.
 fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
     let parent = tempfile::tempdir()?;
     let name = runs.first().map_or("seeds", |run| run.summary.info.scenario.as_str()).replace('/', "-");
@@ -191,7 +191,7 @@ pub(crate) fn student_t_975(degrees_of_freedom: u64) -> f64 {
     results::metrics::student_t_975(degrees_of_freedom)
 }
 
-/// What is known of every table and column of results, from their declarations.
+/// Every table of results and its columns, with their names, units and meanings.
 #[pyfunction]
 pub(crate) fn result_tables(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("json")?.call_method1("loads", (results::describe::tables_json().to_string(),))
@@ -228,7 +228,7 @@ fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
     CustomCc(classes.into_iter().map(|(name, class)| (name, factory(class))).collect())
 }
 
-/// What a run asks Python now and then. Anything but a plain "go on" ends it.
+/// Checks for Ctrl-C and calls the observer. The run ends if the observer returns False or anything raises.
 fn observe(observer: Option<&Py<PyAny>>, progress: &run::Progress, failure: &Failure) -> Control {
     if failure.is_set() {
         return Control::Stop;
@@ -284,7 +284,7 @@ pub(crate) fn run_scenario<'py>(
     });
     match (outcome, failure.take()) {
         (Ok(run), stopped) => Ok((run, stopped.map(|error| error.into_value(py).into_bound(py).into_any()))),
-        // What Python raised is the cause of whatever went wrong after it.
+        // An exception from Python is the cause of every later error.
         (Err(_), Some(raised)) => Err(raised),
         (Err(error), None) => Err(run_error(py, &*error)),
     }

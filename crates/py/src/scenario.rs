@@ -1,4 +1,4 @@
-//! Scenarios for Python: read, written, changed and checked by the same code as the command line's.
+//! Scenarios for Python: read, written, changed and checked by the code that the command line uses.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use warpline_scenario::{Scenario as Inner, schema};
 #[derive(Debug)]
 pub(crate) struct Scenario(pub(crate) Inner);
 
-/// The exception `warpline.ScenarioError` with the text for people and the diagnostics for programs.
+/// The exception `warpline.ScenarioError`, with a text for people and diagnostics for programs.
 fn scenario_error(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let errors = py.import("warpline._errors")?;
@@ -56,7 +56,7 @@ impl Scenario {
         checked(py, Inner::load(&path, &sets))
     }
 
-    /// Reads TOML text; `name` is what errors call it, paths in it are relative to `directory`.
+    /// Reads TOML text. Errors call it `name`; paths in it are relative to `directory`.
     #[staticmethod]
     #[pyo3(signature = (name, text, sets = Vec::new(), directory = PathBuf::new()))]
     fn from_toml(
@@ -77,7 +77,7 @@ impl Scenario {
         checked(py, Inner::from_json(value, &sets, &directory))
     }
 
-    /// The scenario as TOML, normalised, with defaults filled in.
+    /// The scenario as TOML in its normal form, with defaults filled in.
     fn to_toml(&self) -> String {
         self.0.to_toml()
     }
@@ -87,12 +87,12 @@ impl Scenario {
         self.0.to_json().to_string()
     }
 
-    /// "sha256:..." over the scenario.
+    /// Hash of the scenario: "sha256:...".
     fn scenario_hash(&self) -> String {
         self.0.scenario_hash()
     }
 
-    /// Directory that trace and log paths are relative to.
+    /// Directory that paths of traces and logs are relative to.
     #[getter]
     fn directory(&self) -> &Path {
         &self.0.directory

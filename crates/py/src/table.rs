@@ -1,7 +1,7 @@
-//! Tables as Python sees them: Arrow record batches behind the Arrow PyCapsule interface, and plain lists per column.
+//! Tables for Python: Arrow record batches behind the Arrow PyCapsule interface, and each column as a plain list.
 //!
-//! The interface (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>) is what polars, pandas,
-//! pyarrow and DuckDB read without copying; nothing of them is needed here.
+//! polars, pandas, pyarrow and DuckDB read that interface
+//! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>) without copying. None of them is needed here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
 
 /// A table of results in Arrow's columnar format.
 ///
-/// Any library that reads the Arrow PyCapsule interface takes it as it is: `polars.DataFrame(table)`,
+/// Any library that supports the Arrow PyCapsule interface can read it: `polars.DataFrame(table)`,
 /// `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)`. A single column is `table["goodput_bps"]`.
 #[pyclass(frozen, module = "warpline._warpline", name = "Table")]
 #[derive(Debug)]
@@ -57,7 +57,7 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &dyn Array) -> PyResu
         DataType::Utf8 => each!(array.as_string::<i32>().iter()),
         DataType::Dictionary(key, value) if **key == DataType::Int32 && matches!(**value, DataType::Utf8) => {
             let words = array.as_dictionary::<Int32Type>();
-            // One Python string per word and batch, not per row.
+            // One Python string for each word of a batch, not for each row.
             let values: Vec<_> =
                 words.values().as_string::<i32>().iter().map(|w| w.into_pyobject(py)).collect();
             for key in words.keys() {
@@ -68,13 +68,13 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &dyn Array) -> PyResu
             }
         }
         other => {
-            return Err(PyTypeError::new_err(format!("columns of type {other} have no Python form here")));
+            return Err(PyTypeError::new_err(format!("columns of type {other} cannot become Python lists")));
         }
     }
     Ok(())
 }
 
-/// The Arrow column of Python values: all `bool`, all `int`, numbers, or text; `None` is a null.
+/// An Arrow column of Python values, which are all `bool`, all numbers or all text; `None` becomes a null.
 fn column(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
     let (mut bools, mut ints, mut negative, mut floats, mut texts) = (0usize, 0usize, false, 0usize, 0usize);
     for value in values.iter() {
@@ -98,7 +98,7 @@ fn column(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
     let kinds = [bools > 0, ints + floats > 0, texts > 0].into_iter().filter(|kind| *kind).count();
     if kinds > 1 {
         return Err(PyTypeError::new_err(format!(
-            "column {name} mixes text, numbers and truth values; make them of one kind"
+            "column {name} mixes text, numbers and truth values; a column holds one of them"
         )));
     }
     macro_rules! build {
@@ -125,7 +125,7 @@ fn column(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
 
 #[pymethods]
 impl Table {
-    /// A table of Python lists, all of one length: `Table.from_columns({"n": [1, 2], "name": ["a", None]})`.
+    /// A table made of Python lists of the same length: `Table.from_columns({"n": [1, 2], "name": ["a", None]})`.
     #[staticmethod]
     fn from_columns(columns: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Table {
         Ok(Table { schema, batches: vec![batch] })
     }
 
-    /// Tables of the same columns one after the other, with the seed of each in a first column.
+    /// Joins tables that have the same columns, one below the other; a new first column holds the seed of each.
     #[staticmethod]
     fn of_seeds(tables: Vec<(u64, Py<Table>)>) -> PyResult<Self> {
         let mut fields = vec![Arc::new(Field::new("seed", DataType::UInt64, false))];
@@ -222,7 +222,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer that cannot convert hand over what it has.
+        // The interface allows a producer that cannot convert to give its own schema.
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));

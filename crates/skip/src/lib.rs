@@ -1,20 +1,20 @@
 //! The one way to skip a test that a machine cannot run.
 //!
-//! With CI=true a skipped test fails, unless what it lacks is on the list `may-skip.txt`. Otherwise a machine that lacks
-//! something would pass checks that it never made.
+//! With CI=true a skipped test fails, unless the missing feature is on the list `may-skip.txt`. Otherwise a machine could pass checks
+//! that it never ran.
 
 use std::fmt::Display;
 
-/// What may be missing with CI=true.
+/// The features that may be missing with CI=true.
 const MAY_SKIP: &str = include_str!("../may-skip.txt");
 
-/// Reports that a test, or a part of it, is skipped because `what` is missing; `why` is a text for people. The test must then return.
+/// Reports that a test or a part of it is skipped because `what` is missing; `why` explains it. The test must then return.
 ///
 /// `what` is a name on the list, or a word for something that is not on it, such as "program" or "root".
 ///
 /// # Panics
 /// With CI=true, unless `what` is on the list.
-#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 #[track_caller]
 pub fn skip(what: &str, why: impl Display) {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
@@ -28,7 +28,7 @@ pub fn skip(what: &str, why: impl Display) {
 fn verdict(ci: bool, what: &str, why: &dyn Display) -> Result<String, String> {
     if ci && !names().any(|name| name == what) {
         return Err(format!(
-            "with CI=true no test is left out for lack of {what} (crates/skip/may-skip.txt): {why}"
+            "with CI=true no test may be skipped for lack of {what} (the list is crates/skip/may-skip.txt): {why}"
         ));
     }
     Ok(format!("skipped ({what}): {why}"))
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_on_the_list_may_be_lacking_in_ci() {
+    fn with_ci_only_listed_features_may_be_missing() {
         assert!(names().count() > 0);
         assert_eq!(verdict(true, "tun", &"no device").unwrap(), "skipped (tun): no device");
         assert!(verdict(true, "program", &"no curl").unwrap_err().contains("no curl"));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_test_leaves_itself_out_in_another_way() {
+    fn no_test_skips_itself_in_another_way() {
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut files = Vec::new();
         sources(own.parent().unwrap(), &mut files);

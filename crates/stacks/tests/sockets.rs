@@ -31,7 +31,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_arrives_whole_with_every_algorithm() {
+fn a_message_arrives_completely_with_every_algorithm() {
     let Two { key, server, address } = two(None);
     let trust = Trust::only(key.public());
     let data = bytes(300_000);
@@ -78,14 +78,14 @@ fn the_gate_of_a_small_window_opens_by_itself() {
         let stats = connection.stats();
         assert!(
             stats.path.sent_packets < 80,
-            "{} packets: the gate let too much through",
+            "{} packets: the gate let too many through",
             stats.path.sent_packets
         );
     });
 }
 
 #[test]
-fn a_server_with_another_key_is_not_spoken_to() {
+fn a_server_with_an_untrusted_key_is_refused() {
     let Two { key, server: _listening, address } = two(None);
     let stranger = Trust::only(Identity::generate().unwrap().public());
     let error = Client::new(&key, &stranger, &Settings::default()).unwrap().connect(&address).unwrap_err();
@@ -93,7 +93,7 @@ fn a_server_with_another_key_is_not_spoken_to() {
 }
 
 #[test]
-fn a_client_that_is_not_on_the_list_is_turned_away() {
+fn a_client_that_is_not_on_the_list_is_refused() {
     let Two { key, server, address } = two(None);
     let stranger = Identity::generate().unwrap();
     let client = Client::new(&stranger, &Trust::only(key.public()), &Settings::default()).unwrap();
@@ -105,7 +105,7 @@ fn a_client_that_is_not_on_the_list_is_turned_away() {
 }
 
 #[test]
-fn a_sender_that_gives_up_leaves_no_shorter_message() {
+fn a_sender_that_gives_up_does_not_leave_a_shorter_message() {
     let Two { key, server, address } = two(None);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -123,9 +123,12 @@ fn a_sender_that_gives_up_leaves_no_shorter_message() {
 }
 
 #[test]
-fn addresses_that_are_none_are_named() {
+fn errors_name_invalid_addresses() {
     let key = Identity::generate().unwrap();
     let client = Client::new(&key, &Trust::only(key.public()), &Settings::default()).unwrap();
     let error = client.connect("nowhere").unwrap_err().to_string();
-    assert!(error.starts_with("`nowhere` is no address") && error.ends_with("write host:port"), "{error}");
+    assert!(
+        error.starts_with("`nowhere` is not an address") && error.ends_with("write host:port"),
+        "{error}"
+    );
 }

@@ -3,9 +3,9 @@
 
     report_browser.py [--shots DIR] REPORT.html...
 
-Per report: no error on the console, no request to anywhere, the page says that it is ready, every plot is drawn and none
-is blank, also in the dark scheme, on a narrow screen and on paper; zoom, reset, legend, sorting, filter and keyboard do what they
-should. Prints how long each page took to open. Without Chromium it says so and ends with 77. Standard library only.
+For each report: there is no error on the console and no network request, the page reports that it is ready, every plot is drawn and none
+is blank, also in the dark scheme, on a narrow screen and on paper; zoom, reset, legend, sorting, filter and keyboard work.
+Prints how long each page took to open. Without Chromium it exits with 77. Standard library only.
 """
 
 import argparse
@@ -23,12 +23,12 @@ import time
 
 
 class Browser:
-    """A Chromium spoken to over a pair of pipes."""
+    """A Chromium that is controlled through a pair of pipes."""
 
     def __init__(self, binary):
         to_read, self.out = os.pipe()
         self.inp, to_write = os.pipe()
-        # High numbers, so that nothing else of the new process is in their place.
+        # High numbers, which the new process does not use for anything else.
         child_in = fcntl.fcntl(to_read, fcntl.F_DUPFD, 50)
         child_out = fcntl.fcntl(to_write, fcntl.F_DUPFD, 60)
         self.profile = tempfile.mkdtemp(prefix="report-browser-")
@@ -109,7 +109,7 @@ class Browser:
 
     def open(self, url):
         self.call("Page.navigate", url=url)
-        self.wait("document.documentElement?.dataset.ready === '1'", "the page never said that it was ready")
+        self.wait("document.documentElement?.dataset.ready === '1'", "the page never reported that it was ready")
 
     def wait(self, condition, complaint):
         for _ in range(1200):
@@ -119,7 +119,7 @@ class Browser:
         raise AssertionError(complaint)
 
     def complaints(self):
-        """Console errors, exceptions and requests that left the page, so far."""
+        """Console errors, exceptions and network requests so far."""
         found = []
         for event in self.events:
             method, p = event.get("method"), event.get("params", {})
@@ -136,7 +136,7 @@ class Browser:
         return found
 
 
-# Per drawn plot: title, and the number of distinct colours of its canvas (a blank one has one).
+# For each drawn plot: its title, and the number of colours on its canvas (a blank canvas has one).
 CANVASES = """[...document.querySelectorAll('.plot')].map(p => {
   const c = p.querySelector('canvas');
   if (!c) return [p.ariaLabel, p.dataset.empty ? -1 : 0];
@@ -177,7 +177,7 @@ def check_interaction(browser):
     # The legend shows values under the cursor.
     mouse("mouseMoved", 0.45)
     browser.wait("[...document.querySelectorAll('.plot .legend .value')].some(v => v.textContent)", "no values on hover")
-    # A double click goes back.
+    # A double click resets the zoom.
     for click in (1, 2):
         mouse("mousePressed", 0.4, button="left", clickCount=click)
         mouse("mouseReleased", 0.4, button="left", clickCount=click)
@@ -188,19 +188,19 @@ def check_interaction(browser):
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="+", text="+")
     browser.wait("W.timeline.zoomed", "the plus key did not zoom")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
-    assert run("document.querySelector('.plot [aria-live]').textContent"), "the arrow key read nothing out"
+    assert run("document.querySelector('.plot [aria-live]').textContent"), "the arrow key announced nothing"
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="0", text="0")
     browser.wait("!W.timeline.zoomed", "the key 0 did not reset")
     # A legend entry hides its line.
     assert run("""(() => { const p = [...W.plots].find(p => p.entries?.some(([, i]) => i)), b = p.legend.querySelector('button');
         const i = p.entries[0][1], before = p.u.series[i].show; b.click();
         const changed = p.u.series[i].show !== before; b.click(); return changed && p.u.series[i].show === before; })()"""), "the legend does nothing"
-    # Every choice of every list can be made.
+    # Every choice of every list works.
     run("document.querySelectorAll('.plot select, .part-head select').forEach(s => [...s.options].reverse().forEach(o => { s.value = o.value; s.dispatchEvent(new Event('change')); }))")
     run("document.querySelectorAll('.picker').forEach(p => { p.open = true; })")
     browser.run("new Promise(done => requestAnimationFrame(done))")
     run("document.querySelectorAll('.picker').forEach(p => { const b = p.querySelector('input[type=checkbox]'); b.click(); b.click(); p.open = false; })")
-    # Tables sort both ways and filter.
+    # Tables sort in both directions and filter.
     assert run("""(() => { const t = [...document.querySelectorAll('.card.table')].find(t => t.querySelector('thead button'));
         const th = t.querySelectorAll('thead th')[0], b = th.querySelector('button');
         const column = () => [...t.querySelectorAll('tbody tr')].map(r => r.cells[0].textContent);
@@ -218,13 +218,13 @@ def check_interaction(browser):
 
 def check_words(browser):
     run = browser.run
-    # Ticks have as many places as their distance.
+    # Ticks have as many decimal places as their distance.
     assert run("W.ticks('s', [10, 10.25, 10.5], 0.25).texts.join()") == "10.00,10.25,10.50", "ticks in seconds"
     assert run("W.ticks('bps', [0, 2e6, 4e6], 2e6).texts.join()") == "0,2,4", "ticks of a rate"
-    # The number of flows is that of the run, not of those that can be chosen.
+    # The number of flows is that of the run, not of the flows that can be chosen.
     assert run("""(() => { const p = document.querySelector('.part[aria-label=Flows] .picker summary');
         return !p || p.textContent.endsWith(` of ${W.human('count', W.current.tables.find(t => t.id === 'flows').total_rows)} flows`); })()"""), "the number of flows is wrong"
-    # A link carries no more than it can.
+    # No link is used by more than 100 %.
     assert run("""[...W.plots].filter(p => p.spec.title === 'Link utilisation' && p.built).every(p =>
         p.built.lines.every(l => W.maximum(l.values) <= 100))"""), "a link is used by more than 100 %"
     # Sets of seeds have means and intervals, and are not compared with their first run.
@@ -262,7 +262,7 @@ def check(browser, path, shots):
         assert wide <= width, f"at {width} px the page is {wide} px wide"
         if shots:
             browser.shot(shots / f"{path.stem}-{width}-{scheme}.png")
-    # On paper everything is drawn, without having been scrolled to.
+    # On paper everything is drawn, even without scrolling to it.
     browser.size(1280)
     browser.open(path.resolve().as_uri())
     paper = browser.call("Page.printToPDF", printBackground=True)["data"]
@@ -285,7 +285,7 @@ def main():
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if binary is None:
         print("no Chromium (apt-get install chromium)")
-        return 77  # What a test that is left out ends with, by the habit of automake.
+        return 77  # The exit code of a skipped test, as in automake.
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)
     browser = Browser(binary)

@@ -1,4 +1,4 @@
-//! Takes messages, each behind its length in eight bytes, and answers each with its CRC-32 in four.
+//! Receives messages, each after its length in eight bytes, and answers each with its CRC-32 in four bytes.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
     println!("listening");
     for connection in listener.incoming() {
         let connection = connection?;
-        // A client that goes has all that it wanted.
+        // The client has closed the connection.
         std::thread::spawn(move || serve(connection));
     }
     Ok(())

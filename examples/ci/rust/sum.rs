@@ -1,4 +1,4 @@
-//! CRC-32 (IEEE 802.3), as Python's zlib and Go's hash/crc32 have it.
+//! CRC-32 (IEEE 802.3), as in Python's zlib and Go's hash/crc32.
 
 /// The checksum of some bytes.
 pub fn crc32(bytes: &[u8]) -> u32 {

@@ -1,6 +1,5 @@
-/* A kernel in small, around the shim's timer in dilated time. As User-Mode Linux may, it loses an alarm, and it waits as that does
- * (arch/um/os-Linux/time.c, os_idle_sleep): only if its timer says that there is something to wait for. The page is its own: it starts
- * itself again with it.
+/* A minimal kernel that tests the shim's timer in dilated time. Like User-Mode Linux, it may lose an alarm, and it waits only if its
+ * timer is running (arch/um/os-Linux/time.c, os_idle_sleep). It makes a page and restarts itself with it.
  */
 #include "../shim.h"
 
@@ -44,7 +43,7 @@ static void set_timer(long nanos)
     CHECK(timer_settime(timer_id, 0, &once, NULL) == 0);
 }
 
-/* Whether it has waited. */
+/* The idle wait. Returns whether it waited. */
 static bool idle(void)
 {
     sigset_t alarm, before;
@@ -70,18 +69,18 @@ int main(int count, char **arguments)
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer_id) == 0);
 
-    /* Nobody does anything about the first alarms, as if they had been lost: they come again while it waits. */
+    /* Alarms that are ignored, as if they were lost, come again during the wait. */
     set_timer(1000000);
     while (alarms < 5)
         CHECK(idle());
-    /* Once set anew it goes off when it is to, a good while from now: not before. */
+    /* A timer that is set again fires at its new time, and not before. */
     uint64_t begun = clock_now();
     int before = alarms;
     set_timer(200000000);
     while (alarms == before)
         CHECK(idle());
     CHECK(clock_now() - begun >= 200000000);
-    /* One that is off brings no alarm, and nobody spins meanwhile: something else ends the wait. */
+    /* A timer that is off brings no alarm and no spinning: something else ends the wait. */
     set_timer(0);
     before = alarms;
     struct sigevent other = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};

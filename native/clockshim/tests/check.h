@@ -1,4 +1,4 @@
-/* What the shim's tests in C say when something does not hold. */
+/* The assertion of the shim's tests in C. */
 #ifndef CLOCKSHIM_CHECK_H
 #define CLOCKSHIM_CHECK_H
 

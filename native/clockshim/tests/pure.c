@@ -1,4 +1,4 @@
-/* Tests of the parts of the shim that touch nothing but their arguments. Built with sanitizers by crates/guest/tests/clockshim.rs. */
+/* Tests of the pure functions of the shim. Built with sanitizers by crates/guest/tests/clockshim.rs. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static uint64_t draw(uint64_t below)
     return random_next(&state) % below;
 }
 
-/* A timer set for a guest's instant fires when the guest's clock shows it, and no more than a host's nanosecond late. */
+/* A timer set for an instant of the guest fires when the guest's clock shows it, at most one host nanosecond late. */
 static void timers_fire_on_time(void)
 {
     const uint64_t factors[] = {1, 3, BILLION / 10, BILLION / 3, BILLION, BILLION + 1, 10 * BILLION, 33333333333ull, 1000 * BILLION};
@@ -34,7 +34,7 @@ static void timers_fire_on_time(void)
     }
 }
 
-/* A thousand small steps are as long as one large one: nothing is lost by rounding. */
+/* A thousand small steps are as long as one large step: rounding loses nothing. */
 static void time_does_not_drift(void)
 {
     struct segment segment = {12345, 678, 3 * BILLION};
@@ -57,7 +57,7 @@ static void far_times_saturate(void)
     CHECK(ratio_to_host(0, BILLION) == 0);
 }
 
-/* Over a change of the factor the guest's clock neither jumps nor goes back, and timers beyond it fire when they should. */
+/* At a change of the factor, the guest's clock neither jumps nor goes back, and timers set for later still fire on time. */
 static void a_change_bends_time(void)
 {
     struct pace pace = {{1000, 50, 10 * BILLION}, {NEVER, 0, BILLION}};
@@ -84,7 +84,7 @@ static bool put(uint32_t length, uint64_t number)
         return false;
     record->time = number;
     memset(record->frame, (int)(number % 251), length);
-    /* Nothing else is at work: alone or not comes to the same. */
+    /* The other side does not work meanwhile, so "alone" makes no difference. */
     bool alone = number % 3 == 0;
     CHECK(!(ring_commit(&ring, record, alone) && alone));
     return true;
@@ -99,13 +99,13 @@ static void take(uint32_t length, uint64_t number)
     ring_release(&ring, record, number % 5 == 0);
 }
 
-/* What goes into a ring comes out of it, in order, however often it goes round, and no more goes in than fits. */
+/* Frames come out of a ring in the order in which they went in, after any number of rounds, and no more go in than fit. */
 static void rings_keep_frames(void)
 {
     enum { WINDOW = 1 << 16 };
     static uint32_t lengths[WINDOW];
     uint64_t in = 0, out = 0, full = 0;
-    /* The positions are to pass 2^32 too. */
+    /* Positions shall pass 2^32, too. */
     ring.head = ring.tail = 0u - RING_BYTES;
     while (out < 200000) {
         uint32_t length = (uint32_t)draw(draw(4) ? 1515 : FRAME_MAX + 1);
@@ -127,15 +127,15 @@ static void rings_keep_frames(void)
     CHECK(ring_reserve(&ring, FRAME_MAX));
 }
 
-/* Whoever puts a frame into an empty ring is told so, also where the ring begins anew, and nobody else. */
-static void an_empty_ring_is_told_of(void)
+/* ring_commit asks for a notification if the ring was empty, also where the ring wraps, and in no other case. */
+static void only_a_frame_into_an_empty_ring_asks_for_a_notification(void)
 {
     ring.head = ring.tail = 0;
     for (int n = 0; n < 20000; n++) {
         uint32_t length = (uint32_t)draw(1515);
         struct record *record = ring_reserve(&ring, length);
         CHECK(ring_commit(&ring, record, false));
-        /* Many follow it. */
+        /* Sometimes more frames follow. */
         uint32_t more = ring.head % RING_BYTES > 100000 ? (uint32_t)draw(3) : 0;
         for (uint32_t i = 0; i < more; i++) {
             record = ring_reserve(&ring, FRAME_MAX / 3);
@@ -147,7 +147,7 @@ static void an_empty_ring_is_told_of(void)
     }
 }
 
-static void randomness_is_the_seed_s(void)
+static void random_numbers_depend_on_the_seed_alone(void)
 {
     unsigned char one[20], two[20], other[20];
     uint64_t a = 1, b = 1, c = 2;
@@ -171,7 +171,7 @@ static void registers_are_written_when_they_change(void)
     part[63] = 1;
     CHECK(xstate_merge(state, part, 64) && state->bytes[63] == 1);
     CHECK(!xstate_merge(state, part, 64));
-    /* More than the host has is not looked at. */
+    /* Bytes beyond the host's state are ignored. */
     part[150] = 1;
     CHECK(!xstate_merge(state, part, sizeof part) && state->bytes[150] == 0);
     CHECK(xstate_of(41)->valid && xstate_of(42) != state);
@@ -186,8 +186,8 @@ int main(void)
     RUN(far_times_saturate);
     RUN(a_change_bends_time);
     RUN(rings_keep_frames);
-    RUN(an_empty_ring_is_told_of);
-    RUN(randomness_is_the_seed_s);
+    RUN(only_a_frame_into_an_empty_ring_asks_for_a_notification);
+    RUN(random_numbers_depend_on_the_seed_alone);
     RUN(registers_are_written_when_they_change);
     return 0;
 }

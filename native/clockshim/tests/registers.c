@@ -1,4 +1,4 @@
-/* What the shim knows of processes: registers that are kept until one goes on, and the kernel's own number. */
+/* Tests of what the shim keeps of processes: registers, until the process resumes, and the kernel's process ID. */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #define MARK 0x1234567890abcdefull
 #define BASE 0x10000ul
 
-/* A process that has stopped. It never goes on by itself. */
+/* A stopped process. It never resumes by itself. */
 static pid_t start(void)
 {
     pid_t child = fork();
@@ -40,7 +40,7 @@ static void end(pid_t child)
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-/* What the process has, past the shim. */
+/* The registers that the process really has, read without the shim. */
 static struct user_regs_struct really(pid_t child)
 {
     struct user_regs_struct values;
@@ -73,7 +73,7 @@ static void it_goes_on_with_what_was_written(void)
     end(child);
 }
 
-static void whoever_looks_otherwise_sees_it_too(void)
+static void other_requests_see_kept_registers_too(void)
 {
     pid_t child = start();
     struct user_regs_struct values = told(child);
@@ -81,7 +81,7 @@ static void whoever_looks_otherwise_sees_it_too(void)
     CHECK(ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
     CHECK((unsigned long)ptrace(PTRACE_PEEKUSER, child, (void *)offsetof(struct user, regs.r15), NULL) == MARK);
     CHECK(really(child).r15 == MARK);
-    /* Where nothing was written, the host does it. */
+    /* If nothing was written, the host does it. */
     CHECK(ptrace(REQUEST_ARCH_PRCTL, child, (void *)BASE, (void *)ARCH_SET_FS) == 0);
     CHECK(really(child).fs_base == BASE);
     end(child);
@@ -112,7 +112,7 @@ static void one_that_has_ended_leaves_nothing(void)
     CHECK(ptrace(PTRACE_GETREGS, child, NULL, &values) == -1 && errno == ESRCH);
 }
 
-/* For a process that was made: whether it is told its own number. */
+/* In a child process: whether it gets its own process ID. */
 static int knows_itself(void *unused)
 {
     (void)unused;
@@ -130,7 +130,7 @@ static void the_kernel_s_number_is_nobody_else_s(void)
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(syscall(SYS_getpid) == getpid());
-    /* One that shares this memory. */
+    /* A child that shares this memory. */
     child = clone(knows_itself, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     page = NULL;
@@ -142,7 +142,7 @@ int main(void)
     shim_init();
     RUN(the_kernel_s_number_is_nobody_else_s);
     RUN(it_goes_on_with_what_was_written);
-    RUN(whoever_looks_otherwise_sees_it_too);
+    RUN(other_requests_see_kept_registers_too);
     RUN(what_the_host_refuses_is_an_error_still);
     RUN(one_that_has_ended_leaves_nothing);
     return 0;

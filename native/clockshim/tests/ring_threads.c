@@ -1,5 +1,5 @@
-/* A ring with its writer and its reader at work at the same time, as in dilated time, under the sanitizer of threads: nothing is read
- * that is still being written, and a reader that has found nothing is told of what comes. Built and run by crates/guest/tests/clockshim.rs.
+/* A ring whose writer and reader work at the same time, as in dilated time, under the thread sanitizer: nothing is read that is still
+ * being written, and a reader that found the ring empty is notified of the next frame. Built and run by crates/guest/tests/clockshim.rs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static void *write_all(void *unused)
         memset(record->frame, (int)(number % 251), length);
         if (ring_commit(&ring, record, false))
             sem_post(&bell);
-        /* The reader comes to its end now and then. */
+        /* Pauses now and then, so that the reader empties the ring. */
         for (uint32_t i = number % 64 == 0 ? 2000 : 0; i > 0; i--)
             __builtin_ia32_pause();
     }
@@ -55,7 +55,7 @@ static void sleep_until_told(uint64_t number)
     until.tv_sec += PATIENCE;
     while (sem_timedwait(&bell, &until) != 0)
         if (errno == ETIMEDOUT)
-            fail("nobody told of it", number);
+            fail("did not notify the reader", number);
 }
 
 int main(void)
@@ -63,7 +63,7 @@ int main(void)
     pthread_t writer;
     uint64_t slept = 0;
     sem_init(&bell, 0, 0);
-    /* Positions pass 2^32. */
+    /* Positions shall pass 2^32. */
     ring.head = ring.tail = 0u - RING_BYTES;
     pthread_create(&writer, NULL, write_all, NULL);
     for (uint64_t number = 0; number < FRAMES; number++) {
@@ -73,7 +73,7 @@ int main(void)
             sleep_until_told(number);
         }
         if (record->time != number || record->length != length_of(number))
-            fail("is another one", number);
+            fail("has another number", number);
         for (uint32_t i = 0; i < record->length; i += record->length / 7 + 1)
             if (record->frame[i] != number % 251)
                 fail("has other bytes", number);

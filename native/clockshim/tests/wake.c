@@ -1,7 +1,7 @@
-/* A kernel in small, around the shim's network device in dilated time: it has its interrupts off where User-Mode Linux has, notes a
- * signal that comes then, serves it when they are on again, and otherwise sleeps in its idle wait. It has no timer, so that an
- * interrupt that it sleeps over is the end. What it receives it sends back. Run by the tests of crates/guest/src/nic.rs, which are the
- * Driver; they name the page in WARPLINE_CLOCKSHIM.
+/* A minimal kernel that tests the shim's network device in dilated time. Like User-Mode Linux, it turns its interrupts off, notes a
+ * signal that comes then, serves it when they are on again, and otherwise sleeps in its idle wait. It has no timer, so it hangs if it
+ * misses an interrupt. It sends back what it receives. The tests of crates/guest/src/nic.rs run it and act as the Driver; they name the
+ * page in WARPLINE_CLOCKSHIM.
  */
 #include "../shim.h"
 
@@ -22,7 +22,7 @@ static int epoll;
 static volatile sig_atomic_t enabled = 1, pending, scheduled;
 static unsigned char frames[BATCH][FRAME];
 
-/* Asks the devices, as arch/um/kernel/irq.c does. */
+/* Checks the devices, as arch/um/kernel/irq.c does. */
 static void serve(void)
 {
     struct epoll_event event;
@@ -57,7 +57,7 @@ static void interrupt(int signal, siginfo_t *info, void *context)
     enable();
 }
 
-/* As arch/um/os-Linux/time.c does, with a timer that is far away. */
+/* The idle wait of arch/um/os-Linux/time.c, without a timer. */
 static void idle(void)
 {
     sigset_t alarm, before;
@@ -68,7 +68,7 @@ static void idle(void)
     sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 }
 
-/* Sends back what has come; false when there was nothing. A frame of one byte is the end. */
+/* Sends back what has come; returns false if there was nothing. A frame of one byte ends the program. */
 static bool echo(void)
 {
     struct mmsghdr messages[BATCH] = {0};
@@ -103,19 +103,19 @@ int main(void)
     sigaction(SIGALRM, &action, NULL);
     if (fcntl(page->nic, F_SETOWN, getpid()) != 0 || fcntl(page->nic, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
         return 4;
-    /* What came before its signals were asked for. */
+    /* Frames may have come before the signals were enabled. */
     scheduled = 1;
     unsigned state = 1;
     for (;;) {
         if (scheduled) {
-            /* An interrupt that comes meanwhile asks for it again. */
+            /* An interrupt during this sets it again. */
             scheduled = 0;
             if (echo())
                 scheduled = 1;
             continue;
         }
         enabled = 0;
-        /* What comes here must not be slept over. */
+        /* A signal that comes here must not be missed. */
         state = state * 1103515245u + 12345u;
         for (unsigned spins = (state >> 16) % IRQ_SPINS; spins > 0 && !pending; spins--)
             if (spins % 512 == 0)

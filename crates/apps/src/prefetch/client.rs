@@ -1,7 +1,8 @@
 //! The virtual clients: each replays its part of a trace, caches what it fetches, and prefetches.
 //!
-//! A request that the cache can answer takes no time. Predictions follow each answer to a request for anything but an image; a new list replaces the
-//! old one. The clients share a predictor, which learns what the server would learn from all clients. What cannot be cached is fetched each time.
+//! A request that the cache can answer takes no time. After each answer, except for images, the client gets a new list of predictions, which
+//! replaces the old one. The clients share a predictor, so it learns what the server would learn from all clients. Objects that cannot be
+//! cached are fetched each time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -31,7 +32,7 @@ impl Policy {
     /// The policy of earlier literature: PPM-2/5, probability 0.25, a second's pause.
     pub const CONSERVATIVE: Policy =
         Policy { ppm: Params { n: 2, w: 5, threshold: 0.25 }, pause: Duration::from_secs(1) };
-    /// Everything that may be requested: PPM-2/10, probability 0.00001, at once.
+    /// Prefetches almost everything that may be requested: PPM-2/10, probability 0.00001, without a pause.
     pub const AGGRESSIVE: Policy =
         Policy { ppm: Params { n: 2, w: 10, threshold: 0.00001 }, pause: Duration::ZERO };
 }
@@ -45,24 +46,24 @@ pub struct Options {
     pub prefetch: String,
     /// The prefetching policy; `None` for no prefetching.
     pub policy: Option<Policy>,
-    /// Factor by which the trace is replayed faster than recorded; pauses do not change.
+    /// How many times faster than recorded the trace is replayed. Pauses of the policy stay as they are.
     pub speed: f64,
     /// Requests before this moment of the trace only train the predictor. The replay begins there, with empty caches.
     pub learn: TimeDelta,
 }
 
-/// The results as the clients saw them.
+/// The results, as seen by the clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Requests made.
     pub requests: u64,
     /// Requests that the cache answered.
     pub hits: u64,
-    /// Those of them that it could answer because of prefetching.
+    /// Requests that the cache answered because of prefetching.
     pub prefetch_hits: u64,
     /// Share of the requests that the cache answered.
     pub hit_rate: f64,
-    /// Mean response time of all requests in seconds; a hit takes none.
+    /// Mean response time of all requests in seconds; a cache hit takes no time.
     pub mean_response_s: f64,
     /// Mean response time of the requests that went to the server, in seconds.
     pub mean_fetch_s: f64,
@@ -86,7 +87,7 @@ pub struct Report {
 #[derive(Debug, Default)]
 struct Mind {
     cached: BTreeSet<Url>,
-    /// Prefetched and not requested yet.
+    /// Objects prefetched and not requested yet.
     unused: BTreeSet<Url>,
     list: VecDeque<Url>,
     /// When prefetching may continue.
@@ -123,7 +124,7 @@ struct Count {
 /// # Errors
 /// If the server cannot be reached at the beginning.
 pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Report> {
-    // Better one error for a wrong address now than a thousand failures later.
+    // For a wrong address, one error now is better than a thousand later.
     for address in [&options.demand, &options.prefetch] {
         std::net::TcpStream::connect(address)
             .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
@@ -147,7 +148,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
-                    // Nobody waits for prefetched objects now; with Nice they may take minutes.
+                    // Prefetched objects are no longer needed, and with Nice they may take minutes.
                     breaker.cut();
                 });
                 lock(count).report.useful += lock(&client.mind).unused.len() as f64;
@@ -157,7 +158,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
     Ok(finish(count.into_inner().unwrap_or_else(PoisonError::into_inner), start))
 }
 
-/// How many requests of a client are older than `moment`.
+/// Number of requests of a client before `moment`.
 fn before(asks: &[Ask], moment: TimeDelta) -> usize {
     asks.partition_point(|ask| ask.at < moment)
 }
@@ -187,7 +188,7 @@ fn finish(mut count: Count, start: Instant) -> Report {
     report.mean_fetch_s = mean(sum, count.fetches);
     report.response_quantiles_s = [quantile(0.5), quantile(0.9), quantile(0.99)];
     report.hit_rate = mean(report.hits as f64, report.requests);
-    // Until now it was the number of unused objects.
+    // Until here it held the number of unused objects.
     report.useful = mean(report.prefetched as f64 - report.useful, report.prefetched);
     report.seconds = now().duration_since(start).as_secs_f64();
     report
@@ -322,7 +323,7 @@ mod tests {
     use crate::prefetch::trace::Object;
 
     #[test]
-    fn what_came_before_teaches_and_is_not_asked_for_again() {
+    fn requests_before_the_start_train_the_predictor_and_are_not_replayed() {
         let ask = |seconds, url| Ask { at: TimeDelta::from_secs(seconds), url };
         let object = Object { bytes: 100, nature: Nature { image: false, cachable: true } };
         let client = vec![ask(0, 0), ask(1, 1), ask(10, 0), ask(11, 2)];

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Longest head of an answer in bytes.
 const MAX_HEAD: u64 = 16 << 10;
 
-/// After this long without data the server counts as gone.
+/// After this long without data, the server is considered gone.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// A connection to a server; opened when it is needed, and opened again if it breaks.
@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn heads_say_status_and_length() {
+    fn status_and_length_are_read_from_heads() {
         let head = "HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 17\r\n\r\n";
         assert_eq!(parse_head(head).unwrap(), (200, 17));
         assert!(parse_head("HTTP/1.1 200 OK\r\n\r\n").is_err());
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_waits_can_be_cut() {
+    fn a_waiting_connection_can_be_ended() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut connection = Connection::new(listener.local_addr().unwrap().to_string());
         let breaker = connection.breaker();
         std::thread::scope(|scope| {
             let asked = scope.spawn(move || connection.get("/x"));
-            // Nobody answers; the request has arrived, so the other end waits for the response.
+            // No answer is sent. The request has arrived, so the other end waits for the response.
             let (mut other, _) = listener.accept().unwrap();
             other.read_exact(&mut [0; 16]).unwrap();
             breaker.cut();

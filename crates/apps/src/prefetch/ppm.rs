@@ -1,26 +1,26 @@
 //! Prediction by partial matching, PPM-n/w: which URLs will be requested soon after the last requests.
 //!
-//! Source: TCP Nice (OSDI 2002) section 6.1, after Cleary and Witten (1984). A context is a client's last 1 to n requests for anything but images.
-//! Each request after it, up to and including the w-th such request, counts once for each occurrence of the context; images in between count
-//! too. The probability of a URL is its count over the context's, in the longest context that it was ever seen after. Generated responses
-//! (queries, scripts) are neither cached nor predicted.
+//! Source: TCP Nice (OSDI 2002) section 6.1, after Cleary and Witten (1984). A context is a client's last 1 to n requests, images left out.
+//! For each occurrence of a context, the URLs of its window count once: the requests after it up to the w-th that is not for an image,
+//! and the images in between. The probability of a URL is its count divided by the context's, for the longest context that it was seen
+//! after. Generated responses (queries, scripts) are neither cached nor predicted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A URL, by number.
 pub type Url = u32;
 
-/// What a URL's name says about it.
+/// Properties of a URL, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
-    /// It is an image, which is not part of a context.
+    /// Whether it is an image; images are not part of a context.
     pub image: bool,
-    /// It can be cached, and so prefetched.
+    /// Whether it can be cached, and so prefetched.
     pub cachable: bool,
 }
 
 impl Nature {
-    /// Judges by the name alone.
+    /// Judges a URL by its name.
     pub fn of(url: &str) -> Self {
         let path = url.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
         let last = path.rsplit('/').next().unwrap_or_default();
@@ -109,7 +109,7 @@ impl Predictor {
         }
     }
 
-    /// What the client will request soon, the most probable first; equal ones in the order of their numbers.
+    /// Predicts what the client will request soon, the most probable first, and equally probable URLs by their numbers.
     pub fn predict(&self, history: &History) -> Vec<(Url, f64)> {
         let mut found: BTreeMap<Url, f64> = BTreeMap::new();
         for length in (1..=history.recent.len()).rev() {
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn what_followed_is_predicted_with_its_share() {
+    fn a_url_is_predicted_with_the_share_of_its_occurrences() {
         let mut predictor = predictor(1, 1, 0.0);
         walk(&mut predictor, &[1, 2]);
         walk(&mut predictor, &[1, 2]);
         walk(&mut predictor, &[1, 3]);
         let at_one = walk(&mut predictor, &[1]);
-        // Four times 1 came, after three of them something.
+        // 1 came four times, and something followed three of them.
         assert_eq!(predictor.predict(&at_one), [(2, 0.5), (3, 0.25)]);
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_predicted_and_are_no_context() {
+    fn images_are_predicted_but_are_not_part_of_a_context() {
         let mut predictor = predictor(1, 1, 0.0);
         let mut history = History::default();
         for (url, nature) in [(1, PAGE), (10, IMAGE), (11, IMAGE), (2, PAGE), (12, IMAGE)] {
@@ -177,22 +177,22 @@ mod tests {
         // 12 belongs to page 2, whose request closed the window.
         assert_eq!(urls, [2, 10, 11]);
         predictor.learn(&mut history, 10, IMAGE);
-        assert_eq!(predictor.predict(&history).len(), 3, "the image changed no context");
+        assert_eq!(predictor.predict(&history).len(), 3, "the image did not change the context");
     }
 
     #[test]
-    fn the_longer_context_is_asked_first() {
+    fn the_longest_context_decides() {
         let mut predictor = predictor(2, 1, 0.0);
         walk(&mut predictor, &[1, 5, 7]);
         walk(&mut predictor, &[2, 5, 8]);
         walk(&mut predictor, &[2, 5, 8]);
         let history = walk(&mut predictor, &[1, 5]);
-        // After 1, 5 came 7 in one of two; 8 only came after 5 in other company, in two of four.
+        // After 1, 5, 7 came in one of two cases. 8 came only after 5 with other predecessors, in two of four.
         assert_eq!(predictor.predict(&history), [(7, 0.5), (8, 0.5)]);
     }
 
     #[test]
-    fn thresholds_cut_and_programs_are_left_out() {
+    fn improbable_and_generated_urls_are_not_predicted() {
         let mut predictor = predictor(1, 1, 0.3);
         for next in [2, 2, 3, 2] {
             walk(&mut predictor, &[1, next]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_pictures_and_programs() {
+    fn images_and_generated_responses_are_recognised_by_name() {
         let nature = |url| (Nature::of(url).image, Nature::of(url).cachable);
         assert_eq!(nature("http://a/b/c.GIF"), (true, true));
         assert_eq!(nature("http://a/b/"), (false, true));

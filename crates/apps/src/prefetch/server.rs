@@ -1,7 +1,7 @@
 //! nginx with a trace's objects, on two ports that send with different congestion controls.
 //!
-//! nginx has no setting for the congestion control, but accepted sockets inherit that of the listening socket. So the sockets are opened here, given
-//! their algorithms, and passed to nginx in the way that nginx passes them to itself during an upgrade: by number, in the variable NGINX.
+//! nginx has no setting for the congestion control, but accepted sockets inherit that of the listening socket. So this program opens the
+//! sockets, sets their algorithms, and passes them to nginx as nginx does in an upgrade of itself: by number, in the variable NGINX.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub enum ServerError {
     )]
     NoNginx,
     /// The kernel does not have, or does not allow, the congestion control.
-    #[error("this kernel does not let us use the congestion control `{name}`: {source}; it has {available}")]
+    #[error("cannot use the congestion control `{name}` of this kernel: {source}; it has {available}")]
     Congestion {
         /// The algorithm.
         name: String,
@@ -62,10 +62,10 @@ pub fn available() -> Vec<String> {
     text.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
-/// The kernel's congestion control for the wish, with a note if it is a substitute: for `nice` the nearest one, LP and then Reno.
+/// The kernel's congestion control for a requested name, with a note if it is a substitute: LP or else Reno, for `nice`.
 pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     let has = |name: &&str| available.iter().any(|other| other == name);
-    // The names that it may have in the kernel.
+    // The names of TCP Nice in the kernel.
     let same: &[&str] = if wish == "nice" { &["nice", "warpline_nice", "bpf_nice"] } else { &[] };
     if let Some(name) = same.iter().find(|name| has(name)) {
         return ((*name).to_owned(), None);
@@ -108,8 +108,8 @@ fn listen(address: SocketAddr, algorithm: &str) -> Result<TcpListener, ServerErr
 }
 
 impl Server {
-    /// Serves the objects of `trace` on two ports of `address`, `port` and the one after it (0 for any two), sending with `demand_cc` on the first
-    /// and `prefetch_cc` on the second.
+    /// Serves the objects of `trace` at `address` on two ports: on `port` with the congestion control `demand_cc`, and on the next one with
+    /// `prefetch_cc`. Port 0 stands for any two.
     ///
     /// # Errors
     /// If nginx is not installed, or a congestion control is not available.
@@ -175,7 +175,7 @@ impl Server {
                 let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
                 TcpStream::connect((ip, address.port())).is_ok()
             };
-            // Our own sockets accept connections from the beginning; nginx is ready when it has written its process number.
+            // Our sockets accept connections from the start. nginx is ready when it has written its process ID.
             let ready = self._directory.path().join("nginx.pid").exists();
             if ready && reach(self.demand) && reach(self.prefetch) {
                 return Ok(());
@@ -196,7 +196,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The master process ends its workers when it is asked to end, not when it is killed.
+        // The master process ends its workers when it is asked to end, but not when it is killed.
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -209,7 +209,7 @@ fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// The objects as files of holes, which take no disk space.
+/// Creates the objects as files that consist of holes, which take no disk space.
 fn objects(trace: &Trace, directory: &Path) -> io::Result<()> {
     let root = directory.join("root/o");
     fs::create_dir_all(&root)?;
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nice_falls_back_and_says_so() {
+    fn nice_has_a_substitute_that_is_reported() {
         let names = |text: &str| text.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
         assert_eq!(resolve("nice", &names("reno cubic nice")), ("nice".to_owned(), None));
         let (name, note) = resolve("nice", &names("reno cubic lp"));

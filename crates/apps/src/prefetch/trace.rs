@@ -1,4 +1,4 @@
-//! Traces: which client requests which object when.
+//! Traces: which client requests which object, and when.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::ppm::{Nature, Url};
 pub struct Object {
     /// Its size in bytes.
     pub bytes: u64,
-    /// What its name says about it.
+    /// Its properties, judged by its name.
     pub nature: Nature,
 }
 
@@ -41,21 +41,21 @@ pub struct Synthetic {
     pub clients: usize,
     /// Duration.
     pub duration: TimeDelta,
-    /// Pages of the site. A session's first page follows a Zipf distribution, the next ones the page's own links.
+    /// Pages of the site. The first page of a session follows a Zipf distribution; the next ones follow the links of the page.
     pub pages: u32,
     /// Mean time between two pages of a client, exponentially distributed.
     pub think: TimeDelta,
-    /// Most images in a page; the number is uniformly distributed from none.
+    /// Most images in a page; the number is uniformly distributed from 0 to this.
     pub images: u32,
     /// Mean size of an object in bytes; Pareto with shape 1.2, at most a hundred times the mean.
     pub mean_bytes: f64,
 }
 
-/// Links of a page. The first is followed half the time, the second a quarter of it, and so on.
+/// Links of a page. The first is followed half the time, the second a quarter of the time, and so on.
 const LINKS: u32 = 4;
 
 impl Trace {
-    /// The requests of a log, its clients spread over `clients` virtual ones in order of appearance.
+    /// The requests of a log. Its clients are spread over `clients` virtual clients in order of appearance.
     pub fn from_log(requests: &[Request], clients: usize) -> Self {
         let mut urls: BTreeMap<&str, Url> = BTreeMap::new();
         let mut people: BTreeMap<&str, usize> = BTreeMap::new();
@@ -65,7 +65,7 @@ impl Trace {
             if url as usize == trace.objects.len() {
                 trace.objects.push(Object { bytes: 0, nature: Nature::of(&request.url) });
             }
-            // A response that was cut short, or was "not modified", is smaller than the object.
+            // A truncated response, or one of "not modified", is smaller than the object.
             let object = &mut trace.objects[url as usize];
             object.bytes = object.bytes.max(request.bytes);
             let next = people.len();
@@ -134,7 +134,7 @@ impl Trace {
         self.len() == 0
     }
 
-    /// From its start to its last request.
+    /// Time from its start to its last request.
     pub fn duration(&self) -> TimeDelta {
         self.clients.iter().flatten().map(|ask| ask.at).max().unwrap_or(TimeDelta::ZERO)
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_trace_is_the_same_for_the_same_seed_and_as_long_as_it_should_be() {
+    fn a_generated_trace_depends_on_the_seed_alone_and_has_the_right_length() {
         let shape = Synthetic {
             clients: 4,
             duration: TimeDelta::from_secs(1000),

@@ -1,5 +1,5 @@
-//! From a manifest to a version: existing content stays, chunks in older trees are copied, the rest is fetched; then everything is read back,
-//! flushed, and put into use.
+//! Builds a version from a manifest. Existing content stays, chunks in older trees are copied, and the rest is fetched. Then everything is
+//! read back, flushed, and put into use.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -77,7 +77,7 @@ impl BuildError {
     }
 }
 
-/// A source of chunks: requested in some order, delivered in the same.
+/// A source of chunks, which delivers them in the order in which they are requested.
 pub trait Source {
     /// Requests a chunk of an entry, both by number.
     fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()>;
@@ -135,10 +135,10 @@ pub struct Options {
     pub verify: bool,
 }
 
-/// Makes `manifest` the version in use.
+/// Builds the tree of `manifest` and makes it the version in use.
 ///
 /// # Errors
-/// If that is not possible; the version in use stays, and fetched chunks stay for the next attempt.
+/// If that fails. The version in use stays, and fetched chunks stay for the next attempt.
 pub fn build<D: Directory>(
     store: &Store<D>,
     encoded: &[u8],
@@ -189,7 +189,7 @@ fn find_version<D: Directory>(
         let used = Some(&name) == current.as_ref();
         if !used {
             store.doubt(id)?;
-            // Its build was interrupted before its root got its mode, or it is an old one.
+            // Its build was interrupted before its root got its mode, or it is an old version.
             finish_root(store, &name, manifest)?;
         }
         let Ok(root) = store.directory(&store.version(&name)) else { continue };
@@ -208,8 +208,8 @@ fn entry_error<'a>(action: &'static str, entry: &'a Entry) -> impl FnOnce(io::Er
     move |source| BuildError::Entry { action, path: shown(&entry.path), source }
 }
 
-/// Creates directories and files, keeps correct content in them, and copies chunks that older trees have. Returns what to fetch: each chunk once, with all
-/// places where it belongs, ordered by the first of these.
+/// Creates directories and files, keeps correct content in them, and copies chunks from older trees. Returns what to fetch: each chunk once,
+/// with all places where it belongs, ordered by the first of these.
 fn compare<D: Directory>(
     store: &Store<D>,
     id: Id,
@@ -288,11 +288,11 @@ fn lacking_chunks<D: Directory>(
     let size = entry.size();
     let mut look = || -> io::Result<Vec<u32>> {
         file.set_size(size)?;
-        // If background writing failed, this shows that the data is missing now, and not after everything is fetched.
+        // If background writing failed, this shows the missing data now, and not after everything is fetched.
         file.forget()?;
         let mut lacking = missing(&mut file, chunks)?;
         if lacking.iter().any(|&number| chunks[number as usize].hash.is_none()) {
-            // Data where there should be a hole was not written by us. Start the file again.
+            // This program did not write data where there should be a hole. Start the file again.
             file.set_size(0)?;
             file.set_size(size)?;
             lacking = missing(&mut file, chunks)?;
@@ -306,7 +306,7 @@ fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -
     let needed = lacking_bytes(wanted);
     let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
     let mut free = store.free()?;
-    // Better to fetch again than to fail.
+    // On an error, fetch the chunk again.
     if lacks(free) && store.drop_doubted()? {
         free = store.free()?;
     }
@@ -316,7 +316,7 @@ fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -
     Ok(())
 }
 
-/// Copies chunks that a version, or another unfinished tree, has, and removes them from the wanted ones.
+/// Copies chunks from a version or from another unfinished tree, and removes them from the wanted ones.
 fn reuse<D: Directory>(
     store: &Store<D>,
     id: Id,
@@ -348,7 +348,7 @@ fn reuse<D: Directory>(
             .map(|(chunk, to)| {
                 let found = chunk.hash.and_then(|hash| places.get(&hash));
                 let Some(&(number, offset)) = found else { return Ok(false) };
-                // If an old version was changed or locked, the chunk is fetched.
+                // If an old version has changed or is locked, the chunk is fetched.
                 let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
                     return Ok(false);
                 };
@@ -395,7 +395,7 @@ fn write_places<D: Directory>(
     Ok(())
 }
 
-/// Fetches the wanted chunks, requesting ahead. Returns how many bytes that were.
+/// Fetches the wanted chunks, with several requests under way. Returns the number of bytes.
 fn fetch<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,

@@ -1,7 +1,7 @@
-//! Tests of a receiver whose disk fails: it never reports as done what is not, and `current` always leads to a whole tree.
+//! Tests of a receiver whose disk fails: it never reports success wrongly, and `current` always leads to a complete tree.
 //!
-//! The disk is a simulated one. Each push meets faults at chosen operations: errors of writes, flushes, renames; a full disk; background
-//! writing that fails; kills; losses of power. After each, code independent of the tested code checks what would survive a loss of power.
+//! The disk is simulated. Each push meets faults at chosen operations: failed writes, flushes and renames, a full disk, failed background
+//! writing, kills, losses of power. After each push, code independent of the tested code checks what would survive a loss of power.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use super::build::{BuildError, Built, Options, Source, build};
 use super::manifest::{Chunk, Entry, Id, Kind, Manifest};
 use super::store::Store;
 
-/// A tree as a reader finds it: mode and time of everything, with a file's bytes or a link's target.
+/// A tree as a reader finds it: the mode and time of every entry, with a file's bytes or a link's target.
 type Found = BTreeMap<PathBuf, (What, u32, i64, Vec<u8>)>;
 
 /// A tree and the source of its chunks.
@@ -35,8 +35,8 @@ fn noise(seed: u64, count: usize) -> Vec<u8> {
 }
 
 impl Sent {
-    /// A tree with files of one page and of many, an empty one, a hole, a link, and read-only directories; each number gives a different
-    /// tree, and they have chunks in common.
+    /// A tree with small and large files, an empty file, a hole, a link, and read-only directories. Each number gives a different tree; the
+    /// trees have chunks in common.
     fn new(number: u64) -> Self {
         const CHUNK: usize = 5000;
         let directory = |path: &str, mode| (path.to_owned(), Kind::Directory { mode }, Vec::new());
@@ -103,7 +103,7 @@ impl Source for Sent {
     }
 }
 
-/// The tree that `current` leads to on this disk; none if there is no `current`.
+/// The tree that `current` leads to on this disk; `None` without `current`.
 fn current(disk: &SimDisk) -> Option<Found> {
     fn add(found: &mut Found, at: &SimDirectory, path: &Path) {
         let data = at.look(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -134,9 +134,9 @@ fn current(disk: &SimDisk) -> Option<Found> {
 struct Life {
     disk: SimDisk,
     trees: Vec<Sent>,
-    /// The number of the tree that it last reported to be in use.
+    /// Number of the tree that it last reported to be in use.
     promised: Option<usize>,
-    /// Trees that were pushed since, and may or may not be in use.
+    /// Trees pushed since then, which may or may not be in use.
     possible: Vec<usize>,
     /// What happened, for debugging.
     log: Vec<String>,
@@ -148,7 +148,7 @@ impl Life {
         Life { disk, trees, promised: None, possible: Vec::new(), log: vec![format!("seed {seed}")] }
     }
 
-    /// Pushes a tree, judges the report, and starts the receiver again if it was killed. Returns whether it was done.
+    /// Pushes a tree, checks the report, and restarts the receiver if it was killed. Returns whether the push succeeded.
     fn push(&mut self, number: usize, faults: &[(u64, Fault)]) -> bool {
         let begin = self.disk.count();
         for &(at, fault) in faults {
@@ -203,7 +203,7 @@ fn alone<T: Send>(act: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
+fn a_fault_at_any_operation_never_causes_a_false_success() {
     alone(|| {
         let trees = [Sent::new(1), Sent::new(2)];
         for (first, second) in [(0, 0), (0, 1)] {
@@ -218,7 +218,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
             for fault in kinds {
                 for number in 0.. {
                     let mut life = Life::new(number, &trees);
-                    // The second push finds a version in use, or the same one.
+                    // The second push finds another version in use, or the same one.
                     if first != second {
                         assert!(life.push(first, &[]));
                     }
@@ -228,7 +228,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
                         assert!(number > 100, "{number} operations are too few");
                         break;
                     }
-                    // Pushed again on a healthy disk, it is done.
+                    // A second push, on a healthy disk, succeeds.
                     assert!(life.push(second, &[]), "{}", life.log.join("\n"));
                 }
             }
@@ -240,7 +240,7 @@ fn whatever_operation_fails_nothing_is_said_to_be_done_that_is_not() {
 const FAULTS: u64 = 600;
 
 #[test]
-fn random_faults_never_make_a_false_done() {
+fn random_faults_never_cause_a_false_success() {
     let faults = std::env::var("WARPLINE_FAULTS").map_or(FAULTS, |text| text.parse().unwrap());
     let (happened, done) = alone(|| {
         let trees: Vec<Sent> = (1..=4).map(Sent::new).collect();
@@ -273,12 +273,12 @@ fn random_faults_never_make_a_false_done() {
         }
         (happened, done)
     });
-    eprintln!("{happened} faults, {done} pushes done in spite of them, none of them falsely");
+    eprintln!("{happened} faults; {done} pushes succeeded all the same, none falsely");
     assert!(done > happened / 40, "{done}: too few pushes finish for a meaningful test");
 }
 
 #[test]
-fn a_failed_flush_is_written_anew_and_not_fetched_again() {
+fn after_a_failed_flush_data_is_written_again_but_not_fetched_again() {
     alone(|| {
         let mut tree = Sent::new(1);
         let healthy = SimDisk::new(1);
@@ -288,7 +288,7 @@ fn a_failed_flush_is_written_anew_and_not_fetched_again() {
             .filter(|(_, operation)| *operation == Operation::Flush)
             .map(|(number, _)| number)
             .collect();
-        // The last ones are of the files of the tree.
+        // The last flushes are those of the tree's files.
         let mut again = 0;
         for &number in &flushes {
             let disk = SimDisk::new(1);

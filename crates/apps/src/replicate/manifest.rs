@@ -40,18 +40,18 @@ pub struct Manifest {
 /// A file, a directory or a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Path below the root, `/` between names; of any bytes. Empty for the root.
+    /// Path below the root, of any bytes, with `/` between names. Empty for the root.
     #[serde(with = "serde_bytes")]
     pub path: Vec<u8>,
     /// Time of the last modification: seconds since 1970.
     pub mtime: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of that time.
     pub mtime_ns: u32,
-    /// What it is.
+    /// Its kind, with what belongs to it.
     pub kind: Kind,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A directory.
@@ -77,7 +77,7 @@ pub enum Kind {
 /// A piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Bytes; at most [`MAX_CHUNK`] with a hash.
+    /// Number of bytes; at most [`MAX_CHUNK`] with a hash.
     pub length: u64,
     /// BLAKE3 of its bytes; `None` for zeros, which are holes in the file.
     pub hash: Option<[u8; 32]>,
@@ -95,7 +95,7 @@ impl Id {
 }
 
 impl fmt::Display for Id {
-    /// The first half in hexadecimal: enough to distinguish any two, and short enough for a directory's name.
+    /// The first half in hexadecimal: long enough to be unique, and short enough for a directory's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().take(16).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -110,7 +110,7 @@ impl fmt::Debug for Id {
 /// Why bytes are not a manifest, or not an acceptable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// Not one of ours, or of another version.
+    /// Not a manifest, or one of another version.
     #[error("this is not a tree description of a version that this program knows")]
     Magic,
     /// Not decodable.
@@ -120,7 +120,7 @@ pub enum ManifestError {
     #[error("the tree description does not begin with its root directory")]
     Root,
     /// A path that leads out of the tree, or is invalid.
-    #[error("`{path}` is not a path that may stand in a tree: {problem}")]
+    #[error("the path `{path}` is not allowed in a tree: {problem}")]
     Path {
         /// The path.
         path: String,
@@ -138,20 +138,20 @@ pub enum ManifestError {
     Range {
         /// The path.
         path: String,
-        /// Which value.
+        /// The value.
         what: &'static str,
     },
-    /// It would take too much memory, as an attack would.
+    /// It would take more memory than honest manifests do: an attack.
     #[error("the tree description would take more memory than is allowed for its length")]
     Swells,
     /// Too many entries.
     #[error("the tree has {found} entries; at most {MAX_ENTRIES} are accepted: split it")]
     TooMany {
-        /// How many.
+        /// Number of entries.
         found: u64,
     },
     /// A link that leads, or could lead, out of the tree.
-    #[error("the symbolic link `{path}` leads to `{target}`, which is not surely inside the tree")]
+    #[error("the symbolic link `{path}` leads to `{target}`, which may be outside the tree")]
     Link {
         /// The link.
         path: String,
@@ -205,7 +205,7 @@ impl Entry {
                 range(chunks.iter().all(fits), "a chunk")?;
                 let size = chunks.iter().try_fold(0u64, |size, chunk| size.checked_add(chunk.length));
                 range(size.is_some_and(|size| i64::try_from(size).is_ok()), "the size")?;
-                // Adjacent holes must be one: otherwise two bytes would make a chunk.
+                // Adjacent holes must be merged. Otherwise two bytes would make a chunk.
                 let split = chunks.windows(2).any(|two| two.iter().all(|chunk| chunk.hash.is_none()));
                 range(!split, "a hole")
             }
@@ -234,8 +234,8 @@ fn check_path(path: &[u8]) -> Result<(), ManifestError> {
 
 /// Checks that a link's target stays in the tree: it is relative, has `..` only at its beginning, and climbs no higher than the root.
 ///
-/// At the beginning, `..` climbs from real directories (parents are never links). After another name it could climb from wherever that name's
-/// link leads. A target reached through another link is inside if that link's target is.
+/// At the beginning, `..` climbs from real directories, because parents are never links. After another name, which may be a link, it could
+/// climb from anywhere. A target reached through another link is inside if that link's target is.
 pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
     let mut depth = path.iter().filter(|&&byte| byte == b'/').count();
     let mut climbing = true;
@@ -252,7 +252,7 @@ pub fn check_target(path: &[u8], target: &[u8]) -> Result<(), ManifestError> {
     if inside { Ok(()) } else { Err(ManifestError::Link { path: shown(path), target: shown(target) }) }
 }
 
-/// Decodes piece by piece, and fails before it uses more memory than the length allows.
+/// Decodes piece by piece, and fails before the result takes more memory than its length allows.
 struct Reader<'a> {
     rest: &'a [u8],
     /// Bytes that may still be used.
@@ -311,7 +311,7 @@ impl Manifest {
     /// Decodes and checks.
     ///
     /// # Errors
-    /// If it is not a manifest, or one that must not be built.
+    /// If it is not a manifest, or is one that must not be built.
     pub fn decode(encoded: &[u8]) -> Result<Self, ManifestError> {
         let body = encoded.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
         let mut reader = Reader { rest: body, room: body.len().saturating_mul(SWELL) + SWELL_FREE };
@@ -426,13 +426,13 @@ pub(crate) mod tests {
     fn no_path_leaves_the_tree() {
         for path in ["/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", ".", "a\0b", "./a"] {
             let error = checked(&[directory("a"), file(path, &[1])]).unwrap_err();
-            assert!(error.contains("is not a path that may stand in a tree"), "{path}: {error}");
+            assert!(error.contains("is not allowed in a tree"), "{path}: {error}");
         }
         assert!(checked(&[file(&"x".repeat(256), &[])]).is_err());
     }
 
     #[test]
-    fn children_stand_below_directories_that_were_named() {
+    fn entries_come_after_the_directory_that_contains_them() {
         for wrong in [
             vec![file("a/b", &[])],
             vec![file("a", &[]), file("a/b", &[])],
@@ -451,14 +451,14 @@ pub(crate) mod tests {
         for inside in ["x", "../x", "../../x", "./x/y", "..", "../.."] {
             assert_eq!(at(inside), Ok(()), "{inside}");
         }
-        // The fifth climbs from wherever `x`, perhaps a link, leads.
+        // The fifth climbs from `x`, which may be a link.
         for outside in ["/etc", "../../..", "../../../x", "", "x/../y", "x/../../../.."] {
-            assert!(at(outside).unwrap_err().contains("not surely inside"), "{outside}");
+            assert!(at(outside).unwrap_err().contains("may be outside"), "{outside}");
         }
     }
 
     #[test]
-    fn values_are_in_range() {
+    fn values_out_of_range_are_refused() {
         let setuid = entry("a", Kind::File { mode: 0o4755, chunks: vec![] });
         assert!(checked(&[setuid]).unwrap_err().contains("the mode"));
         assert!(checked(&[file("a", &[0])]).unwrap_err().contains("a chunk"));
@@ -472,7 +472,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_swells_is_refused_before_it_takes_the_memory() {
+    fn a_manifest_that_would_take_too_much_memory_is_refused_before_it_does() {
         // Two bytes for each chunk of 48: a gigabyte would become 25.
         let holes = vec![Chunk { length: 1, hash: None }; 3_000_000];
         let tree = [directory(""), entry("a", Kind::File { mode: 0, chunks: holes })];
@@ -503,7 +503,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_large_tree_of_small_files_is_taken() {
+    fn a_large_tree_of_small_files_is_accepted() {
         let files = (0..200_000).map(|number| Entry {
             path: format!("{number:06}").into_bytes(),
             mtime: 1_700_000_000,
@@ -523,7 +523,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn damage_is_noticed_or_harmless(at in 16usize..200, bit in 0u8..8) {
+        fn damage_is_detected_or_harmless(at in 16usize..200, bit in 0u8..8) {
             let tree = [directory(""), directory("a"), file("a/b", &[7, 9]), link("l", "a/b")];
             let mut bytes = Manifest { entries: tree.to_vec() }.encode();
             let at = at.min(bytes.len() - 1);

@@ -1,13 +1,13 @@
 //! Background replication of a directory: one sender, many receivers, over QUIC with a congestion control that yields to other traffic.
 //!
 //! The sender describes its tree in a [manifest]: names, permissions, times, and each file as a list of chunks with their BLAKE3
-//! hashes. A receiver builds the tree beside the one in use, from what it already has and, for the rest, from chunks that it requests from the
-//! sender; then it switches `current` over in one rename. It keeps no journal: after any interruption it looks at what exists, and whatever
-//! has the right hash is done.
+//! hashes. A receiver builds the tree beside the one in use, from what it already has and from chunks that it requests from the
+//! sender. Then it switches `current` over in one rename. It keeps no journal: after an interruption it looks at what exists, and keeps
+//! every chunk with the right hash.
 //!
-//! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: from a directory to a manifest.
-//! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: from a manifest to a
-//!   version.
+//! * [`manifest`]: the description, its encoding, and what is allowed in one. [`scan`]: makes the manifest of a directory.
+//! * [`tree`]: writing and checking below a directory without ever leaving it. [`store`]: versions, and the switch. [`build`]: makes a version
+//!   from a manifest.
 //! * [`protocol`]: the messages. [`push`], [`serve`]: the two ends; `throttle`: a push with a rate limit; `patience`: whether a
 //!   receiver makes progress.
 

@@ -1,8 +1,8 @@
-//! Whether a receiver makes progress: a deadline that only real progress moves.
+//! Decides whether a receiver makes progress: only real progress extends its deadline.
 //!
-//! Answering, keeping the connection alive and sending messages is not progress. Progress is: taking a chunk that was not taken too often
-//! already, acknowledging bytes of such chunks, or comparing or checking a substantial piece more of the tree. All of these are
-//! finite, so a receiver that does none of them, or always the same, comes to an end.
+//! Answering, keeping the connection alive and sending messages are not progress. Progress is to take a chunk that was not taken too often
+//! already, to acknowledge bytes of such chunks, or to compare or check a substantial further part of the tree. There is a finite amount
+//! of each, so a receiver that does nothing, or the same again and again, is given up in the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,36 +12,36 @@ use super::build::{BATCH, Progress, Step};
 /// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
 const TIMES: u8 = 3;
 
-/// Bytes that a receiver has to compare or check since the last time for it to count as progress.
+/// A receiver that compares or checks makes progress with each of this many bytes.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes per second that any disk reads and flushes. A receiver that compares or checks reports after each batch of files, so it may be
-/// silent as long as a batch takes at this rate.
+/// Bytes per second that even a slow disk reads and flushes. A receiver that compares or checks reports after each batch of files, so it may
+/// be silent for as long as a batch takes at this rate.
 const SLOWEST_DISK: u64 = 10_000_000;
 
-/// Bytes per second that must be acknowledged; keep-alives are less.
+/// Bytes per second that must be acknowledged, which is more than keep-alives.
 const LEAST_RATE: u64 = 32;
 
 /// One receiver's progress.
 #[derive(Debug)]
 pub(super) struct Patience {
     limit: Duration,
-    /// When there was progress last.
+    /// Time of the last progress.
     moved: Instant,
     taken: BTreeMap<(u32, u32), u8>,
-    /// Bytes that this connection may acknowledge, and how many of them counted.
+    /// Bytes that this connection may acknowledge, and those of them that have counted as progress.
     credit: u64,
     acknowledged: u64,
     /// The step of this connection and the progress in it.
     step: (Step, u64),
     /// How much longer the receiver may be silent, because of work that it does not report.
     silence: Duration,
-    /// The same for a batch with the largest file.
+    /// The same, for a batch with the largest file.
     batch: Duration,
 }
 
 impl Patience {
-    /// A receiver that may be without progress for `limit`, of a tree whose largest file has `largest` bytes.
+    /// For a receiver that may be without progress for `limit`, and a tree whose largest file has `largest` bytes.
     pub(super) fn new(limit: Duration, largest: u64, now: Instant) -> Self {
         Patience {
             limit,
@@ -55,7 +55,7 @@ impl Patience {
         }
     }
 
-    /// A new connection, on which a description of this many bytes is sent.
+    /// A connection begins, on which a description of this many bytes is sent.
     pub(super) fn connected(&mut self, description: u64) {
         self.credit = description;
         self.acknowledged = 0;
@@ -80,7 +80,7 @@ impl Patience {
         true
     }
 
-    /// This connection has acknowledged this many bytes in all.
+    /// The connection has acknowledged this many bytes in all.
     pub(super) fn acknowledges(&mut self, bytes: u64, now: Instant) {
         let counts = bytes.min(self.credit);
         if counts >= self.acknowledged + (LEAST_RATE * self.limit.as_secs()).max(256) {
@@ -93,7 +93,7 @@ impl Patience {
     pub(super) fn says(&mut self, progress: Progress, now: Instant) {
         let Progress { step, done, total } = progress;
         let later = step > self.step.0;
-        // Progress in fetching shows in the chunks taken.
+        // Progress in fetching is counted by the chunks taken.
         let further = step == self.step.0
             && step != Step::Fetching
             && (done >= self.step.1.saturating_add(PIECE) || (done == total && done > self.step.1));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_progress_and_the_same_ones_again_are_not() {
+    fn taking_chunks_is_progress_but_not_the_same_chunk_again_and_again() {
         let mut patience = patience();
         for time in 1..=3 {
             assert!(patience.takes(1, 1, 5000, at(50 * time)));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_connection_alive_is_no_progress_and_what_was_asked_for_is() {
+    fn acknowledging_keep_alives_is_no_progress_but_acknowledging_chunks_is() {
         let mut patience = patience();
         // 40 bytes every 3.75 s.
         for second in 1..60 {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_says_the_same_or_hardly_more_has_not_got_on() {
+    fn repeated_reports_and_tiny_steps_are_no_progress() {
         let mut patience = patience();
         let say = |patience: &mut Patience, step, done, second| {
             patience.says(Progress { step, done, total: 1 << 30 }, at(second));

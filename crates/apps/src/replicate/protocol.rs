@@ -1,8 +1,8 @@
 //! The messages of sender and receiver, on one QUIC stream per push.
 //!
 //! The sender opens the stream with [`Hello`] and the encoded manifest. Then the receiver leads: it reports, requests chunks, and ends with
-//! [`Say::Done`] or [`Say::Failed`]; the sender answers every [`Say::Want`], in order. A message consists of its length, four bytes little-endian, and
-//! postcard. The receiver trusts the sender only as far as the manifest's checks and the chunks' hashes go.
+//! [`Say::Done`] or [`Say::Failed`]; the sender answers every [`Say::Want`], in order. A message consists of its length (four bytes,
+//! little-endian) and its content in postcard. The receiver accepts only what passes the checks of the manifest and the hashes of chunks.
 
 use std::io::{self, Read, Write};
 
@@ -21,7 +21,7 @@ const MAX_MESSAGE: u32 = MAX_CHUNK as u32 + 1024;
 /// Code with which a receiver closes a connection when another push takes over.
 pub const SUPERSEDED: u32 = 1;
 
-/// Code with which a receiver without room closes a connection. Trying again may help.
+/// Code with which a receiver with too many connections closes a new one. Trying again may help.
 pub const BUSY: u32 = 2;
 
 /// The sender's first message.
@@ -40,7 +40,7 @@ pub struct Hello {
 pub enum Say {
     /// Its progress.
     Progress(Progress),
-    /// It requests a chunk of an entry, both by number.
+    /// A request for a chunk of an entry, both by number.
     Want {
         /// Number of the entry in the manifest.
         entry: u32,
@@ -63,7 +63,7 @@ pub enum Say {
 pub enum Answer {
     /// The chunk.
     Chunk(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// The file has changed.
+    /// There is no such chunk any more: the file has changed.
     Gone,
 }
 
@@ -91,7 +91,7 @@ pub fn receive<T: DeserializeOwned>(stream: &mut dyn Read) -> io::Result<T> {
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
     if length > MAX_MESSAGE {
-        return Err(invalid("a message is longer than any may be"));
+        return Err(invalid("a message is too long"));
     }
     let mut bytes = vec![0; length as usize];
     stream.read_exact(&mut bytes)?;
@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_survive_the_way() {
+    fn messages_are_read_as_they_were_written() {
         let said = [
             Say::Progress(Progress { step: Step::Fetching, done: 5, total: u64::MAX }),
             Say::Want { entry: 7, chunk: u32::MAX },
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn long_messages_are_refused_before_they_are_read() {
         let error = receive::<Say>(&mut &u32::MAX.to_le_bytes()[..]).unwrap_err();
-        assert_eq!(error.to_string(), "a message is longer than any may be");
+        assert_eq!(error.to_string(), "a message is too long");
         let hello = Hello { version: VERSION, manifest: MAX_MANIFEST + 1, verify: false };
         assert!(receive_manifest(&mut io::empty(), &hello).is_err());
         let short = Hello { version: VERSION, manifest: 10, verify: false };

@@ -1,7 +1,8 @@
 //! The sending end: one tree, many receivers.
 //!
-//! The tree is described once. Receivers are served at the same time, each with its own connection and so its own congestion control. Temporary
-//! failures are tried again. If a file has changed, everything starts again with a new description, and chunks that receivers have are used again.
+//! The tree is described once. Receivers are served at the same time, each over its own connection and so with its own congestion control.
+//! After a temporary failure there is another attempt. If a file has changed, everything starts again with a new description; receivers keep
+//! the chunks that they have.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +32,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Settings of a push.
 #[derive(Clone, Copy, Debug)]
 pub struct PushOptions {
-    /// Most receivers at the same time; those that hang do not count.
+    /// Most receivers served at the same time; receivers that hang do not count.
     pub at_once: usize,
     /// A receiver is given up after this long without progress: taking chunks, or comparing or checking more. An answer is not progress.
     pub patience: Duration,
@@ -51,7 +52,7 @@ pub enum PushError {
     /// The tree cannot be described.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// There is no socket, or a similar problem.
+    /// No socket could be opened, or a similar problem.
     #[error(transparent)]
     Quic(#[from] QuicError),
 }
@@ -70,7 +71,7 @@ pub enum Event {
         /// Things left out.
         skipped: usize,
     },
-    /// It connects.
+    /// The receiver's connection is being opened.
     Connecting {
         /// Number of the attempt, from 1.
         attempt: u32,
@@ -89,7 +90,7 @@ pub enum Event {
 pub struct Outcome {
     /// The receiver as the user named it.
     pub host: String,
-    /// What it did, or why it could not.
+    /// Its result, or why it failed.
     pub result: Result<Built, String>,
     /// Number of connections.
     pub attempts: u32,
@@ -97,10 +98,10 @@ pub struct Outcome {
     pub sent: u64,
 }
 
-/// Gets events: the receiver's number, `None` for all, and the event.
+/// Receives events, with the number of the receiver; `None` for events of all.
 pub type Observer<'a> = &'a (dyn Fn(Option<usize>, Event) + Sync);
 
-/// A receiver without progress for this long, or a quarter of the patience, gives its place to another, and continues beside it.
+/// A receiver without progress for this long, or for a quarter of the patience, makes room for another and continues beside it.
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 
 /// How often to check the receivers' progress.
@@ -170,11 +171,11 @@ struct Job<'a> {
     observe: Observer<'a>,
 }
 
-/// A receiver that is being served: the state shared by its own thread and the one that watches all.
+/// A receiver that is being served: the state that its thread and the watching thread share.
 struct Watch {
     patience: Patience,
     connection: Option<Connection>,
-    /// It was given up.
+    /// Whether it was given up.
     over: bool,
     finished: bool,
 }
@@ -184,7 +185,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Watch {
-    /// Checks for progress. Returns whether the receiver holds a place: one that hangs does not.
+    /// Checks for progress. Returns whether the receiver counts as being served; one that hangs does not.
     fn look(&mut self, now: Instant, hangs_after: Duration) -> bool {
         if let Some(connection) = &self.connection {
             let acknowledged = connection.congestion().map_or(0, |view| view.delivered);
@@ -192,7 +193,7 @@ impl Watch {
         }
         if !self.finished && !self.over && self.patience.is_over(now) {
             self.over = true;
-            // Anything that waits for this receiver ends with the connection.
+            // Closing the connection ends everything that waits for this receiver.
             if let Some(connection) = &self.connection {
                 connection.close(0, "no progress");
             }
@@ -202,8 +203,8 @@ impl Watch {
 }
 
 impl Job<'_> {
-    /// Serves all receivers, each in a thread of its own, a limited number at once; those without progress do not count. Returns
-    /// whether a file turned out to have changed.
+    /// Serves all receivers, each in its own thread and a limited number at once; those without progress do not count. Returns whether a file
+    /// has changed.
     fn serve_all(&self, outcomes: &mut [Outcome]) -> bool {
         let hangs_after = (self.options.patience / 4).min(HANGS_AFTER);
         let largest = self.manifest.entries.iter().map(Entry::size).max().unwrap_or(0);
@@ -242,7 +243,7 @@ impl Job<'_> {
         stale.into_inner()
     }
 
-    /// Serves one receiver, with as many attempts as necessary. Returns whether a file turned out to have changed.
+    /// Serves one receiver, with as many attempts as necessary. Returns whether a file has changed.
     fn serve(&self, number: usize, outcome: &mut Outcome, watch: &Mutex<Watch>) -> bool {
         let address = with_port(&outcome.host);
         let first = Duration::from_millis(250);
@@ -327,7 +328,7 @@ impl Job<'_> {
                     let answer = self.answer(entry, chunk, &mut offsets)?;
                     let length = self.manifest.entries[entry as usize].chunks()[chunk as usize].length;
                     if !lock(watch).patience.takes(entry, chunk, length, now()) {
-                        return Ok(Attempt::Passing("it asks for the same chunk over and over".to_owned()));
+                        return Ok(Attempt::Passing("it requests the same chunk over and over".to_owned()));
                     }
                     stale |= answer == Answer::Gone;
                     send(&mut to, &answer)?;
@@ -345,12 +346,12 @@ impl Job<'_> {
 
     fn answer(&self, entry: u32, chunk: u32, offsets: &mut Offsets) -> io::Result<Answer> {
         let wrong =
-            || io::Error::new(io::ErrorKind::InvalidData, "the receiver asks for what is not in the tree");
+            || io::Error::new(io::ErrorKind::InvalidData, "the receiver requests what is not in the tree");
         let found = self.manifest.entries.get(entry as usize).ok_or_else(wrong)?;
         let piece =
             found.chunks().get(chunk as usize).filter(|piece| piece.hash.is_some()).ok_or_else(wrong)?;
         let offset = offsets.of(entry, chunk, found.chunks());
-        // A new description of the tree will show why it cannot be read.
+        // The next description of the tree will show why it cannot be read.
         let data = read_chunk(self.root, found, offset, piece).unwrap_or(None);
         Ok(data.map_or(Answer::Gone, Answer::Chunk))
     }
@@ -378,7 +379,7 @@ impl Offsets {
     }
 }
 
-/// Whether an error is worth another attempt.
+/// Decides whether another attempt makes sense after an error.
 fn judged(error: io::Error) -> Attempt {
     let quic = error.get_ref().and_then(|inner| inner.downcast_ref::<QuicError>());
     match quic {

@@ -28,7 +28,7 @@ fn settings() -> Settings {
     Settings { idle_timeout: Duration::from_secs(4), ..Settings::default() }
 }
 
-/// A receiver that takes the description and then does what `talk` says, on every connection, until `stop`.
+/// A receiver that receives the description and then does what `talk` does, on every connection, until `stop` is set.
 fn strange(
     server: &Server,
     stop: &AtomicBool,
@@ -55,7 +55,7 @@ fn strange(
     });
 }
 
-/// Pushes to a strange receiver first and to an honest one after it, one at a time; returns the outcome of the strange one.
+/// Pushes to a faulty receiver and then to an honest one, one at a time. Returns the outcome of the faulty one.
 fn pushed(
     act: impl Fn(&Connection, &mut SendStream, &mut RecvStream) -> std::io::Result<()> + Send + Sync,
 ) -> (String, Duration) {
@@ -105,7 +105,7 @@ fn pushed(
         let took = now() - began;
         stop.store(true, Ordering::Relaxed);
         assert!(outcomes[1].result.is_ok(), "{:?}", outcomes[1]);
-        // It was served while the other hung, with one place for both.
+        // The honest one was served while the other hung, though only one is served at a time.
         let honest = finished.lock().unwrap().unwrap();
         assert!(honest < took, "{honest:?} of {took:?}");
         (outcomes[0].result.clone().unwrap_err(), took)
@@ -113,7 +113,7 @@ fn pushed(
 }
 
 #[test]
-fn a_receiver_that_says_nothing_is_given_up() {
+fn a_silent_receiver_is_given_up() {
     let (reason, took) = pushed(|_, _, _| Ok(()));
     assert!(reason.starts_with("no progress in 2 s"), "{reason}");
     assert!(took >= PATIENCE);
@@ -131,7 +131,7 @@ fn a_receiver_that_stops_half_way_is_given_up() {
 }
 
 #[test]
-fn a_receiver_that_trickles_is_given_up() {
+fn a_receiver_that_is_almost_silent_is_given_up() {
     let (reason, _) = pushed(|connection, to, _| {
         for done in 0.. {
             send(to, &Say::Progress(Progress { step: Step::Comparing, done: done % 7, total: 1_200_000 }))?;
@@ -153,7 +153,7 @@ fn a_receiver_that_takes_the_same_chunk_for_ever_is_given_up() {
             let _: Answer = receive(from)?;
         }
     });
-    // On a busy machine the time is over before the chunk was asked for often enough to be noticed: that it is given up is what counts.
+    // On a busy machine, the time may be over before enough requests for the chunk have come. Either way the receiver is given up.
     assert!(
         reason.contains("the same chunk over and over") || reason.starts_with("no progress in 2 s"),
         "{reason}"

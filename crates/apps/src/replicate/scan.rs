@@ -1,8 +1,8 @@
-//! From a directory to its manifest.
+//! Describes a directory in a manifest.
 //!
-//! Files are cut by their content (FastCDC), so that an insertion moves one boundary and not all: unchanged parts are not sent again. A file
-//! that changes while it is read is read again; one that keeps changing is an error. Its times show whether it changed, so a file that was
-//! changed within the last tick of its file system's clock is read when that tick is over.
+//! Files are cut into chunks by their content (FastCDC), so an insertion moves one boundary and not all, and unchanged parts are not sent
+//! again. A file that changes while it is read is read again; if it keeps changing, that is an error. Changes show in a file's times, so a
+//! file that was changed within the last tick of its file system's clock is read after that tick.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -165,7 +165,7 @@ fn entry(path: Vec<u8>, metadata: &Metadata, kind: Kind) -> Entry {
     Entry { path, mtime: metadata.mtime(), mtime_ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0), kind }
 }
 
-/// Fills in a file's chunks; `None` if it is gone.
+/// Fills in the chunks of a file; `None` if the file is gone.
 fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
     if !matches!(entry.kind, Kind::File { .. }) {
         return Ok(Some(entry));
@@ -212,22 +212,21 @@ impl Stamp {
         }
     }
 
-    /// How long after `now` a change might still leave the same stamp: a file that was changed a moment ago can be changed again within the same
-    /// tick of the file system's clock.
+    /// How long after `now` a further change might leave the same stamp, because it falls into the same tick of the file system's clock.
     fn racy(&self, now: Time) -> Duration {
-        // Programs can set one of them to any time, and some file systems lack the other.
+        // Programs can set the one to any time, and some file systems lack the other.
         let last = if self.modified <= now { self.modified.max(self.changed) } else { self.changed };
-        // Whole seconds mean a file system that counts in seconds, or in pairs of them (FAT). Others use the kernel's tick, 10 ms at most.
+        // Whole seconds mean a file system that counts in seconds, or in steps of two (FAT). Others use the kernel's tick, at most 10 ms.
         let tick = if last.nanos == 0 { 2_000_000_000 } else { 20_000_000 };
         let nanos = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-        // A time in the future, from a server's clock or set on purpose, causes one wait of the longest kind.
+        // A time in the future, set on purpose or by a server's clock, causes one wait of the longest kind.
         let left = (nanos(last) + tick - nanos(now)).clamp(0, tick);
         Duration::from_nanos(left as u64)
     }
 }
 
-/// Reads a file until it did not change meanwhile; `None` if it always does. A file that was changed a moment ago is read when the stamp can
-/// show the next change (as git does with files that are "racily clean").
+/// Reads a file until it does not change meanwhile; `None` if it always does. A file that was changed a moment ago is read once the stamp can
+/// show the next change (git does the same with "racily clean" files).
 fn unchanging<T, M>(
     read: &mut dyn FnMut() -> io::Result<(Stamp, T, Stamp, M)>,
     now: &mut dyn FnMut() -> Time,
@@ -241,7 +240,7 @@ where
         let (before, content, after, more) = read()?;
         let racy = before.racy(began);
         if !racy.is_zero() {
-            // The content read may be half of a change that the stamp does not show.
+            // The content may include a part of a change that the stamp does not show.
             pause(racy);
             let (before, content, after, more) = read()?;
             if before == after && content.length() == after.length {
@@ -320,7 +319,7 @@ fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
 /// Reads a chunk that a manifest names; `None` if the file has changed.
 ///
 /// # Errors
-/// If it cannot be read for another reason than that it is gone or shorter.
+/// If it cannot be read, though it exists and is long enough.
 pub fn read_chunk(root: &Path, entry: &Entry, offset: u64, chunk: &Chunk) -> io::Result<Option<Vec<u8>>> {
     let path = at(root, &entry.path);
     let mut file = match open(&path) {
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_it_was_described_as_and_holes_are_not_data() {
+    fn an_unchanged_file_matches_its_description_and_holes_are_not_data() {
         let directory = tempfile::tempdir().unwrap();
         let (path, entry) = holey(directory.path());
         assert_eq!(entry.size(), 262_144 + (4 << 20) + 14);
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_begun_lacks_what_was_not_written() {
+    fn an_unfinished_file_lacks_the_chunks_that_were_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let (path, entry) = holey(directory.path());
         let data = fs::read(&path).unwrap();
@@ -435,14 +434,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_within_the_tick_of_the_clock_is_not_overlooked() {
-        // Written, read, and written again, all within one second of a file system that counts in seconds: the stamp stays as it was.
+    fn a_change_within_one_tick_of_the_clock_is_noticed() {
+        // Written, read and written again, all within a second of a file system that counts in seconds: the stamp does not change.
         let (stamp, content) = read_on(1_000_000_000, &[10_000_000_000, 10_250_000_000]).unwrap();
         assert_eq!((stamp.modified.seconds, content), (10, 2));
-        // And within a tick of the kernel.
+        // The same within a tick of the kernel.
         let (_, content) = read_on(4_000_000, &[10_200_000_000, 10_203_000_000]).unwrap();
         assert_eq!(content, 2);
-        // A file written long ago is read at once, and a change that shows is noticed.
+        // A file written long ago is read at once, and a change of the stamp is noticed.
         assert_eq!(read_on(1_000_000_000, &[3_000_000_000]).unwrap().1, 1);
         assert_eq!(read_on(1_000_000_000, &[3_000_000_000, 10_250_000_000]).unwrap().1, 2);
         // A file that always changes.
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_replicated_is_named_or_left_out() {
+    fn special_files_are_named_in_the_error_or_left_out() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();

@@ -38,7 +38,7 @@ pub enum Event<'a> {
         /// The version in use.
         current: Option<String>,
     },
-    /// A sender was refused, or lost the connection in the handshake.
+    /// A sender was refused, or its connection broke in the handshake.
     Refused {
         /// The reason.
         reason: &'a QuicError,
@@ -89,25 +89,25 @@ struct Receiver<'a> {
     options: ServeOptions,
     /// The current push.
     active: Mutex<Option<Connection>>,
-    /// Its calls do not overlap.
+    /// The function that gets events; its calls do not overlap.
     observe: Mutex<&'a mut (dyn FnMut(Event<'_>) + Send)>,
     done: Mutex<bool>,
     /// Number of connections being served.
     senders: AtomicUsize,
 }
 
-/// Most senders connected at the same time: the newest takes over from the current push, and the others do not wait.
+/// Most senders connected at the same time. The newest takes over from the current push; the others are not queued.
 const SENDERS: usize = 64;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Receives pushes into the store at `root`, listening on `address`, from senders with a key of `trust`. Returns after the first completed push
-/// if `once` is set, else never: an error of one sender ends its connection.
+/// Listens on `address` and receives pushes into the store at `root`, from senders with a key of `trust`. Returns after the first completed
+/// push if `once` is set, and otherwise never: an error of one sender ends only its connection.
 ///
 /// # Errors
-/// If the store cannot be used, or the address is not available, or the socket itself fails.
+/// If the store cannot be used, the address is not available, or the socket itself fails.
 pub fn serve(
     root: &Path,
     address: &str,
@@ -155,7 +155,7 @@ pub fn serve(
                     });
                     if let Err(error) = begun {
                         receiver.senders.fetch_sub(1, Ordering::Relaxed);
-                        refuse(&format!("no thread for it: {error}"));
+                        refuse(&format!("cannot start a thread: {error}"));
                     }
                 }
                 Err(QuicError::Ended) => return Err(QuicError::Ended.into()),
@@ -201,7 +201,7 @@ impl Receiver<'_> {
                 return Err(reason.into());
             }
         };
-        // The newest push wins: one whose sender was killed would hold the store until its connection times out.
+        // The newest push wins. Otherwise a push whose sender was killed would hold the store until its connection timed out.
         let before = lock(&self.active).replace(connection.clone());
         if let Some(before) = before {
             before.close(SUPERSEDED, "another push takes over");
@@ -255,7 +255,7 @@ impl Wire<'_> {
         manifest: &Manifest,
         options: Options,
     ) -> Result<Built, BuildError> {
-        // Both the source of chunks and the reports use the stream, one after the other.
+        // The source of chunks and the reports use the same stream, one after the other.
         let wire = std::cell::RefCell::new(self);
         let mut source = Chunks(&wire);
         build::build(store, encoded, manifest, options, &mut source, &mut |progress| {

@@ -5,17 +5,16 @@
 //! DEST/versions/ID/       complete trees, and nothing else
 //! DEST/manifests/ID       what each of them must contain
 //! DEST/incoming/ID/       being built: tree, manifest, and `flushing` from the first flush to the last
-//! DEST/incoming/ID-doubted/ one whose flush failed: chunks are copied from it, and so written again
+//! DEST/incoming/ID-doubted/ a tree whose flush failed: its chunks are copied, and so written again
 //! DEST/trash/             being removed
-//! DEST/lock               held by the receiver that works here
+//! DEST/lock               locked by the receiver that works here
 //! ```
 //!
-//! After a failed flush the content of the disk is unknown: Linux treats the data as written, so that a second flush succeeds and a read finds it in
-//! memory. So `flushing` is recorded, on the disk, before the first flush, and removed after the last. A tree or version that has it, even after
-//! the receiver was killed, is used only as a source of chunks.
+//! `flushing` is written to the disk before the first flush, and removed after the last. A tree or version that has it is only used as a
+//! source of chunks. docs/src/replicate.md ("Guarantees") says why.
 //!
-//! A version gets its name in one rename, when everything in it is on the disk; `current` changes in one rename, when the version is. Whenever
-//! the receiver is killed, or the machine fails, `current` leads to a complete tree.
+//! When everything in a version is on the disk, one rename gives it its name; when that is on the disk, one rename changes `current`.
+//! Whenever the receiver is killed or the machine fails, `current` leads to a complete tree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
@@ -48,7 +47,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The directory is used for something else.
-    #[error("{} is not empty and no store of replicated versions; name another directory", path.display())]
+    #[error("{} is neither empty nor a store of replicated versions; name another directory", path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -69,13 +68,13 @@ pub struct Store<D: Directory = OsDirectory> {
     /// Its path, for messages.
     root: PathBuf,
     at: D,
-    /// Keeps the lock. It contains [`MADE`] when the names of [`PARTS`] are on the disk.
+    /// The file that holds the lock. It contains [`MADE`] once the names of [`PARTS`] are on the disk.
     lock: D::File,
 }
 
 const PARTS: [&str; 4] = ["versions", "manifests", "incoming", "trash"];
 
-/// The file that a working receiver holds locked.
+/// Name of the file that a working receiver keeps locked.
 const LOCK: &str = "lock";
 
 /// Its content when the parts are on the disk.
@@ -96,7 +95,7 @@ impl Store {
         let root = std::path::absolute(root).map_err(failed("find", root))?;
         let here = OsDirectory::here();
         create_directories(&here, &root, 0o755).map_err(failed("create", &root))?;
-        // It may be a link.
+        // `root` may be a link.
         let at = here.open_directory(&root.join(".")).map_err(failed("open", &root))?;
         Self::open_at(at, root)
     }
@@ -127,7 +126,7 @@ impl<D: Directory> Store<D> {
         let mut store = Store { root, at, lock };
         for part in PARTS {
             if !made {
-                // It is empty, and its name may be in memory only: a flush may have failed.
+                // The store is empty, and its name may be in memory only, because a flush may have failed.
                 store.act("remove", part, |path| remove_all(&store.at, path))?;
             }
             store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
@@ -142,7 +141,7 @@ impl<D: Directory> Store<D> {
         Ok(store)
     }
 
-    /// Runs an operation on a path below, and adds the operation to an error.
+    /// Runs an operation on a path in the store, and adds the operation to an error.
     fn act<T>(
         &self,
         action: &'static str,
@@ -176,7 +175,7 @@ impl<D: Directory> Store<D> {
         self.root.join("versions").join(name)
     }
 
-    /// A directory below, such as a version's tree.
+    /// A directory in the store, such as a version's tree.
     ///
     /// # Errors
     /// If it does not exist.
@@ -199,8 +198,8 @@ impl<D: Directory> Store<D> {
         manifest_of(&self.at, name)
     }
 
-    /// Whether a flush of this tree, or of its name, was begun and not completed: it failed, or the receiver was killed. Then it is unknown
-    /// what of it is on the disk, and no later flush can tell.
+    /// Whether a flush of this tree, or of its name, was begun and not completed, because it failed or the receiver was killed. Then it is unknown
+    /// how much of the tree is on the disk, and a later flush does not show it.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -228,8 +227,8 @@ impl<D: Directory> Store<D> {
         self.act("flush", &path, |path| self.at.sync_of(path))
     }
 
-    /// The directory in which a tree is being built, and which now contains its manifest. A tree in doubt is moved aside: its
-    /// chunks are copied from there, and so written again.
+    /// Makes the directory in which a tree is built, with its manifest. A tree in doubt is moved aside: its chunks are copied from there, and
+    /// so written again.
     pub fn begin(&self, id: Id, encoded: &[u8]) -> Result<Incoming, StoreError> {
         let path = begun(id);
         if self.is_doubtful(id)? {
@@ -244,7 +243,7 @@ impl<D: Directory> Store<D> {
         Ok(Incoming { tree: self.root.join(tree) })
     }
 
-    /// Other trees that were begun, or are in doubt, with their manifests; `id` is the tree being built.
+    /// Other trees that are unfinished or in doubt, with their manifests; `id` is the tree being built.
     pub fn others_begun(&self, id: Id) -> Result<Vec<(PathBuf, Manifest)>, StoreError> {
         let own = id.to_string();
         let names = self.names("incoming")?.into_iter().filter(|name| *name != own);
@@ -273,7 +272,7 @@ impl<D: Directory> Store<D> {
     pub fn add_version(&self, id: Id, incoming: &Incoming, encoded: &[u8]) -> Result<String, StoreError> {
         let base = id.to_string();
         let versions = Path::new("versions");
-        // An existing version of this name was examined and is wrong.
+        // An existing version of this name was found to be wrong.
         let (mut name, mut number) = (base.clone(), 1);
         while self.act("examine", versions.join(&name), |path| self.at.has(path))? {
             number += 1;
@@ -305,7 +304,7 @@ impl<D: Directory> Store<D> {
         })
     }
 
-    /// Removes what is no longer needed: unfinished trees, and versions except the one in use and the `keep` last ones before it.
+    /// Removes what is no longer needed: unfinished trees, and all versions except the one in use and the `keep` newest before it.
     pub fn prune(&self, keep: usize) -> Result<(), StoreError> {
         for name in self.names("incoming")? {
             self.discard("incoming", &name)?;

@@ -24,7 +24,7 @@ fn next(free_at: Option<Instant>, now: Instant, bytes: usize, rate: Rate) -> Ins
     free_at.map_or(now, |free_at| free_at.max(now)) + span
 }
 
-/// A writer with a limit; without a limit it passes everything on.
+/// A writer with an optional limit.
 #[derive(Debug)]
 pub(super) struct Throttle<W> {
     to: W,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_follow_one_another_at_the_rate() {
+    fn pieces_leave_at_the_rate() {
         let rate = Rate::from_bps(960_000);
         let start = {
             #[expect(clippy::disallowed_methods, reason = "any moment does")]
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(piece(Rate::from_bps(960_000_000)), 1_200_000);
         let first = next(None, start, 1200, rate);
         assert_eq!(first - start, Duration::from_millis(10));
-        // A slightly late write does not delay the next one, unless a whole piece was missed.
+        // A slightly late write does not delay the next one, unless the time of a whole piece has passed.
         assert_eq!(next(Some(first), start, 1200, rate) - start, Duration::from_millis(20));
         let late = start + Duration::from_secs(1);
         assert_eq!(next(Some(first), late, 1200, rate) - late, Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! Writing and checking below a directory without ever leaving it.
 //!
-//! Every path is walked name by name from the directory's descriptor, without following symbolic links: whatever exists there, nothing outside is
-//! touched. Paths are those of a checked [manifest](super::manifest).
+//! Every path is walked name by name from the directory's descriptor, without following symbolic links. So nothing outside is touched,
+//! whatever exists there. Paths come from a checked [manifest](super::manifest).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ impl Tree {
 }
 
 impl<D: Directory> Tree<D> {
-    /// The directory that is open as `root`.
+    /// Works below an open directory.
     pub fn at(root: D) -> Self {
         Tree { root }
     }
@@ -136,7 +136,7 @@ impl<D: Directory> Tree<D> {
         Ok(names.into_iter().map(OsStringExt::into_vec).collect())
     }
 
-    /// The first difference between the tree and a manifest: names, kinds, links, sizes, modes and times; with `content` also every byte.
+    /// The first difference between the tree and a manifest in names, kinds, links, sizes, modes or times; with `content`, in any byte.
     pub fn difference(&self, manifest: &Manifest, content: bool) -> Option<String> {
         let names = children(manifest);
         manifest.entries.par_iter().find_map_first(|entry| {
@@ -174,7 +174,7 @@ impl<D: Directory> Tree<D> {
                 }
                 if content {
                     let mut file = self.open_read(&entry.path)?;
-                    // The disk's content counts, not the cache's.
+                    // Compare what is on the disk, not in the cache.
                     file.forget()?;
                     if !missing(&mut file, chunks)?.is_empty() {
                         return other("of other content");
@@ -199,7 +199,7 @@ impl<D: Directory> Tree<D> {
         if same_time(there.modified, time(entry)) { Ok(None) } else { other("of another time") }
     }
 
-    /// How the names in a directory differ from the expected ones: extra names, or two names that the file system takes for one.
+    /// How the names in a directory differ from the expected ones: there is an extra name, or one is missing.
     pub fn names_differ(&self, path: &[u8], expected: &[&[u8]]) -> io::Result<Option<String>> {
         let there = self.names(path)?;
         let mut expected = expected.to_vec();
@@ -210,14 +210,14 @@ impl<D: Directory> Tree<D> {
         let lost = expected.iter().find(|name| there.binary_search_by(|it| it[..].cmp(name)).is_err());
         Ok(lost.map(|name| {
             format!(
-                "lacks `{}`; perhaps this file system takes it for another name, by case or spelling",
+                "lacks `{}`; perhaps this file system does not distinguish it from another name, by case or spelling",
                 shown(name)
             )
         }))
     }
 }
 
-/// The children of every directory of a manifest.
+/// The entries of every directory of a manifest.
 pub fn children(manifest: &Manifest) -> BTreeMap<&[u8], Vec<&[u8]>> {
     let mut all: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
     for entry in manifest.entries.iter().skip(1) {
@@ -234,7 +234,7 @@ pub(super) fn time(entry: &Entry) -> Time {
     Time { seconds: entry.mtime, nanos: entry.mtime_ns }
 }
 
-/// Whether a time equals the one that was set, at the file system's precision: a nanosecond, 100 ns (NTFS), a microsecond, a second, or two (FAT).
+/// Whether a time equals the one that was set, at the precision of the file system: 1 ns, 100 ns (NTFS), 1 us, 1 s, or 2 s (FAT).
 fn same_time(there: Time, set: Time) -> bool {
     const NANOS: [u32; 4] = [1, 100, 1000, 1_000_000_000];
     NANOS.iter().any(|unit| there == Time { nanos: set.nanos / unit * unit, ..set })
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_the_same_on_a_file_system_that_keeps_less_of_it() {
+    fn times_are_compared_at_the_precision_of_the_file_system() {
         let set = Time { seconds: 7, nanos: 123_456_789 };
         for (seconds, nanos, same) in [
             (7, 123_456_789, true),

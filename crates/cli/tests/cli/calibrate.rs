@@ -1,4 +1,4 @@
-//! `warpline calibrate`: the form of its output. Skipped, with the reason, if namespaces are not allowed.
+//! `warpline calibrate`: the form of its output. The tests are skipped if namespaces are not allowed.
 
 use std::process::Stdio;
 
@@ -18,13 +18,13 @@ fn a_quick_calibration_has_every_part() {
         said.pointer(pointer).and_then(Value::as_array).unwrap_or_else(|| panic!("{pointer}: {said}"))
     };
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {value}"));
-    // The delay is there, whatever the machine adds; never less.
+    // Round trips are never shorter than the delay; the machine may add to it.
     for row in rows("/accuracy/delay") {
         let set = 2.0 * number(&row["delay_ms"]);
         assert!(number(&row["rtt_ms"]["min"]) >= set, "{row}");
         assert!(number(&row["rtt_ms"]["count"]) > 0.0, "{row}");
     }
-    // Rates come out as they were set, wherever the machine let the emulator keep pace; never above.
+    // Rates are never above the setting, and equal to it if the emulator kept pace.
     for row in rows("/accuracy/rate") {
         let error = number(&row["error"]);
         assert!((-0.01..0.001).contains(&error) || row["kept_pace"] == Value::Bool(false), "{row}");
@@ -75,12 +75,12 @@ fn has_children(pid: u32) -> bool {
 }
 
 #[test]
-fn one_that_is_stopped_writes_nothing_and_leaves_nothing() {
+fn a_stopped_calibration_writes_no_report_and_leaves_nothing_behind() {
     let Some(_turn) = turn(&[]) else { return };
     let desk = Desk::new();
     let mut command = desk.program(&["calibrate"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It has begun when it has children, and listens for signals before that.
+    // It has begun when it has child processes; it handles signals before that.
     while !has_children(child.id()) {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         pause();
@@ -95,7 +95,7 @@ fn one_that_is_stopped_writes_nothing_and_leaves_nothing() {
 }
 
 #[test]
-fn load_that_nobody_understands_is_refused() {
+fn unknown_words_for_load_are_refused() {
     let answer = Desk::new().warpline(&["load", "what"]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
     assert!(answer.stderr.contains("these words make no load: what"), "{answer:?}");

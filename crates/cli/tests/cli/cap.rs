@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Answer, Desk};
 
-/// A server on a port of its own; killed when it goes.
+/// A server on its own port, which is killed when dropped.
 struct Server {
     child: Child,
     port: String,
@@ -53,7 +53,7 @@ fn tests(answer: &Answer) -> Vec<Value> {
 }
 
 #[test]
-fn cap_measures_both_ways_and_reports_under_the_names_of_the_rfc() {
+fn cap_measures_both_directions_and_uses_the_rfcs_names() {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
     let answer = desk.warpline(&gentle(&server, &["--both", "--json", "--anyway"])).fine();
@@ -88,7 +88,7 @@ fn cap_measures_both_ways_and_reports_under_the_names_of_the_rfc() {
 }
 
 #[test]
-fn a_stranger_who_asks_for_too_much_is_told_what_is_allowed() {
+fn the_error_for_a_stranger_who_requests_too_much_says_what_is_allowed() {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
     let answer = desk.warpline(&gentle(&server, &["--reverse", "--cc", "fixed:segments=3000"]));
@@ -126,7 +126,7 @@ fn csv_has_a_row_for_each_interval() {
 }
 
 #[test]
-fn nobody_there_a_wrong_key_and_a_wrong_word_are_said_clearly() {
+fn errors_distinguish_a_missing_server_a_wrong_key_and_a_wrong_option() {
     let desk = Desk::new();
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let answer = desk.warpline(&["cap", "127.0.0.1", "--port", &free, "-t", "1s"]);
@@ -145,7 +145,7 @@ fn nobody_there_a_wrong_key_and_a_wrong_word_are_said_clearly() {
 }
 
 #[test]
-fn a_server_that_is_killed_in_mid_test_ends_it_with_what_was_measured() {
+fn results_are_kept_if_the_server_is_killed_in_mid_test() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
     let client = under_way(&desk, &server);
@@ -161,7 +161,7 @@ fn under_way(desk: &Desk, server: &Server) -> Child {
     let mut words = gentle(server, &["--interval", "100ms", "--out", "out", "--anyway"]);
     words[5] = "600s";
     let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Byte by byte: what comes later is left to the caller. A line is shown for each interval in which something was measured.
+    // Byte by byte, so that later output is left to the caller. Each interval with a measurement has a line.
     let stdout = child.stdout.as_mut().unwrap();
     let lines = std::io::Read::bytes(stdout).map(Result::unwrap).filter(|byte| *byte == b'\n');
     assert_eq!(lines.take(3).count(), 3, "it has ended");
@@ -174,12 +174,12 @@ fn sent(desk: &Desk) -> u64 {
     serde_json::from_str::<Value>(&text).unwrap()["data_sent_bits"].as_u64().unwrap()
 }
 
-/// What a path does to the datagrams of a test, from some time into it on.
+/// What a path does to the datagrams of a test after some time.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
-    /// It carries nothing any more.
+    /// It carries no more datagrams.
     Silence,
-    /// The client comes from another address: a NAT has forgotten it.
+    /// The client gets another address, because a NAT has forgotten it.
     Rebinding,
     /// Every datagram arrives twice, with a forged copy of each, and the first requests are repeated again and again.
     Forgery,
@@ -222,7 +222,7 @@ fn path(server: &str, trouble: Trouble, after: Duration) -> (u16, Arc<AtomicU64>
                 far.send_to(bytes, server).unwrap();
                 if spoilt && trouble == Trouble::Forgery {
                     far.send_to(bytes, server).unwrap();
-                    // The token of another session; then what opened this one, from here and from elsewhere.
+                    // The token of another session; then the opening of this one, from the same address and from another.
                     bytes[5] ^= 0xff;
                     far.send_to(bytes, server).unwrap();
                     for question in &early {
@@ -242,7 +242,7 @@ fn path(server: &str, trouble: Trouble, after: Duration) -> (u16, Arc<AtomicU64>
     (port, forged)
 }
 
-/// A test through a path that is disturbed half a second into it.
+/// Runs a test through a path that is disturbed after half a second.
 fn through(trouble: Trouble, more: &[&str]) -> (Answer, u64) {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
@@ -257,7 +257,7 @@ fn through(trouble: Trouble, more: &[&str]) -> (Answer, u64) {
 }
 
 #[test]
-fn a_path_that_falls_silent_is_told_and_its_silence_is_no_part_of_the_result() {
+fn a_silent_path_is_reported_and_the_silence_is_not_measured() {
     let (answer, _) = through(Trouble::Silence, &["-t", "60s", "--patience", "2s"]);
     assert_eq!(answer.code, Some(1));
     assert!(answer.stderr.contains("no longer answers"), "{answer:?}");
@@ -268,7 +268,7 @@ fn a_path_that_falls_silent_is_told_and_its_silence_is_no_part_of_the_result() {
 }
 
 #[test]
-fn an_address_that_changes_in_mid_test_is_told() {
+fn a_change_of_address_in_mid_test_is_reported() {
     let (answer, _) = through(Trouble::Rebinding, &["-t", "60s"]);
     assert_eq!(answer.code, Some(1));
     assert!(answer.stderr.contains("address, as the server sees it, has changed"), "{answer:?}");
@@ -276,7 +276,7 @@ fn an_address_that_changes_in_mid_test_is_told() {
 }
 
 #[test]
-fn copies_forgeries_and_replayed_questions_do_not_disturb_a_test() {
+fn copies_forgeries_and_replays_do_not_disturb_a_test() {
     let (answer, forged) = through(Trouble::Forgery, &["-t", "1500ms"]);
     let answer = answer.fine();
     assert!(forged > 10, "{forged}");
@@ -287,7 +287,7 @@ fn copies_forgeries_and_replayed_questions_do_not_disturb_a_test() {
 }
 
 #[test]
-fn signals_end_both_sides_in_good_order() {
+fn signals_end_both_sides_properly() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
     let client = under_way(&desk, &server);
@@ -338,14 +338,14 @@ fn cap_and_treno_measure_an_emulated_link() {
     assert!(bps > 0.0 && bps < 9.66e6, "{cap}");
     assert!(cap["flow_based_path_properties"]["rtt_min_ms"].as_f64().unwrap() >= 20.0);
     let treno = read("treno.json");
-    // Linux rations port-unreachable answers; every answer came over the link.
+    // Linux limits port-unreachable answers; all answers came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
 }
 
 #[test]
 fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
-    // Its short form: Linux's TCP, cap and TReno as programs in guests, and as parts of the simulation.
+    // The short form: Linux's TCP, cap and TReno as programs in guests; cap and TReno also as parts of the simulation.
     for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]
     {
         if Command::new(program).arg(argument).output().is_err() {
@@ -360,7 +360,7 @@ fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
     for tool in ["tcp reno", "cap cubic", "cap-app reno", "treno-app reno"] {
         assert!(answer.stdout.contains(tool), "{tool}: {answer:?}");
     }
-    // Two paths, eight methods and a head.
+    // Two paths with eight methods each, and a header.
     let rows = std::fs::read_to_string(desk.path().join("study/guest.csv")).unwrap();
     assert_eq!(rows.lines().count(), 17, "{rows}");
 }

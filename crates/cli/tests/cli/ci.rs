@@ -19,7 +19,7 @@ fn have(program: &str) -> bool {
     is
 }
 
-/// A desk with the example's scenario; the programs under test still have to be built into `under-test`. `None` without guests.
+/// A desk with the example's scenario. The programs under test must still be built into `under-test`. `None` without guests.
 fn desk() -> Option<Desk> {
     if !have("linux.uml") {
         return None;
@@ -39,7 +39,7 @@ fn python() -> Option<Desk> {
 }
 
 fn run(desk: &Desk, more: &[&str]) -> Answer {
-    // A bare file name: programs still start in its directory.
+    // Even if the scenario is a bare file name, programs start in its directory.
     desk.warpline(
         &[&["run", "ci.toml", "--out", "out", "--junit", "junit.xml", "--no-report"], more].concat(),
     )
@@ -50,7 +50,7 @@ fn check(desk: &Desk) {
     let printed = fs::read_to_string(desk.path().join("out/programs/client.0.stdout")).unwrap();
     assert!(printed.ends_with("300000 bytes: right\n"), "{printed}\n{answer:?}");
     let summary = desk.summary("out");
-    // It ends when the client does, and not before the server was ready.
+    // The run ends with the client, and not before the server was ready.
     assert!(summary["simulated_s"].as_f64().unwrap() < 30.0 && summary["complete"] == true, "{summary}");
     assert!(desk.names("out").iter().any(|name| name.ends_with(".pcapng")), "{:?}", desk.names("out"));
 }
@@ -103,7 +103,7 @@ fn the_example_in_rust_passes() {
 }
 
 #[test]
-fn a_client_that_fails_is_told_of_with_its_output_and_the_capture() {
+fn the_error_for_a_client_that_fails_names_its_output_and_the_capture() {
     let Some(desk) = python() else { return };
     desk.write("under-test/client", "#!/bin/sh\necho all is lost >&2\nexit 3\n");
     let answer = run(&desk, &[]);
@@ -125,7 +125,7 @@ fn a_client_that_fails_is_told_of_with_its_output_and_the_capture() {
 }
 
 #[test]
-fn a_server_that_is_never_ready_is_told_of_by_name_condition_and_limit() {
+fn the_error_for_a_server_that_is_never_ready_names_it_its_condition_and_the_limit() {
     let Some(desk) = python() else { return };
     desk.write("under-test/server", "#!/bin/sh\necho tired >&2\nsleep 50\n");
     let answer =
@@ -141,7 +141,7 @@ fn a_server_that_is_never_ready_is_told_of_by_name_condition_and_limit() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named_in_the_table_too() {
+fn a_missing_program_is_also_named_in_the_table() {
     let Some(desk) = python() else { return };
     fs::remove_file(desk.path().join("under-test/server")).unwrap();
     let answer = run(&desk, &[]);
@@ -151,9 +151,9 @@ fn a_program_that_is_not_there_is_named_in_the_table_too() {
     assert!(row.contains("not started (FAILED)  under-test/server 7000"), "{row}");
 }
 
-/// Ctrl-C stops a run with guests while it is under way, and one whose guests still boot; what was measured is kept.
+/// Ctrl-C stops a run with guests, both under way and while they boot; results until then are kept.
 #[test]
-fn a_run_with_guests_stops_when_it_is_asked_to() {
+fn ctrl_c_stops_a_run_with_guests() {
     let Some(desk) = python() else { return };
     // A client that never stops.
     desk.write("under-test/client", "#!/bin/sh\nexec ping -q -i 0.01 $1\n");
@@ -166,7 +166,7 @@ fn a_run_with_guests_stops_when_it_is_asked_to() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // The capture grows when the guests have begun to talk.
+        // The capture grows once the guests send packets.
         crate::interrupt::goes_on(&desk, &mut child);
         crate::interrupt::kill(&child, "-INT");
         let answer = Answer::from(child.wait_with_output().unwrap());

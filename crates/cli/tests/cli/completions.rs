@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::Desk;
 
 #[test]
-fn every_shell_gets_a_script_that_names_all_commands() {
+fn the_script_for_every_shell_names_all_commands() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = desk.warpline(&["completions", shell]).fine().stdout;

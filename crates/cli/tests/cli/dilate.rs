@@ -1,7 +1,7 @@
 //! Guests under the real and the dilated clock: in scenarios, and with `warpline dilate`.
 //!
-//! Skipped, with the reason, if there is no guest kernel. The tests do not depend on how fast the machine is: dilated time is
-//! never shorter than it should be, and answers arrive.
+//! The tests are skipped if there is no guest kernel. They do not depend on the speed of the machine: they check that dilated time is
+//! never too short, and that answers arrive.
 
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
@@ -10,7 +10,7 @@ use crate::live::{kept_pace, pause, printed, run, shortest, turn};
 use crate::support::{Answer, Desk};
 use crate::terminal::on_a_terminal;
 
-/// Waits for this test's turn; `None` if the machine lacks what it needs.
+/// Waits for this test's turn. `None` if the machine lacks something that it needs.
 fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if cfg!(not(target_arch = "x86_64")) {
         warpline_skip::skip("x86-64", "guests need it");
@@ -19,7 +19,7 @@ fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     turn(&[&["linux.uml"], tools].concat())
 }
 
-/// Processes of the guests of the Warpline that was process `pid`: they are in its directories. They die with it, after a moment.
+/// Processes of the guests of the Warpline with process ID `pid`, found by their directories. They die with it, after a moment.
 fn kernels(pid: u32) -> Vec<String> {
     let of_it = format!("/dev/shm/warpline-guest-{pid:010}-");
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ fn kernels(pid: u32) -> Vec<String> {
     found
 }
 
-/// Directories of them.
+/// Their directories.
 fn directories(pid: u32) -> usize {
     let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
     let of_it = format!("warpline-guest-{pid:010}-");
@@ -47,7 +47,7 @@ fn directories(pid: u32) -> usize {
 }
 
 #[test]
-fn guests_a_model_and_a_namespace_meet_in_dilated_time_and_both_clocks_are_told() {
+fn guests_a_model_and_a_namespace_share_dilated_time_and_both_clocks_are_reported() {
     let Some(_turn) = guests(&["ping"]) else { return };
     let desk = Desk::new();
     let scenario = r#"name = "mix"
@@ -91,7 +91,7 @@ start = "1s"
     let dilation = &summary["live"]["dilation"];
     assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &4.0.into()));
     assert!(dilation["wall_s"].as_f64().unwrap() >= 12.0);
-    // Delays are as the guests perceive them, over IPv4 and IPv6: never less than the links', and not three times as much.
+    // Delays are as the guests perceive them, over IPv4 and IPv6: never less than the links', and less than three times as much.
     for (number, least) in [(0, 24.0), (1, 24.0), (2, 10.0)] {
         let text = printed(&desk, &format!("g.{number}.stdout"));
         let rtt: f64 = text
@@ -109,7 +109,7 @@ start = "1s"
         let late = rtt >= 2.5 * least && kept_pace(&summary);
         assert!(rtt >= least && !late && text.contains("3 received"), "{rtt}\n{text}");
     }
-    // The namespace's programs live in the machine's time: to them the way is three times as long.
+    // The namespace's programs run in the machine's time, in which delays are three times as long.
     let text = printed(&desk, "l.0.stdout");
     let rtt: f64 =
         text.lines().last().unwrap().split(" = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
@@ -120,7 +120,7 @@ start = "1s"
             flows.iter().find(|flow| flow["group"] == name).unwrap_or_else(|| panic!("{name}: {flows:?}"));
         flow["delivered_bytes"].as_u64().unwrap()
     };
-    // 10 Mbit/s for three seconds are shared.
+    // The flows share 10 Mbit/s for three seconds.
     let (linux, model) = (moved("linux"), moved("model"));
     let much = linux > 50_000 && model > 50_000 || !kept_pace(&summary);
     assert!(linux > 0 && model > 0 && much && linux + model < 3_750_000, "{linux} {model}");
@@ -128,7 +128,7 @@ start = "1s"
 }
 
 #[test]
-fn guests_follow_the_real_clock_too_and_their_programs_are_judged() {
+fn guests_can_follow_the_real_clock_and_failed_programs_are_reported() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();
     let scenario = r#"duration = "600s"
@@ -164,7 +164,7 @@ fn dilate(desk: &Desk, words: &[&str]) -> Answer {
 }
 
 #[test]
-fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
+fn a_command_in_dilated_time_reaches_its_peer_and_its_exit_code_is_returned() {
     let Some(_turn) = guests(&["ping", "curl"]) else { return };
     let desk = Desk::new();
     let line =
@@ -174,7 +174,7 @@ fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
     assert!(answer.stdout.starts_with("out\n") && answer.stderr.starts_with("err\n"), "{answer:?}");
     assert_eq!(answer.stdout.matches("0% packet loss").count(), 2, "{}", answer.stdout);
     assert!(shortest(&answer.stdout) >= 20.0, "{}", answer.stdout);
-    // 0.2 s between the pings, and two round trips.
+    // 0.2 s between the pings, plus two round trips.
     let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
     let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
     assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
@@ -196,7 +196,7 @@ fn a_command_in_dilated_time_sees_its_peer_and_its_exit_code_is_ours() {
 }
 
 #[test]
-fn what_cannot_be_dilated_is_told_before_anything_starts() {
+fn mistakes_are_reported_before_anything_starts() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();
     for (words, code, told) in [
@@ -213,7 +213,7 @@ fn what_cannot_be_dilated_is_told_before_anything_starts() {
 }
 
 #[test]
-fn interrupting_reaches_the_command_and_ending_ends_everything() {
+fn an_interrupt_reaches_the_command_and_sigterm_ends_everything() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();
     for (signal, code, said) in [("INT", 5, "caught\n"), ("TERM", 143, "")] {
@@ -235,7 +235,7 @@ fn interrupting_reaches_the_command_and_ending_ends_everything() {
 }
 
 #[test]
-fn a_killed_one_leaves_no_kernel_and_clean_removes_its_directories() {
+fn a_kill_leaves_no_kernel_and_clean_removes_the_directories() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();
     let mut command = desk.program(&["dilate", "--", "sh", "-c", "echo ready; sleep 100"]);

@@ -1,4 +1,4 @@
-//! The documentation: every scenario in it loads, and every command it names exists.
+//! The documentation: every scenario in it loads, and every command that it names exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn pages() -> Vec<PathBuf> {
     [root.join("README.md"), root.join("CONTRIBUTING.md")].into_iter().chain(chapters).collect()
 }
 
-/// The fenced blocks of a page that are in this language.
+/// The fenced blocks of a page in this language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(&str, String)> = None;
@@ -30,7 +30,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
-fn scenarios_in_the_documentation_are_right() {
+fn scenarios_in_the_documentation_are_valid() {
     let desk = Desk::new();
     let mut count = 0;
     for page in pages() {

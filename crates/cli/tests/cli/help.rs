@@ -1,11 +1,11 @@
-//! Help texts, as snapshots: a change of the command line is seen here first.
+//! Help texts as snapshots, which show every change of the command line.
 
 use crate::support::Desk;
 
 #[test]
 fn help_of_every_command() {
     let desk = Desk::new();
-    // Elsewhere, Linux-only commands are missing, and so the list of commands differs.
+    // On other systems, Linux-only commands are missing, so the list of commands differs.
     let commands = [
         "dilate",
         "",
@@ -29,7 +29,7 @@ fn help_of_every_command() {
         "bench",
         "completions",
     ];
-    // The list of all commands has `dilate` on x86-64 only.
+    // The list of commands has `dilate` on x86-64 only.
     let elsewhere = match (cfg!(target_os = "linux"), cfg!(target_arch = "x86_64")) {
         (true, true) => 0,
         (true, false) => 2,

@@ -1,9 +1,9 @@
-//! Wrong input: exit code 2, and a message that says where the mistake is and what to do.
+//! Wrong input gives exit code 2, and a message that says where the mistake is and what to do.
 
 use crate::support::{Desk, SMALL};
 
 #[test]
-fn a_bad_scenario_names_file_line_and_column_of_every_mistake() {
+fn errors_in_a_scenario_name_file_line_and_column_of_every_mistake() {
     let desk = Desk::new();
     desk.write(
         "bad.toml",
@@ -17,7 +17,7 @@ fn a_bad_scenario_names_file_line_and_column_of_every_mistake() {
             assert!(answer.stderr.contains(part), "{part} is missing in\n{}", answer.stderr);
         }
     }
-    assert_eq!(desk.names("runs"), Vec::<String>::new(), "no run directory for a scenario that is wrong");
+    assert_eq!(desk.names("runs"), Vec::<String>::new(), "no run directory for a wrong scenario");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_bad_set_is_refused() {
 }
 
 #[test]
-fn check_says_which_files_are_right() {
+fn check_says_which_files_are_valid() {
     let desk = Desk::new();
     desk.write("bad.toml", "name = 3");
     let answer = desk.warpline(&["check", "bad.toml", "small.toml"]);
@@ -55,7 +55,7 @@ fn check_says_which_files_are_right() {
 }
 
 #[test]
-fn what_is_no_run_is_refused() {
+fn directories_that_are_not_runs_are_refused() {
     let desk = Desk::new();
     for arguments in
         [&["report", "small.toml"][..], &["report", "nowhere"], &["compare", "nowhere", "small.toml"]]
@@ -85,7 +85,7 @@ fn the_schema_is_json_and_describes_scenarios() {
 }
 
 #[test]
-fn bench_lists_its_workloads_when_asked_for_another() {
+fn the_error_for_an_unknown_workload_lists_all_workloads() {
     let answer = Desk::new().warpline(&["bench", "--only", "nothing-like-it"]);
     assert_eq!(answer.code, Some(2));
     assert!(answer.stderr.contains("chain"), "{answer:?}");

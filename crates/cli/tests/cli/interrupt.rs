@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Answer, Desk, SMALL};
 
-/// A run that would take hours, with a capture that shows when it runs; started by the words of `shell`, if any.
+/// A run that would take hours, with a capture that shows when it runs. It is started through the command in `shell`, if any.
 fn endless(desk: &Desk, out: &str, shell: &[&str]) -> Child {
     let scenario =
         SMALL.replace("duration = \"2s\"", "duration = \"10000000s\"\nsample_interval = \"1000s\"");
@@ -46,7 +46,7 @@ fn pause() {
     thread::sleep(Duration::from_millis(5));
 }
 
-/// Sends a run a signal as soon as the names in the desk satisfy the condition.
+/// Sends a signal to a run as soon as the names in the desk satisfy the condition.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn kill_when(desk: &Desk, child: &Child, signal: &str, is_so: impl Fn(&[String]) -> bool) {
     while !is_so(&desk.names("")) {
@@ -75,7 +75,7 @@ pub(crate) fn kill(child: &Child, signal: &str) {
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_was_measured_and_says_so() {
+fn an_interrupted_run_keeps_its_results_and_says_so() {
     for signal in ["-INT", "-TERM"] {
         let desk = Desk::new();
         let child = endless(&desk, "kept", &[]);
@@ -93,8 +93,8 @@ fn an_interrupted_run_keeps_what_was_measured_and_says_so() {
     }
 }
 
-/// Stops a run, sends it all of these signals, and lets it continue. So they arrive together, and it cannot finish its results
-/// between two; two of one kind would be one.
+/// Stops a run, sends it all of these signals, and lets it continue. So they arrive together, and it cannot finish its results in
+/// between. They must be of different kinds, because two of the same kind would arrive as one.
 fn ask(child: Child, signals: &[&str]) -> Answer {
     kill(&child, "-STOP");
     signals.iter().for_each(|signal| kill(&child, signal));
@@ -121,7 +121,7 @@ fn a_third_interrupt_ends_the_run_at_once_and_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_run_leaves_no_run_directory_and_the_next_one_tidies_up() {
+fn a_killed_run_leaves_no_run_directory_and_the_next_run_cleans_up() {
     let desk = Desk::new();
     let child = endless(&desk, "killed", &[]);
     kill(&child, "-KILL");

@@ -1,4 +1,4 @@
-//! Runs under the real clock, with common programs. Skipped, with the reason, if namespaces are not allowed or a
+//! Runs under the real clock, with common programs. The tests are skipped if namespaces are not allowed or a
 //! program is missing.
 
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::support::{Answer, Desk};
 
-/// One test at a time: tests of live networks check each other's processes and interfaces, and would make each other late.
+/// One test at a time: tests of live networks would see each other's processes and interfaces, and make each other late.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for this test's turn; `None` if the machine lacks what it needs.
+/// Waits for this test's turn. `None` if the machine lacks something that it needs.
 pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let works = |command: &mut Command| {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -42,7 +42,7 @@ pub(crate) fn pause() {
     thread::sleep(Duration::from_millis(50));
 }
 
-/// Far more than any run here needs: it ends when its programs do.
+/// Duration of a run: far more than it needs, because it ends with its programs.
 const ENOUGH: &str = "600s";
 
 /// The condition for the end of a run: these programs of host a have ended.
@@ -51,13 +51,13 @@ fn until(numbers: impl IntoIterator<Item = usize>) -> String {
     format!("until = [{}]\n", conditions.join(", "))
 }
 
-/// a - r1 - r2 - b, and a simulated host m on r2; `programs` run on a, servers, with a key of theirs, on b. It ends when all of the
-/// former have ended.
+/// a - r1 - r2 - b, and a simulated host m on r2. `programs` run on a, and servers on b, each with a further key. The run ends when all
+/// programs on a have ended.
 fn path(programs: &[String], servers: &[(&str, &str)]) -> String {
     until(0..programs.len()) + &timed(ENOUGH, programs, servers)
 }
 
-/// The same with a duration of its own.
+/// The same with another duration.
 fn timed(duration: &str, programs: &[String], servers: &[(&str, &str)]) -> String {
     let list = |programs: Vec<String>| programs.join(",\n  ");
     let servers = servers
@@ -103,7 +103,7 @@ pub(crate) fn run(desk: &Desk, scenario: &str) -> Answer {
     desk.warpline(&["run", "live.toml", "--out", "out", "--force"])
 }
 
-/// Whether a run reports that the machine was fast enough. Values that depend on that are checked only then.
+/// Whether a run reports that the emulator kept pace. Values that depend on that are checked only then.
 pub(crate) fn kept_pace(summary: &serde_json::Value) -> bool {
     summary["live"]["kept_pace"].as_bool().unwrap_or_else(|| panic!("no audit: {summary}"))
 }
@@ -133,18 +133,18 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
     let answer = run(&desk, &path(&programs, &[])).fine();
     let summary = desk.summary("out");
     // Two links each way between a and r2, three to b and m; 84 bytes on 100 Mbit/s and 1 Gbit/s take 7 and 0.7 us.
-    // The last two go to the router in fragments, and come back so.
+    // The last two go to the router in fragments, and so do the answers.
     for (number, expected) in [20.0, 20.0, 4.0, 14.0, 20.0, 20.3, 4.0, 4.0].into_iter().enumerate() {
         let text = printed(&desk, &format!("a.{number}.stdout"));
         let rtt = shortest(&text);
-        // Never early; and not much late if the run itself reports that it was not.
+        // Never early; and not much late if the run reports that it kept pace.
         assert!(
             rtt >= expected && (rtt < expected + 15.0 || !kept_pace(&summary)),
             "{number}: {rtt}\n{text}"
         );
         assert!(text.contains("4 received"), "{text}");
     }
-    // Each router counts down.
+    // Each router decrements the TTL.
     assert!(printed(&desk, "a.0.stdout").contains("ttl=62"));
     assert_eq!((&summary["clock"], &summary["complete"]), (&"real".into(), &true.into()));
     let live = &summary["live"];
@@ -156,7 +156,7 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
     );
     assert!(answer.stdout.contains("lateness"), "{}", answer.stdout);
     assert!(desk.path().join("out/report.html").exists());
-    // Captures have the packets' own bytes, with the time to live that they have on that link.
+    // Captures have the real bytes of packets, with the time to live on that link.
     for (capture, ttl) in [("a-r1", 64), ("r1-r2", 63)] {
         let bytes = fs::read(desk.path().join(format!("out/{capture}.pcapng"))).unwrap();
         let ends = [10, 0, 0, 1, 10, 0, 0, 4];
@@ -174,7 +174,7 @@ fn ping_sees_the_delay_of_the_links_and_every_node_answers() {
 }
 
 #[test]
-fn traceroute_sees_the_routers_and_a_narrow_link_says_what_fits() {
+fn traceroute_sees_the_routers_and_a_link_with_a_small_mtu_reports_it() {
     let Some(_turn) = turn(&["ping", "traceroute", "curl"]) else { return };
     let desk = Desk::new();
     let programs = [
@@ -220,7 +220,7 @@ link = [
 ]
 "#;
 
-/// An iperf3 client that sends for this many seconds; the run ends then.
+/// An iperf3 client that sends for this many seconds, after which the run ends.
 fn iperf(seconds: u32) -> String {
     format!(
         r#"duration = "{ENOUGH}"
@@ -258,7 +258,7 @@ fn a_live_flow_gets_what_a_simulated_one_gets() {
     desk.warpline(&["run", "simulated.toml", "--out", "simulated"]).fine();
     let simulated = desk.summary("simulated")["flows"][0]["goodput_bps"].as_f64().unwrap();
     let live = received(&desk);
-    // The row of the connection agrees with the program; its retransmissions are seen.
+    // The row of the connection agrees with the program and has its retransmissions.
     let summary = desk.summary("out");
     let alike = (live / simulated - 1.0).abs() < 0.05;
     assert!(alike || !kept_pace(&summary), "live {live}, simulated {simulated}: {summary}");
@@ -281,7 +281,7 @@ fn live_and_simulated_flows_share_a_link() {
     let pace = kept_pace(&summary);
     assert!(simulated > 0.0 && live > 0.0, "simulated {simulated}, live {live}");
     assert!(simulated > 1.5e6 && live > 1.5e6 || !pace, "simulated {simulated}, live {live}");
-    // Their sum is of the bytes of the whole measured time: the two rates above are each of another part of it.
+    // The sum is over the whole measured time; the two rates above are over different parts of it.
     let both = summary["totals"]["goodput_bps"].as_f64().unwrap();
     assert!(both < 10e6 && (both > 8.5e6 || !pace), "{both}; simulated {simulated}, live {live}");
 }
@@ -290,7 +290,7 @@ fn live_and_simulated_flows_share_a_link() {
 fn a_web_server_answers_curl() {
     let Some(_turn) = turn(&["curl", "python3"]) else { return };
     let desk = Desk::new();
-    // The client needs no patience: it is started when the server is ready.
+    // The client need not wait: it is started when the server is ready.
     let get = "curl -sS http://$WARPLINE_ADDR_B:8000/live.toml";
     let server = ("sleep 1; exec python3 -m http.server 8000", "ready = 8000");
     run(&desk, &path(&[shell(get, "")], &[server])).fine();
@@ -298,7 +298,7 @@ fn a_web_server_answers_curl() {
 }
 
 #[test]
-fn programs_that_do_not_end_as_they_should_make_the_run_fail() {
+fn programs_that_do_not_end_as_expected_make_the_run_fail() {
     let Some(_turn) = turn(&[]) else { return };
     let desk = Desk::new();
     let programs = [
@@ -349,14 +349,14 @@ fn a_limit_on_lag_ends_the_run_and_keeps_the_results() {
     assert_eq!(desk.summary("out")["stopped"], "lag");
 }
 
-/// How many processes have this word on their command line.
+/// Number of processes with this word on their command line.
 fn processes(word: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.split(|&byte| byte == 0).any(|found| found == word.as_bytes())).count()
 }
 
-/// The interfaces of this machine with names of our hosts' near ends.
+/// This machine's interfaces that are the near ends of our hosts.
 fn interfaces() -> BTreeSet<String> {
     let names = fs::read_dir("/sys/class/net")
         .unwrap()
@@ -364,7 +364,7 @@ fn interfaces() -> BTreeSet<String> {
     names.filter(|name| ["a", "b", "eth0"].contains(&name.as_str())).collect()
 }
 
-/// A run of an hour in which `word` sleeps as a program, in a background process of its too.
+/// A run of an hour with a program that sleeps, and that has a background process; `word` is on both command lines.
 fn sleeper(desk: &Desk, word: &str) -> Child {
     let line = format!("sleep {word} & sleep {word}");
     desk.write("live.toml", &timed("1h", &[shell(&line, "")], &[]));
@@ -382,7 +382,7 @@ fn kill(child: &Child, signal: &str) {
 }
 
 #[test]
-fn nothing_is_left_of_an_interrupted_run() {
+fn an_interrupted_run_leaves_nothing_behind() {
     let Some(_turn) = turn(&[]) else { return };
     let before = interfaces();
     for (signal, word) in [("-INT", "86471"), ("-TERM", "86472")] {
@@ -399,7 +399,7 @@ fn nothing_is_left_of_an_interrupted_run() {
 }
 
 #[test]
-fn two_interrupts_end_the_programs_too() {
+fn two_interrupts_also_end_the_programs() {
     let Some(_turn) = turn(&[]) else { return };
     let desk = Desk::new();
     let child = sleeper(&desk, "86491");
@@ -411,7 +411,7 @@ fn two_interrupts_end_the_programs_too() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_the_next_one_removes() {
+fn the_next_run_removes_what_a_killed_run_left() {
     let Some(_turn) = turn(&[]) else { return };
     let before = interfaces();
     let desk = Desk::new();

@@ -1,11 +1,11 @@
-//! Flows with a simulated end and a real program at the other.
+//! Flows between a simulated host and a real program.
 
 use serde_json::Value;
 
 use crate::live::{kept_pace, printed, run, turn};
 use crate::support::{Answer, Desk};
 
-/// a - r1 - r2 - b; a is simulated, b live. The middle is narrow, and loses one packet in a hundred.
+/// a - r1 - r2 - b; a is simulated, and b is live. The link in the middle is slow, and loses one packet in a hundred.
 const PATH: &str = r#"
 clock = { mode = "real" }
 link = [
@@ -25,7 +25,7 @@ fn scenario(duration: &str, programs: &[&str], flows: &[&str]) -> String {
     format!("name = \"meet\"\nduration = \"{duration}\"\n{PATH}{parts}")
 }
 
-/// A program that accepts `count` connections on a port, and prints how much arrived.
+/// A program that accepts `count` connections on a port, and prints how many bytes arrived.
 fn sink(port: u16, count: u32) -> String {
     format!(
         r#"command = ["python3", "-c", """
@@ -51,10 +51,10 @@ fn number(desk: &Desk, name: &str) -> u64 {
 }
 
 #[test]
-fn a_program_gets_every_byte_that_simulated_tcp_sends() {
+fn a_program_receives_every_byte_from_simulated_tcp() {
     let Some(_turn) = turn(&["python3"]) else { return };
     let desk = Desk::new();
-    // They wait until the programs listen, however long these take to start.
+    // The flows wait until the programs listen, however long these take to start.
     let to = "from = \"a\"\nto = \"b\"\nwait = \"500s\"\n";
     let flows = [
         format!(
@@ -126,7 +126,7 @@ fn programs_use_the_services_of_a_simulated_host() {
         ),
         "command = \"curl -sS --max-time 100 http://{a}:81/\"\nexpect = 7".to_owned(),
         "command = \"ping -n -c 3 -W 1 -i 0.2 {a}\"\nexpect = \"any\"".to_owned(),
-        // What the others received is acknowledged before the run ends.
+        // What the other services received is acknowledged before the run ends.
         "command = \"sleep 3\"".to_owned(),
     ];
     let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
@@ -138,7 +138,7 @@ fn programs_use_the_services_of_a_simulated_host() {
     assert_eq!(number(&desk, "b.4.stdout"), 200_000);
     let summary = desk.summary("out");
     let delivered = |name: &str| flow(&summary, name)["delivered_bytes"].as_u64().unwrap();
-    // Two heads of HTTP.
+    // Two HTTP heads.
     assert!((423_456..424_000).contains(&delivered("http.0")), "{}", delivered("http.0"));
     assert_eq!(
         (delivered("discard.0"), delivered("echo.0"), delivered("source.0")),
@@ -146,13 +146,13 @@ fn programs_use_the_services_of_a_simulated_host() {
     );
     assert!(flow(&summary, "discard.0")["sent_packets"].as_u64().unwrap() > 690);
     assert_eq!(flow(&summary, "http.0")["cc"], "reno");
-    // Traffic that is not a flow of the scenario has a row of its own.
+    // Traffic that is not a flow of the scenario has its own row.
     let ping = flow(&summary, "icmp 10.0.0.4>10.0.0.1");
     assert_eq!((&ping["app"], &ping["from"], &ping["to"]), (&"program".into(), &"b".into(), &"a".into()));
 }
 
 #[test]
-fn a_flow_says_what_went_wrong_with_its_program() {
+fn the_outcome_of_a_flow_says_what_its_program_did_wrong() {
     let Some(_turn) = turn(&["python3"]) else { return };
     let desk = Desk::new();
     let takes = |port: u16, then: &str| {
@@ -169,7 +169,7 @@ while n < 200000: n += len(c.recv(65536))
         takes(1, "print('over')") + "\nready = { prints = \"over\", within = \"500s\" }",
         takes(2, "c.shutdown(socket.SHUT_WR)\nwhile c.recv(65536): pass\nprint('over')")
             + "\nready = { prints = \"over\", within = \"500s\" }",
-        // When both have ended, their last packets have still to reach the other end.
+        // After both have ended, their last packets must still reach the other end.
         "name = \"last\"\ncommand = \"sleep 2\"".to_owned(),
     ];
     let to = |keys: &str| format!("from = \"a\"\nto = \"b\"\nstart = \"1s\"\n{keys}");
@@ -197,7 +197,7 @@ while n < 200000: n += len(c.recv(65536))
         assert!(answer.stdout.contains(outcome), "{}", answer.stdout);
     }
     assert_eq!(flow(&summary, "again.0")["transfers"], 2);
-    // All packets are lost, so that nothing answers.
+    // All packets are lost, so there is no answer.
     let silent = scenario("2s", &["command = \"true\""], &[&to("port = 9\nwait = \"0s\"")])
         .replace("probability = 0.01", "probability = 1.0");
     run(&desk, &silent).fine();
@@ -218,7 +218,7 @@ fn a_flow_to_a_program_that_never_listens_ends_the_run() {
     assert!(answer.stderr.contains(told), "{answer:?}");
     let summary = desk.summary("out");
     assert_eq!((&summary["complete"], &summary["stopped"]), (&false.into(), &"not ready".into()));
-    // A program that ends badly cannot become ready.
+    // A program that fails cannot become ready.
     let programs = [
         "name = \"server\"\ncommand = \"echo no licence >&2; exit 7\"\nready = 5009\nexpect = \"running\"",
         "name = \"client\"\ncommand = \"true\"",
@@ -232,7 +232,7 @@ fn a_flow_to_a_program_that_never_listens_ends_the_run() {
 
 /// Every kind of readiness, each with a program that is slow to become ready.
 #[test]
-fn programs_wait_for_whatever_says_that_others_are_ready() {
+fn programs_wait_for_every_kind_of_readiness() {
     let Some(_turn) = turn(&["python3"]) else { return };
     let desk = Desk::new();
     // An existing file does not count until it changes.
@@ -273,7 +273,7 @@ fn an_interface_that_vanishes_ends_the_run_and_keeps_the_results() {
     let desk = Desk::new();
     let programs = [
         sink(5001, 1) + "\nexpect = \"any\"\nready = { port = 5001, within = \"500s\" }",
-        // It waits for the other, as the flow does.
+        // It waits for the other program, as the flow does.
         "command = \"sleep 1; ip link delete eth0\"\nexpect = \"any\"".to_owned(),
     ];
     let flow_keys = "from = \"a\"\nto = \"b\"\nwait = \"500s\"\nport = 5001";

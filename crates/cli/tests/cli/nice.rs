@@ -1,8 +1,7 @@
 //! Commands in the background: TCP Nice in this machine's kernel, with real programs.
 //!
-//! They need root, the BPF objects in the build (clang), BTF, control groups of version 2, and the programs; a test that lacks
-//! something says so and passes. The measurements have generous bounds: the foreground keeps its bandwidth, and the background
-//! takes the rest.
+//! They need root, the BPF objects in the build (clang), BTF, control groups of version 2, and the programs; otherwise the tests are
+//! skipped. The measurements have generous bounds: the foreground keeps its bandwidth, and the background takes the rest.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -164,10 +163,10 @@ fn loaded_it_stays_until_it_is_unloaded() {
 }
 
 #[test]
-fn a_pin_is_kept_where_only_root_can_write() {
+fn a_pin_is_used_only_if_nobody_but_root_can_write_there() {
     let Some(_kernel) = able(&["unshare", "setpriv"]) else { return };
     let warpline = env!("CARGO_BIN_EXE_warpline");
-    // In a mount namespace of its own: first without a BPF file system, then with one that every user may write to, as the kernel mounts it.
+    // In another mount namespace: first without a BPF file system, then with one that every user may write to, as the kernel mounts it.
     let script = format!(
         "
         while umount /sys/fs/bpf 2>/dev/null; do :; done
@@ -189,7 +188,7 @@ fn a_pin_is_kept_where_only_root_can_write() {
 }
 
 #[test]
-fn what_a_killed_one_left_is_removed() {
+fn leftovers_of_a_killed_command_are_removed() {
     let Some(_kernel) = able(&[]) else { return };
     let desk = Desk::new();
     let mut killed = desk
@@ -207,7 +206,7 @@ fn what_a_killed_one_left_is_removed() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     let answer = desk.warpline(&["clean"]).fine();
-    // Another test's clean-up may have been quicker; either way nothing may be there now.
+    // The clean-up of another test may have been quicker. Either way, nothing may be left.
     let name = group.rsplit('/').next().unwrap();
     let found = Command::new("find").args(["/sys/fs/cgroup", "-name", name]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{}", answer.stdout);
@@ -274,7 +273,7 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
     // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
     let kept = rate(&beside) / rate(&before);
     assert!(kept > 0.5, "the foreground kept {kept} of {} Mbit/s", rate(&before));
-    // Against a foreground that fills the queue, windows fall below a segment; and the detector's values are right.
+    // Beside a foreground that fills the queue, windows fall below a segment. The detector's values are plausible.
     let sockets = status["connections"].as_array().unwrap();
     let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_acked"].as_u64() > Some(10_000)).collect();
     assert_eq!(data.len(), 8, "{status}");
@@ -289,7 +288,7 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
 }
 
 #[test]
-fn what_is_received_yields_too() {
+fn received_data_yields_too() {
     let Some(_kernel) = able(&["iperf3", "python3"]) else { return };
     let [alone, before, beside, status] = beside_each_other("-R", "--receive");
     assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
@@ -330,7 +329,7 @@ fn as_nobody(words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn users_have_it_once_it_is_loaded_and_are_told_what_to_do_before() {
+fn users_can_use_it_once_it_is_loaded_and_before_that_a_message_says_what_to_do() {
     let Some(_kernel) = able(&["python3"]) else { return };
     if !as_nobody(&["--version"]).status.success() {
         let reason = format!("an ordinary user cannot reach {}", env!("CARGO_BIN_EXE_warpline"));

@@ -13,7 +13,7 @@ fn has_nginx() -> bool {
 }
 
 #[test]
-fn clients_fetch_what_they_ask_for_and_what_they_will() {
+fn clients_fetch_requested_objects_and_prefetch_others() {
     if !has_nginx() {
         return;
     }
@@ -35,15 +35,11 @@ fn clients_fetch_what_they_ask_for_and_what_they_will() {
 }
 
 #[test]
-fn another_congestion_control_is_refused_when_it_is_to_be_that_one() {
+fn with_strict_a_substitute_for_the_congestion_control_is_refused() {
     if !has_nginx() {
         return;
     }
     let answer = Desk::new().warpline(&["prefetch", "run", "--duration", "1", "--cc", "no-such"]);
     assert_eq!(answer.code, Some(2));
-    assert!(
-        answer.stderr.contains("does not let us use the congestion control `no-such`"),
-        "{}",
-        answer.stderr
-    );
+    assert!(answer.stderr.contains("cannot use the congestion control `no-such`"), "{}", answer.stderr);
 }

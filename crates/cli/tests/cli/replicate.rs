@@ -1,4 +1,4 @@
-//! `warpline replicate` as its users run it: two processes, real sockets, real files, and kills at any moment.
+//! `warpline replicate` as users run it: two processes, real sockets, real files, and kills at any moment.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ struct Bench {
     receiver: Option<Child>,
 }
 
-/// Names with kind, mode, time and content of everything in a tree.
+/// The name, kind, mode, time and content of everything in a tree.
 type Tree = BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)>;
 
 fn describe(root: &Path) -> Tree {
@@ -102,7 +102,7 @@ impl Drop for Bench {
 }
 
 #[test]
-fn a_tree_arrives_as_it_is_and_changes_as_it_does() {
+fn a_tree_and_its_changes_arrive_completely() {
     let mut bench = Bench::new();
     bench.write("a/big", &noise(1, 3_000_000));
     bench.write("a/b/small", b"x");
@@ -124,7 +124,7 @@ fn a_tree_arrives_as_it_is_and_changes_as_it_does() {
     assert!(fs::metadata(store.join("current/sparse")).unwrap().blocks() < 1000);
     fs::remove_file(bench.source("sparse")).unwrap();
 
-    // A byte in the middle, a deletion, a new mode: little is sent.
+    // After a byte in the middle, a deletion and a new mode, little is sent.
     let mut bytes = noise(1, 3_000_000);
     bytes.insert(1_500_000, 7);
     bench.write("a/big", &bytes);
@@ -135,7 +135,7 @@ fn a_tree_arrives_as_it_is_and_changes_as_it_does() {
     assert_eq!(bench.push(&["--json"]).fine().json()["receivers"][0]["state"], "unchanged");
     assert!(bench.desk.warpline(&["replicate", "verify", "store"]).fine().stdout.contains("is whole"));
 
-    // A file of the version in use is changed, but keeps its size and time.
+    // Change a file of the version in use, but keep its size and time.
     let path = store.join("current/a/copy");
     let before = fs::metadata(&path).unwrap().modified().unwrap();
     let mut bytes = fs::read(&path).unwrap();
@@ -150,7 +150,7 @@ fn a_tree_arrives_as_it_is_and_changes_as_it_does() {
 }
 
 #[test]
-fn what_leads_out_of_the_tree_and_strangers_are_refused() {
+fn links_out_of_the_tree_and_untrusted_senders_are_refused() {
     let mut bench = Bench::new();
     bench.receive();
     symlink("/etc/passwd", bench.source("out")).unwrap();
@@ -172,14 +172,14 @@ fn what_leads_out_of_the_tree_and_strangers_are_refused() {
 }
 
 #[test]
-fn a_directory_of_something_else_is_not_taken_for_a_store() {
+fn a_directory_with_other_files_is_not_used_as_a_store() {
     let bench = Bench::new();
     let answer = bench.desk.warpline(&["replicate", "serve", "source", "--key", "team.key"]);
     assert_eq!(answer.code, Some(3));
-    assert!(answer.stderr.contains("no store of replicated versions"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("nor a store of replicated versions"), "{}", answer.stderr);
 }
 
-/// Bytes of the files in a directory and below it.
+/// Bytes of all files below a directory.
 fn bytes(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     let entries = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
@@ -187,7 +187,7 @@ fn bytes(directory: &Path) -> u64 {
 }
 
 #[test]
-fn random_kills_lose_and_half_write_nothing() {
+fn after_random_kills_no_tree_is_lost_or_half_written() {
     // The long form, and a stricter one, is scripts/replicate_kills.py.
     let mut bench = Bench::new();
     let mut trees = Vec::new();
@@ -205,7 +205,7 @@ fn random_kills_lose_and_half_write_nothing() {
         let words = ["replicate", "push", "source", &host, "--key", "team.key", "--quiet"];
         let mut push = bench.desk.program(&words).stderr(Stdio::null()).spawn().unwrap();
         let random = noise(round + 7, 2);
-        // Somewhere between the first byte and the last; or when all has come and is put in place.
+        // Somewhere between the first byte and the last, or while the complete tree is put in place.
         let enough = u64::from(random[0]) * 6_000_000 / 255;
         let mut before = 0;
         while push.try_wait().unwrap().is_none() {
@@ -224,9 +224,12 @@ fn random_kills_lose_and_half_write_nothing() {
         push.wait().unwrap();
         bench.stop();
         let Some(tree) = bench.current() else { continue };
-        let number = trees.iter().position(|known| *known == tree).expect("one of the trees, whole");
+        let number = trees.iter().position(|known| *known == tree).expect("a complete version of the tree");
         assert!(newest <= Some(number), "from {newest:?} back to {number}");
-        assert!(!finished || number == round as usize, "push {round} said it was done; {number} is in use");
+        assert!(
+            !finished || number == round as usize,
+            "push {round} reported success, but {number} is in use"
+        );
         newest = Some(number);
     }
     bench.receive();

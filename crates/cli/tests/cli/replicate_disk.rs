@@ -1,5 +1,5 @@
-//! `warpline replicate` on a real disk that fails: an ext4 on a loop device whose own file has no room left, so that writing succeeds and
-//! flushing fails. Skipped, with the reason, if mounting is not allowed.
+//! `warpline replicate` on a real disk that fails: an ext4 on a loop device whose backing file has no space left, so writes succeed and
+//! flushes fail. The tests are skipped if mounting is not allowed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -48,7 +48,7 @@ fn mounted(desk: &Desk) -> Option<Mounts> {
         fs::File::create(&file)
             .and_then(|file| file.set_len(300_000_000))
             .map_err(|error| error.to_string())?;
-        // Without a journal, so that the disk goes on after an error, as many do.
+        // Without a journal, so that the disk goes on after an error, as many disks do.
         runs(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal"]).arg(&file))?;
         mounts.mount(&["-o", "loop", file.to_str().unwrap()], &desk.path().join("disk"))
     });
@@ -59,7 +59,7 @@ fn mounted(desk: &Desk) -> Option<Mounts> {
     Some(mounts)
 }
 
-/// Bytes that are free on a disk.
+/// Free bytes on a disk.
 fn free(disk: &Path) -> u64 {
     let output = Command::new("df").args(["--output=avail", "--block-size=1"]).arg(disk).output().unwrap();
     String::from_utf8(output.stdout).unwrap().lines().last().unwrap().trim().parse().unwrap()
@@ -76,7 +76,7 @@ impl Receiver {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
-        // Its later output is not read, and must not stop it.
+        // Nobody reads its later output, which must not stop it.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let said: serde_json::Value = serde_json::from_str(&line).unwrap();
         Receiver(child, said["address"].as_str().unwrap().to_owned())
@@ -103,7 +103,7 @@ fn noise(seed: u32, count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
+fn after_a_failed_flush_success_still_means_that_all_is_on_the_disk() {
     let desk = Desk::new();
     let Some(mut mounts) = mounted(&desk) else { return };
     desk.warpline(&["replicate", "keygen", "team.key"]).fine();
@@ -125,20 +125,20 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
         ])
     };
     let receiver = Receiver::start(&desk);
-    // What was written so far, the store itself, is on the loop device; then 6 MB are left for 10.
+    // So far, only the store itself is on the loop device. Now leave 6 MB for 10 MB of data.
     runs(&mut Command::new("sync")).unwrap();
     let fill = free(&desk.path().join("small")).saturating_sub(6_000_000) as usize;
     let mut filler = fs::File::create(desk.path().join("small/filler")).unwrap();
     filler.write_all(&vec![1; fill]).unwrap();
     let answer = push(&receiver);
     assert_eq!(answer.code, Some(1), "{}", answer.stderr);
-    // The page cache has everything correctly, but the disk does not. The receiver may also be another process by now.
+    // The page cache has all the data, but the disk does not. The receiver may be another process by now.
     drop(filler);
     fs::remove_file(desk.path().join("small/filler")).unwrap();
     drop(receiver);
     let receiver = Receiver::start(&desk);
     let value = push(&receiver).fine().json();
-    // It is written again from memory, or fetched.
+    // The data is written again from memory, or fetched.
     assert_eq!(value["receivers"][0]["state"], "done", "{value}");
     drop(receiver);
     mounts.unmount();
@@ -149,7 +149,7 @@ fn what_is_done_is_on_the_disk_after_a_flush_that_failed() {
         assert!(there == noise(number, 2_000_000), "file {number} is not what was sent");
     }
     assert!(desk.warpline(&["replicate", "verify", "disk/store"]).fine().stdout.contains("is whole"));
-    // A disk that is full, and reports it at once: nothing changes, and when there is room it continues. The file system below has room now.
+    // A full disk that reports it at once: nothing changes, and the push continues when there is room. The file system below has room now.
     runs(Command::new("mount").args(["-o", "remount,size=300m"]).arg(desk.path().join("small"))).unwrap();
     fs::write(desk.path().join("source/1"), noise(77, 2_000_000)).unwrap();
     let receiver = Receiver::start(&desk);

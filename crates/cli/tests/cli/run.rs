@@ -1,4 +1,4 @@
-//! `warpline run` and its follow-ups: report and compare.
+//! `warpline run`, and then `report` and `compare`.
 
 use std::fs;
 use std::io::Read;
@@ -17,8 +17,8 @@ fn a_run_ends_with_the_path_of_its_report() {
     let desk = Desk::new();
     let answer = desk.warpline(&["run", "small.toml"]).fine();
     assert_eq!(answer.stdout.lines().last(), Some("Report: runs/small-1/report.html"));
-    assert_eq!(answer.stderr, "", "neither a bar nor a message when stderr is not a terminal");
-    assert!(!answer.stdout.contains('\u{1b}'), "no colours when stdout is not a terminal");
+    assert_eq!(answer.stderr, "", "no progress bar and no message if stderr is not a terminal");
+    assert!(!answer.stdout.contains('\u{1b}'), "no colours if stdout is not a terminal");
     let names = desk.names("runs/small-1");
     for name in ["flows.parquet", "links.parquet", "report.html", "series_flows.parquet", "summary.json"] {
         assert!(names.iter().any(|other| other == name), "{name} is missing among {names:?}");
@@ -27,7 +27,7 @@ fn a_run_ends_with_the_path_of_its_report() {
 }
 
 #[test]
-fn json_is_all_there_is_on_stdout() {
+fn with_json_stdout_has_nothing_else() {
     let desk = Desk::new();
     let answer = desk.warpline(&["run", "small.toml", "--json", "--no-report", "--out", "here"]).fine();
     let document = parse(&answer.stdout);
@@ -74,7 +74,7 @@ fn set_changes_the_scenario() {
 }
 
 #[test]
-fn a_taken_directory_is_not_overwritten_unless_forced() {
+fn an_existing_run_is_not_overwritten_unless_forced() {
     let desk = Desk::new();
     desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "1"]).fine();
     let refused = desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "2"]);
@@ -84,14 +84,14 @@ fn a_taken_directory_is_not_overwritten_unless_forced() {
     desk.warpline(&["run", "small.toml", "--out", "here", "--seed", "2", "--force"]).fine();
     assert_eq!(desk.summary("here")["seed"], 2);
     let occupied = desk.warpline(&["run", "small.toml", "--out", ".", "--force"]);
-    assert_eq!(occupied.code, Some(3), "a directory that is no run is never replaced: {occupied:?}");
+    assert_eq!(occupied.code, Some(3), "a directory that is not a run is never replaced: {occupied:?}");
     desk.warpline(&["run", "small.toml"]).fine();
     let second = desk.warpline(&["run", "small.toml"]).fine();
     assert_eq!(second.stdout.lines().last(), Some("Report: runs/small-1.2/report.html"));
 }
 
 #[test]
-fn runs_started_together_do_not_take_each_others_names() {
+fn runs_that_start_together_get_different_names() {
     let desk = Desk::new();
     let mut children: Vec<_> = (0..4)
         .map(|_| {
@@ -139,7 +139,7 @@ fn report_and_compare_take_runs() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let desk = Desk::new();
     let mut child = desk.program(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -157,9 +157,9 @@ fn a_full_disk_is_exit_code_3() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// CI shows why there was no run: a scenario that is refused, one that is missing, and results that cannot be written.
+/// JUnit shows why there was no run: the scenario has errors or is missing, or results cannot be written.
 #[test]
-fn junit_has_an_error_where_there_was_no_run() {
+fn junit_has_an_error_if_there_was_no_run() {
     let desk = Desk::new();
     desk.write("wrong.toml", &SMALL.replace("rate", "rat"));
     desk.write("taken", "");

@@ -1,4 +1,4 @@
-//! Scenarios from the command line: the messages of `check` and `run`, where scenarios come from, and running a run's directory again.
+//! Scenarios on the command line: the messages of `check` and `run`, files and pipes, and repeating a run from its directory.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Answer, Desk, SMALL};
 
-/// The program with something on its standard input.
+/// Runs the program with a text on its standard input.
 fn fed(desk: &Desk, arguments: &[&str], input: &str) -> Answer {
     let mut command = desk.program(arguments);
     let mut child =
@@ -21,7 +21,7 @@ fn traced(path: &str) -> String {
 }
 
 #[test]
-fn check_and_run_refuse_the_same_with_the_same_words() {
+fn check_and_run_report_the_same_errors() {
     let desk = Desk::new();
     fs::create_dir(desk.path().join("folder")).unwrap();
     fs::write(desk.path().join("binary"), [0, 159, 146, 150]).unwrap();
@@ -67,7 +67,7 @@ fn short_forms_are_the_same_in_files_and_in_set() {
         "{}",
         text("a")
     );
-    // A part of a short form can be set.
+    // --set can change a part of a short form.
     desk.warpline(&[
         "check",
         "short.toml",
@@ -93,7 +93,7 @@ fn standard_input_and_pipes_are_read() {
     }
     let wrong = fed(&desk, &["check", "-"], "duration = 5\n");
     assert!(wrong.code == Some(2) && wrong.stderr.contains("standard input:1:12"), "{wrong:?}");
-    // The shell's process substitution: a pipe with a name.
+    // The shell's process substitution, which is a named pipe.
     let line = format!("{} run <(cat small.toml) --out piped --quiet", env!("CARGO_BIN_EXE_warpline"));
     if let Ok(output) = Command::new("bash").args(["-c", &line]).current_dir(desk.path()).output() {
         Answer::from(output).fine();
@@ -101,7 +101,7 @@ fn standard_input_and_pipes_are_read() {
 }
 
 #[test]
-fn a_moved_run_runs_again_with_the_same_bytes() {
+fn a_run_can_be_repeated_from_a_moved_directory_with_the_same_bytes() {
     let desk = Desk::new();
     fs::create_dir(desk.path().join("traces")).unwrap();
     desk.write("traces/lte.down", "3\n9\n14\n20\n");
@@ -133,7 +133,7 @@ fn a_moved_run_runs_again_with_the_same_bytes() {
 }
 
 #[test]
-fn check_says_what_each_direction_of_a_link_is_like() {
+fn check_describes_each_direction_of_a_link() {
     let desk = Desk::new();
     desk.write(
         "lossy.toml",

@@ -1,4 +1,4 @@
-//! Sets of seeds: compared, reported, exported; and the messages about seeds that fail.
+//! Sets of seeds: compare, report, export; and messages about seeds that fail.
 
 use std::fs;
 use std::io::Read as _;
@@ -35,7 +35,7 @@ fn sets_of_seeds_are_compared_pair_by_pair() {
     let json: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
     assert_eq!((&json["method"], &json["scenario"][0]["key"]), (&"paired".into(), &"flow.bulk.cc".into()));
     assert!(json["changes"][0]["ci95"].is_number(), "{json}");
-    // A run of one set with a set: means, and no interval.
+    // A single run is compared with a set by means, without an interval.
     let mixed = desk.warpline(&["compare", "cubic/seed-1", "vegas"]).fine().stdout;
     assert!(mixed.contains("by Welch's interval") && mixed.contains("a single run"), "{mixed}");
 }
@@ -115,7 +115,7 @@ fn tables_are_exported() {
 }
 
 #[test]
-fn a_reader_of_an_export_may_go_away() {
+fn the_reader_of_an_export_may_close_the_pipe() {
     let desk = desk();
     let mut child = desk
         .program(&["export", "cubic", "--table", "series_flows", "--long"])
@@ -131,10 +131,10 @@ fn a_reader_of_an_export_may_go_away() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn seeds_whose_programs_fail_are_named_once_with_what_shows_it() {
+fn seeds_whose_programs_fail_are_named_once_with_their_output() {
     let Some(_turn) = crate::live::turn(&[]) else { return };
     let desk = Desk::new();
-    // The program fails with the second seed: it counts in a file.
+    // The program fails with the second seed, which it knows from a counter in a file.
     let here = desk.path().display();
     let program = format!("test $((n)) -ne 1; s=$?; echo $((n + 1)) > {here}/n; exit $s");
     let line = format!("read n < {here}/n; n=${{n:-0}}; {program}");

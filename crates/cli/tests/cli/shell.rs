@@ -1,7 +1,7 @@
 //! Commands behind emulated links, with common programs: ping, iperf3, curl.
 //!
-//! They test that nothing arrives early or faster than the link sends, and that it arrives; not how soon: the machine may be busy.
-//! They need root (or permission to create user namespaces) and the programs; a test that lacks something says so and passes.
+//! They check that nothing arrives early or faster than the link sends, and that everything arrives, but not how soon, because the machine
+//! may be busy. They need root (or permission to create user namespaces) and the programs; otherwise the tests are skipped.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command, Stdio};
@@ -42,8 +42,8 @@ pub(crate) fn able(root: bool, programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// The same, and waits for this test's turn: for tests that kill shells, and those that read all that a shell says, for it tells of what
-/// killed ones have left.
+/// The same, and waits for this test's turn: for tests that kill shells, and tests that read all output of a shell, which mentions
+/// leftovers of killed shells.
 fn able_alone(root: bool, programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     able(root, programs).then(alone)
 }
@@ -116,7 +116,7 @@ fn ping_takes_the_delays_of_all_shells_around_it() {
 }
 
 #[test]
-fn what_is_lost_is_lost() {
+fn lost_packets_do_not_arrive() {
     let Some(_turn) = able_alone(true, &["ping"]) else { return };
     let answer = Desk::new().warpline(&[
         "shell",
@@ -291,7 +291,7 @@ fn an_ordinary_user_reaches_the_machine_by_pasta() {
 }
 
 #[test]
-fn a_directory_of_sessions_that_somebody_else_has_made_is_not_believed() {
+fn a_directory_of_sessions_that_another_user_made_is_not_used() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     // A user that no other test uses.
     const USER: u32 = 65_531;
@@ -381,7 +381,7 @@ fn ctrl_c_is_the_command_s() {
 }
 
 #[test]
-fn what_a_killed_shell_leaves_is_removed() {
+fn leftovers_of_a_killed_shell_are_removed() {
     let Some(_turn) = able_alone(true, &["setsid"]) else { return };
     let desk = Desk::new();
     let script = "readlink /proc/self/ns/net > namespace; setsid sleep 3011 & sleep 3012";
@@ -413,7 +413,7 @@ fn what_a_killed_shell_leaves_is_removed() {
     }
 }
 
-/// What tshark reads in a capture: a line for each packet, with its interface and addresses.
+/// The packets of a capture, read by tshark: a line for each packet, with its interface and addresses.
 fn packets(capture: &std::path::Path) -> Vec<String> {
     let fields = ["frame.interface_name", "ip.src", "ip.dst", "frame.time_epoch"];
     let fields = fields.iter().flat_map(|field| ["-e", field]);
@@ -425,7 +425,7 @@ fn packets(capture: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn a_capture_has_both_directions_and_is_whole_when_killed() {
+fn a_capture_has_both_directions_and_is_complete_after_a_kill() {
     let Some(_turn) = able_alone(true, &["ping", "tshark"]) else { return };
     let desk = Desk::new();
     let ping = "ping -c 3 -i 0.2 $WARPLINE_BASE";
@@ -472,7 +472,7 @@ fn a_report_of_the_session_is_written_and_named() {
 }
 
 #[test]
-fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
+fn a_shell_begins_with_its_link_and_how_to_leave() {
     let Some(_turn) = able_alone(true, &[]) else { return };
     let desk = Desk::new();
     let shell = |more: &[&str]| {
@@ -496,7 +496,7 @@ fn a_shell_begins_with_what_its_link_is_and_how_to_leave() {
 }
 
 #[test]
-fn the_meter_is_in_the_title_and_the_commands_lines_are_its_own() {
+fn the_meter_is_in_the_title_and_leaves_the_commands_output_as_it_is() {
     let Some(_turn) = able_alone(true, &["ping", "python3"]) else { return };
     let desk = Desk::new();
     let words =

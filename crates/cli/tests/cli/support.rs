@@ -1,4 +1,4 @@
-//! A directory to work in, and the program to work with.
+//! A directory for a test, and the program under test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,12 @@ impl Desk {
         path
     }
 
-    /// The program, to be run in this directory, without colours.
+    /// The program, which runs in this directory, without colours.
     pub(crate) fn program(&self, arguments: &[&str]) -> Command {
         self.program_in(&[], arguments)
     }
 
-    /// The same, as the last words of another command.
+    /// The same, at the end of another command.
     pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
         let mut words = shell.iter().copied().chain([env!("CARGO_BIN_EXE_warpline")]);
         let mut command = Command::new(words.next().unwrap());
@@ -58,7 +58,7 @@ impl Desk {
         Answer::from(self.program(arguments).output().unwrap())
     }
 
-    /// The names in a directory, in order; none if it does not exist.
+    /// The names in a directory, sorted; none if it does not exist.
     pub(crate) fn names(&self, directory: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path().join(directory)) else { return Vec::new() };
         let mut names: Vec<String> =

@@ -1,9 +1,9 @@
-//! The program on a terminal. Python opens it: its standard library can.
+//! The program on a terminal, which Python's standard library opens.
 
 use crate::support::{Answer, Desk};
 
-/// Runs the program on a terminal of this kind (the variable `TERM`), without colours. Its `stdout` is all that it and its command write there. The terminal has
-/// 33 rows of 101 columns, and 50 of 160 as soon as `ready` has been written to it.
+/// Runs the program on a terminal of this kind (the variable `TERM`), without colours. `stdout` is everything that it and its command write
+/// there. The terminal has 33 rows of 101 columns, and 50 of 160 once `ready` has been written to it.
 pub(crate) fn on_a_terminal(desk: &Desk, kind: &str, words: &[&str]) -> Answer {
     let script = r#"
 import fcntl, os, pty, struct, sys, termios

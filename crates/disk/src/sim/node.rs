@@ -1,4 +1,4 @@
-//! A file, directory or link of the simulated disk, as the cache and as the disk have it.
+//! A file, directory or link of the simulated disk: its state in the cache and on the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -35,9 +35,9 @@ pub(super) struct Node {
     pub(super) modified: Time,
     disk_mode: u32,
     disk_modified: Time,
-    /// Mode or time differ from the disk's.
+    /// Whether the mode or time differs from the disk's.
     pub(super) changed: bool,
-    /// Background writing failed, which has not been reported yet.
+    /// Whether background writing failed and has not been reported yet.
     pub(super) failed: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Content {
     disk_size: u64,
     /// Pages in the cache.
     cache: BTreeMap<u64, Vec<u8>>,
-    /// Pages that differ from the disk's; those missing in the cache became holes.
+    /// Pages that differ from the disk's; those that are not in the cache became holes.
     dirty: BTreeSet<u64>,
     disk: BTreeMap<u64, Vec<u8>>,
 }
@@ -106,7 +106,7 @@ impl Node {
         matches!(&self.what, What::File(content) if !content.dirty.is_empty())
     }
 
-    /// Mode and time reach the disk.
+    /// Writes mode and time to the disk.
     pub(super) fn settle_attributes(&mut self) {
         (self.disk_mode, self.disk_modified, self.changed) = (self.mode, self.modified, false);
     }
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Reverts to what the disk has; a random part of the unwritten changes survives.
+    /// Reverts to the state of the disk; a random part of the unwritten changes survives.
     pub(super) fn lose_power(&mut self, random: &mut Stream) {
         if self.changed && random.chance(0.5) {
             (self.disk_mode, self.disk_modified) = (self.mode, self.modified);
@@ -223,7 +223,7 @@ impl Content {
             if !fails || random.chance(0.5) {
                 self.settle(page);
             } else {
-                // A hole is only in memory now.
+                // The hole is only in memory so far.
                 self.cache.entry(page).or_insert_with(|| vec![0; PAGE as usize]);
             }
         }

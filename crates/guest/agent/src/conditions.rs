@@ -94,7 +94,7 @@ impl Conditions {
                     Notice::Holds(order.id)
                 }
                 Err(why) => Notice::Fails(order.id, Why::Blind(why)),
-                // A program that moves to the background ends like this, too.
+                // A program that moves to the background also ends like this.
                 Ok(false) => match ended.filter(|ending| **ending != Ending::Exited(0)) {
                     Some(ending) => Notice::Fails(order.id, Why::Ended(ending.clone())),
                     None if now - under.since >= order.limit => Notice::Fails(order.id, Why::Limit),

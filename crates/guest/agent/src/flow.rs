@@ -1,6 +1,6 @@
-//! Built-in traffic. Each end of a flow is a thread that stays inside the kernel as long as it can: a long write that returns
-//! when the bytes are on their way, a read that discards its data (`MSG_TRUNC`) and returns at the connection's end. An entry into
-//! user mode costs a guest more than a packet does.
+//! Built-in traffic. Each end of a flow is a thread that stays inside the kernel as long as it can, because an entry into user mode
+//! costs a guest more than a packet does: a long write returns when the bytes are on their way; a read discards its data (`MSG_TRUNC`)
+//! and returns at the end of the connection.
 
 use std::fs::File;
 use std::io;

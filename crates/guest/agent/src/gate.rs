@@ -1,9 +1,9 @@
-//! Which conditions hold: what looks at them opens the gate, and programs and flows wait at it.
+//! The gate: which conditions hold. Programs and flows wait at it, and checks open it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Which conditions hold, for all that wait.
+/// Which conditions hold; programs and flows wait here for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate(Arc<(Mutex<BTreeSet<u32>>, Condvar)>);
 

@@ -89,7 +89,7 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
     netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
     let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
     if host.v6.is_some() {
-        // Nothing is sent that no program has requested.
+        // Only programs cause traffic.
         set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
         set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
     }

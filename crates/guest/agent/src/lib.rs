@@ -1,7 +1,7 @@
 //! The orders and reports of a guest: files in a directory that the guest and the machine share.
 //!
-//! The agent (this package's program) is the guest's first process. It reads the [`Order`], sets up hosts, says that it is
-//! ready, waits until the guest's clock shows [`Order::start`], and then starts flows and programs, each at its time. At the end of
+//! The agent (this package's program) is the guest's first process. It reads the [`Order`], sets up hosts, reports that it is
+//! ready, waits until the guest's clock shows [`Order::start`], and starts each flow and program at its time. At the end of
 //! the run it writes a [`Report`] and powers the guest off. All times are nanoseconds; those of an order are counted from the
 //! run's start unless stated otherwise.
 //!
@@ -27,7 +27,7 @@ pub const SHARE: &str = "share";
 pub const READY: &str = "ready";
 /// Name of the file in the share that signals that the guest's time stands still, in dilated time.
 pub const FROZEN: &str = "frozen";
-/// Name of the file in the share with what the guest's `CLOCK_MONOTONIC` showed then, in nanoseconds.
+/// Name of the file in the share with the guest's `CLOCK_MONOTONIC` while its time stands still, in nanoseconds.
 pub const SHOWN: &str = "shown";
 /// Name of the report's file in the share.
 pub const REPORT: &str = "report.json";
@@ -41,7 +41,7 @@ pub const SAMPLES: &str = "samples.jsonl";
 pub struct Order {
     /// The guest's directory on the machine, seen from there.
     pub directory: String,
-    /// What `CLOCK_MONOTONIC` of the guest shows when the run starts.
+    /// The guest's `CLOCK_MONOTONIC` at the start of the run.
     pub start: u64,
     /// Whether the guest is in dilated time: then its clock is aligned with the run's while it stands still.
     pub align: bool,
@@ -63,14 +63,14 @@ pub struct Order {
     pub programs: Vec<ProgramOrder>,
     /// Conditions to check.
     pub conditions: Vec<ConditionOrder>,
-    /// A program on the console; the guest ends when it does.
+    /// A program on the console; when it ends, the guest ends.
     pub console: Option<ConsoleOrder>,
 }
 
 /// A congestion control in a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CongestionModule {
-    /// Its name, as `TCP_CONGESTION` takes it.
+    /// Its name for `TCP_CONGESTION`.
     pub name: String,
     /// The module's file.
     pub path: String,
@@ -120,7 +120,7 @@ pub struct FlowOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Connects and sends, this many bytes or without end.
+    /// Connects and sends a number of bytes, or without end.
     Send {
         /// The other end.
         to: IpAddr,
@@ -209,11 +209,11 @@ pub struct ConditionOrder {
     pub host: u32,
     /// What to check.
     pub check: Check,
-    /// Position, among the programs, of the one that it is about: checking begins with that program's start.
+    /// Position of its program in the list of programs, if it concerns one: checking then begins when that program starts.
     pub program: Option<u32>,
-    /// When checking begins, if it is about no program.
+    /// When checking begins, if it concerns no program.
     pub start: u64,
-    /// How long to check, at most.
+    /// How long to check at most.
     pub limit: u64,
 }
 
@@ -240,9 +240,9 @@ pub struct ConsoleOrder {
 /// The guest's report on a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Built-in flows, in the order's order.
+    /// Built-in flows, as listed in the order.
     pub flows: Vec<FlowReport>,
-    /// Programs, in the order's order.
+    /// Programs, as listed in the order.
     pub programs: Vec<ProgramReport>,
     /// How the console's program ended.
     pub console: Option<Ending>,
@@ -261,17 +261,17 @@ pub struct FlowReport {
     pub connected: Option<u64>,
     /// When the last byte had been sent and acknowledged, or received; `None` if the transfer was still going on.
     pub finished: Option<u64>,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<String>,
     /// Congestion control of its connection, as the kernel reports it; of the last one if it answers requests.
     pub cc: Option<String>,
     /// Requests answered, at either end.
     pub answers: u64,
-    /// Requests made, in their order.
+    /// Requests made, oldest first.
     pub requests: Vec<RequestReport>,
-    /// The kernel's view at the end of the warm-up.
+    /// The kernel's counters at the end of the warm-up.
     pub warm: TcpInfo,
-    /// The kernel's view at the end.
+    /// The kernel's counters at the end.
     pub last: TcpInfo,
 }
 
@@ -301,7 +301,7 @@ pub struct TcpInfo {
     pub rto: u32,
     /// Sender's segment size in bytes.
     pub mss: u32,
-    /// Segments unacknowledged.
+    /// Segments not yet acknowledged.
     pub unacked: u32,
     /// Segments retransmitted so far.
     pub retransmits: u32,
@@ -315,7 +315,7 @@ pub struct TcpInfo {
     pub segments_in: u32,
     /// Segments with payload sent.
     pub data_out: u32,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
@@ -323,7 +323,7 @@ pub struct TcpInfo {
     pub window_limited: u64,
     /// D-SACKs received: unnecessary retransmissions.
     pub dsacks: u32,
-    /// Segments acknowledged with a mark of congestion.
+    /// Segments acknowledged with a congestion mark (ECN).
     pub marked: u32,
 }
 
@@ -334,7 +334,7 @@ pub struct Sample {
     pub time: u64,
     /// The flow's number.
     pub id: u32,
-    /// The kernel's view.
+    /// The kernel's counters.
     pub info: TcpInfo,
 }
 

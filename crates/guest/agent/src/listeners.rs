@@ -1,7 +1,7 @@
 //! Listening TCP sockets of a network namespace, by sock_diag(7).
 //!
-//! `/proc/net/tcp` lists them too, but the kernel goes through its whole table of connections for it, which takes ten milliseconds where
-//! that table is large. Here it only looks at what listens.
+//! `/proc/net/tcp` lists them too, but for it the kernel goes through its whole table of connections, which takes ten milliseconds if the
+//! table is large. This request goes through the listening sockets only.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,14 +13,14 @@ use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 
-/// A listening socket's address, and whether it refuses IPv4 though that is an IPv6 address.
+/// The address of a listening socket, and whether it accepts IPv6 only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
     pub(crate) address: IpAddr,
     pub(crate) only_ipv6: bool,
 }
 
-/// Asks for the listening sockets of one network namespace, whoever asks.
+/// Lists the listening sockets of one network namespace, from whichever namespace it is used.
 pub(crate) struct Listeners(Socket);
 
 impl std::fmt::Debug for Listeners {
@@ -30,15 +30,15 @@ impl std::fmt::Debug for Listeners {
 }
 
 impl Listeners {
-    /// Those of the calling thread's namespace.
+    /// Lists the sockets of the calling thread's namespace.
     ///
     /// # Errors
-    /// If the kernel does not answer such questions.
+    /// If the kernel does not support these requests.
     pub(crate) fn open() -> io::Result<Self> {
         let socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.connect(&SocketAddr::new(0, 0))?;
         let own = Listeners(socket);
-        // A kernel can have the socket and not the answers (CONFIG_INET_TCP_DIAG).
+        // A kernel can have the socket and still not answer (CONFIG_INET_TCP_DIAG).
         own.at(1)?;
         Ok(own)
     }
@@ -111,7 +111,7 @@ mod tests {
         let port = own.local_addr().unwrap().port();
         let address = IpAddr::from([127, 0, 0, 1]);
         assert_eq!(listeners.at(port).unwrap(), [Listener { address, only_ipv6: false }]);
-        // A connection is no listener.
+        // A connection does not listen.
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert_eq!(listeners.at(client.local_addr().unwrap().port()).unwrap(), []);
         drop(own);

@@ -1,7 +1,7 @@
 //! The first process of a guest: sets up hosts, carries out its order at the ordered times, reports, and powers off.
 //!
-//! It is one thread that waits for the next thing to do or for a program to end, and one thread for each end of a built-in flow,
-//! which sleeps inside the kernel as long as it can. See the library for its orders and reports.
+//! One thread waits for the next thing to do or for a program to end. Each end of a built-in flow has a thread, which sleeps inside the
+//! kernel as long as it can. The library describes orders and reports.
 
 #[cfg(target_os = "linux")]
 mod channel;
@@ -38,10 +38,7 @@ mod tcp_info;
 fn main() {
     // Outside a guest it would mount things over the machine's own and switch it off.
     if std::process::id() != 1 || !mounts::is_guest() {
-        #[allow(
-            clippy::print_stderr,
-            reason = "this is all that it has to say, to whoever started it by hand"
-        )]
+        #[allow(clippy::print_stderr, reason = "a message for users who start it by hand")]
         {
             eprintln!("error: this is the first process of Warpline's guests; it does nothing elsewhere");
         }

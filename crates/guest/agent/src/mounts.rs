@@ -1,4 +1,4 @@
-//! The guest's file system: the machine's, read-only, under a layer that takes all writes and is discarded at the end.
+//! The guest's file system: that of the machine, read-only, under a layer that receives all writes and is discarded at the end.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -88,12 +88,12 @@ pub(crate) fn set_up(order: &Order, overlay: Option<&str>) -> Result<(), Failure
     chdir("/").doing(|| "enter the root".to_owned())
 }
 
-/// Settings that programs may write: each host has its own.
+/// Settings that programs may change: each host has its own.
 const OPEN: &str = "/proc/sys/net";
 
-/// Takes the kernel's settings away from the programs, after the agent has made its own: some name a program that the kernel starts with all
-/// capabilities (`kernel.core_pattern`, `kernel.modprobe`, `/sys/kernel/uevent_helper`). Those of a host's network stay writable. Only
-/// the agent can mount anything.
+/// Makes the kernel's settings read-only, after the agent has made its own. Some of them name a program that the kernel starts with all
+/// capabilities (`kernel.core_pattern`, `kernel.modprobe`, `/sys/kernel/uevent_helper`). The network settings of a host stay writable.
+/// Programs cannot undo this: only the agent can mount anything.
 pub(crate) fn close_settings() -> Result<(), Failure> {
     let none = None::<&str>;
     let bind = |path: &str| {

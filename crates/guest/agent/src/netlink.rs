@@ -16,7 +16,7 @@ use nix::libc;
 
 use crate::failure::{Doing, Failure};
 
-/// A socket in the network namespace of the thread that made it.
+/// A netlink socket in the network namespace of the thread that opened it.
 pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,

@@ -1,17 +1,17 @@
 //! Messages between a guest and its driver during a run.
 //!
-//! A notice is an Ethernet frame of its own type on the guest's network device. So it arrives at an instant of the run's time, like a packet,
-//! and a run in lock-step stays repeatable.
+//! A notice is an Ethernet frame of a special type on the guest's network device. So it arrives at an instant of the run's time, like a
+//! packet, and a run in lock-step stays repeatable.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Ending;
 
-/// The type of these frames: IEEE 802's first for local experiments.
+/// The EtherType of these frames: the first that IEEE 802 sets aside for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// Bytes of an Ethernet header.
 const HEADER: usize = 14;
-/// Most bytes of an error's text in a notice: a frame has to hold it.
+/// Most bytes of an error's text in a notice, so that it fits into a frame.
 const MOST_TEXT: usize = 400;
 
 /// A message.
@@ -24,7 +24,7 @@ pub enum Notice {
     Fails(u32, Why),
     /// From a guest: the program with this number ([`ProgramOrder::told`](crate::ProgramOrder::told)) has ended.
     Ended(u32),
-    /// To a guest: the condition with this number holds, on whichever guest.
+    /// To a guest: the condition with this number holds, on this guest or another.
     GoOn(u32),
     /// To a guest: the run is over.
     End,
@@ -55,9 +55,9 @@ impl Notice {
         if let Notice::Fails(_, Why::Blind(text) | Why::Ended(Ending::NotStarted(text))) = &mut notice {
             cut(text);
         }
-        // Numbers and short texts in a vector: it cannot fail.
+        // It holds numbers and short texts only, so this cannot fail.
         let json = serde_json::to_vec(&notice).unwrap_or_default();
-        // A short frame is padded on its way, so the length comes first.
+        // Short frames are padded on their way, so the length comes first.
         let mut bytes = (json.len() as u16).to_be_bytes().to_vec();
         bytes.extend(json);
         bytes
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notices_are_found_again_in_frames_that_were_filled_up() {
+    fn notices_are_read_from_padded_frames() {
         let why = Why::Ended(Ending::Exited(3));
         for notice in
             [Notice::Holds(7), Notice::Fails(1, why), Notice::Ended(0), Notice::GoOn(9), Notice::End]
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn other_frames_are_no_notices() {
+    fn other_frames_are_not_taken_for_notices() {
         let frame = Notice::End.frame();
         for length in 0..frame.len() {
             assert_eq!(Notice::parse(&frame[..length]), None);

@@ -1,6 +1,6 @@
 //! Checks whether a program is ready: a listening port, a printed text, a file.
 //!
-//! Used inside guests, and beside them for programs in network namespaces of the machine.
+//! Used inside guests, and on the machine for programs in network namespaces.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::listeners::{Listener, Listeners};
 
-/// What says that a program is ready.
+/// The sign that a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
@@ -29,7 +29,7 @@ pub enum Check {
     Prints(String),
     /// This file exists (a relative path starts at the program's directory), and has changed if it existed before.
     File(String),
-    /// This command has ended with exit code 0; it is tried again and again. The caller runs it.
+    /// This command has ended with exit code 0; until then it is run again and again. The caller runs it.
     Command(Vec<String>),
 }
 
@@ -37,7 +37,7 @@ pub enum Check {
 const LISTEN: u8 = 10;
 const UNCONNECTED: u8 = 7;
 
-/// The sockets of one network namespace, whoever looks at them.
+/// The sockets of one network namespace, which can be read from any namespace.
 #[derive(Debug)]
 pub struct Sockets {
     tcp: Tcp,
@@ -47,9 +47,9 @@ pub struct Sockets {
 /// Where listening TCP sockets are looked up.
 #[derive(Debug)]
 enum Tcp {
-    /// The kernel is asked for them.
+    /// By asking the kernel (sock_diag).
     Asked(Listeners),
-    /// A kernel that does not answer has tables of all connections.
+    /// In the tables of all connections, if the kernel does not support sock_diag.
     Read(Tables),
 }
 
@@ -101,7 +101,7 @@ fn socket(line: &str) -> Option<(IpAddr, u16, u8)> {
     let mut fields = line.split_whitespace().skip(1);
     let (address, port) = fields.next()?.split_once(':')?;
     let state = fields.nth(1)?;
-    // Addresses stand there as numbers of four bytes each, in the order that this machine has them in its memory.
+    // Addresses are written as four-byte numbers in this machine's byte order.
     let number = |at: usize| u32::from_str_radix(address.get(at..at + 8)?, 16).ok();
     let address = match address.len() {
         8 => IpAddr::from(number(0)?.to_ne_bytes()),
@@ -117,7 +117,7 @@ fn socket(line: &str) -> Option<(IpAddr, u16, u8)> {
     Some((address, u16::from_str_radix(port, 16).ok()?, u8::from_str_radix(state, 16).ok()?))
 }
 
-/// Whether connections of other hosts come to a socket, by IPv6 or IPv4.
+/// Whether a socket accepts connections from other hosts, by IPv6 or IPv4.
 fn takes(listener: Listener, ipv6: bool) -> bool {
     let Listener { address, only_ipv6 } = listener;
     let both = address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !only_ipv6;
@@ -144,12 +144,12 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.len(), metadata.modified().ok()))
 }
 
-/// A growing file that may come to contain a text.
+/// Looks for a text in a growing file.
 #[derive(Debug)]
 struct Search {
     path: PathBuf,
     from: u64,
-    /// The end of what was read, in which the text may have begun.
+    /// The end of what was read so far: the text may have begun there.
     carry: Vec<u8>,
 }
 
@@ -177,7 +177,7 @@ pub enum Probe {
     Port(Sockets, u16),
     /// A port that accepts connections, and whether by IPv6.
     Listens(Sockets, u16, bool),
-    /// A text, and the files in which it may appear.
+    /// A text in any of these files.
     Prints(Vec<u8>, Vec<Output>),
     /// A file, and its previous state.
     File(PathBuf, Stamped),
@@ -185,21 +185,22 @@ pub enum Probe {
     Command,
 }
 
-/// A program's output, as far as it was read.
+/// A program's output, with what has been read of it.
 #[derive(Debug)]
 pub struct Output(Search);
 
-/// A file's state when the program began.
+/// A file, and its state when the program started.
 #[derive(Debug)]
 pub struct Stamped(Stamp);
 
 impl Probe {
-    /// Begins a check; call it before the program starts.
+    /// Begins a check. Call it before the program starts.
     ///
     /// # Errors
     /// If the host's sockets cannot be read.
     pub fn begin(check: &Check, around: Surroundings) -> io::Result<Self> {
-        let sockets = || around.sockets.ok_or_else(|| io::Error::other("the host's sockets cannot be seen"));
+        let sockets =
+            || around.sockets.ok_or_else(|| io::Error::other("the host's sockets cannot be listed"));
         Ok(match check {
             Check::Port(port) => Probe::Port(sockets()?, *port),
             Check::Listens { port, ipv6 } => Probe::Listens(sockets()?, *port, *ipv6),
@@ -216,7 +217,7 @@ impl Probe {
         })
     }
 
-    /// Whether it holds now. Always false for a command.
+    /// Whether the condition holds now. Always false for a command.
     ///
     /// # Errors
     /// If it cannot be checked.
@@ -245,7 +246,7 @@ impl Probe {
     }
 }
 
-/// The words of a command that tries another one again and again until it succeeds.
+/// A command that repeats another one until that succeeds.
 pub fn retried(words: &[String]) -> Vec<String> {
     const LOOP: &str = "until \"$@\"; do sleep 0.1; done";
     ["sh", "-c", LOOP, "sh"].map(str::to_owned).into_iter().chain(words.iter().cloned()).collect()
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_seen_when_something_listens() {
+    fn a_listening_port_is_found() {
         let nowhere = Path::new("/nonexistent");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_found_though_it_comes_in_pieces_and_a_file_when_it_changes() {
+    fn a_text_in_several_writes_and_a_changed_file_are_found() {
         let directory = tempfile::tempdir().unwrap();
         let mut probe = begun(&Check::Prints("listening on".to_owned()), directory.path());
         assert!(!probe.holds().unwrap());
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_tables_are_read() {
+    fn lines_of_the_kernels_tables_are_parsed() {
         let line = "   0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0:0";
         assert_eq!(socket(line), Some((Ipv6Addr::UNSPECIFIED.into(), 8080, LISTEN)));
         let own = |text: &str| socket(&format!("0: {text}:0050 0:0 07")).unwrap().0.to_string();
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_takes_connections_by_its_address() {
+    fn the_address_of_a_socket_decides_which_connections_it_accepts() {
         // By IPv4, and by IPv6.
         for (address, only_ipv6, taken) in [
             ("10.0.0.1", false, (true, false)),
@@ -334,9 +335,9 @@ mod tests {
         }
     }
 
-    /// What a kernel without sock_diag is looked at by finds the same.
+    /// The tables, for kernels without sock_diag, give the same result.
     #[test]
-    fn the_tables_have_what_the_kernel_answers() {
+    fn tables_and_sock_diag_agree() {
         let open = |name: &str| File::open(Path::new("/proc/thread-self/net").join(name)).ok();
         let mut read =
             Sockets { tcp: Tcp::Read(Tables(["tcp", "tcp6"].map(open))), ..Sockets::open().unwrap() };

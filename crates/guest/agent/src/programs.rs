@@ -20,9 +20,9 @@ use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::mounts::SHARED;
 
-/// Capabilities that no program in a guest has: with these it could reach the machine's files, crash the kernel,
+/// Capabilities that programs in a guest do not have: with them, a program could reach the machine's files, crash the kernel,
 /// or make the agent do so (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MKNOD). Without
-/// SYS_PTRACE a program can still trace programs that have no more capabilities than itself: all but the agent.
+/// SYS_PTRACE, a program can still trace programs with no more capabilities than its own: all but the agent.
 const WITHHELD: [libc::c_ulong; 6] = [16, 17, 19, 21, 22, 27];
 /// How long a program has to end after the signal, in nanoseconds.
 const GRACE: u64 = 1_000_000_000;
@@ -75,10 +75,10 @@ pub(crate) fn command(
 }
 
 impl Programs {
-    /// The programs of an order, none of which has been started.
+    /// The programs of an order; none has been started yet.
     pub(crate) fn new(orders: &[ProgramOrder], clock: Clock) -> Self {
         let report = ProgramReport {
-            ending: Ending::NotStarted("the run ended before its time had come".to_owned()),
+            ending: Ending::NotStarted("the run ended before its start time".to_owned()),
             started: None,
             ended: None,
             files: Vec::new(),
@@ -89,7 +89,7 @@ impl Programs {
         Programs { all: orders.iter().map(program).collect(), clock }
     }
 
-    /// When to start the next program whose time has not come at `now`.
+    /// The next start time of a program after `now`.
     pub(crate) fn next_start(&self, now: u64) -> Option<u64> {
         let waiting = self.all.iter().filter(|program| program.report.started.is_none());
         waiting.map(|program| program.order.start).filter(|start| *start > now).min()

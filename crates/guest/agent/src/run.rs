@@ -1,4 +1,4 @@
-//! The life of a guest, from the view of its first process.
+//! What the agent does, from the guest's boot to its end.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ use crate::modules;
 use crate::mounts::{self, SHARED};
 use crate::programs::{Programs, reap};
 
-/// Most open files of the agent; every host and flow needs some.
+/// The agent's limit of open files; each host and flow needs some.
 const FILES: u64 = 65_536;
 
 /// Runs the agent.
@@ -50,7 +50,7 @@ fn write(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(&path, bytes).doing(|| format!("write {}", path.display()))
 }
 
-/// The same, for a file that is read meanwhile: it appears with all of its bytes or not at all.
+/// The same, for a file that another process waits for: it appears with all of its bytes.
 fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let new = format!("{name}.new");
     write(&new, bytes)?;
@@ -58,7 +58,7 @@ fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::rename(shared(&new), shared(name)).doing(|| format!("write {name}"))
 }
 
-/// Reports the clock's reading while it stands still: no sleep would end, so this polls.
+/// Reports the time on the clock while it stands still. It polls, because no sleep would end.
 fn align() -> Result<(), Failure> {
     let frozen = Path::new(SHARED).join(FROZEN);
     while !frozen.exists() {
@@ -89,7 +89,7 @@ fn live() -> Result<(), Failure> {
     mounts::set_up(&order, overlay.map(String::as_str))?;
     without_helpers();
     if let [host] = &order.hosts[..] {
-        // For users: prompts and logs. A machine with many hosts cannot have all their names, and a kernel's name has at most 64 bytes.
+        // The host name, as prompts and logs show it. With several hosts it cannot name them all, and it has at most 64 bytes.
         let _ = sethostname(&host.name);
     }
     if let Ok(terminal) = fs::OpenOptions::new().write(true).open("/dev/console") {
@@ -182,7 +182,7 @@ fn perform(
         }
         if now >= next_sample {
             flows.sample(next_sample, |sample| {
-                // Numbers in a vector: neither fails.
+                // They hold numbers only, so neither can fail.
                 let _ = serde_json::to_writer(&mut samples, &sample);
                 samples.push(b'\n');
             });
@@ -195,7 +195,7 @@ fn perform(
         conditions.begin(now, &programs, hosts, gate, channel);
         programs.start(now, hosts, gate);
         if conditions.look(now, &programs, gate, channel) {
-            // A program of this guest may have waited for it.
+            // A program of this guest may wait for it.
             continue;
         }
         let console = order.console.as_ref().filter(|_| shell.is_none());

@@ -1,23 +1,20 @@
-//! Threads on adjacent stacks.
+//! Threads with adjacent stacks, which start fast in a guest.
 //!
-//! For a new thread, User-Mode Linux maps its whole address space on the machine again (arch/um/kernel/process.c, `fork_handler`, and
-//! arch/um/kernel/tlb.c, `force_flush_all`): a system call of the machine for each stretch of pages that are adjacent in the guest's
-//! memory too. With separate stacks, each with a guard beside it, a thousand threads take half a minute to start. Stacks that are
-//! allocated together, and touched together, are only a few stretches.
+//! Source: arch/um/kernel/process.c (`fork_handler`) and arch/um/kernel/tlb.c (`force_flush_all`); docs/src/performance.md explains why.
 //!
-//! So only the first has a guard. Instead the last page of each is filled with marks: code must not come so far, and if it does the
-//! marks show it, before it can have reached the neighbour. (Rust code touches every page that it crosses, however large its frames are.)
+//! Only the first stack has a guard page. In the others, the last page is filled with marks. Code must not use that page; if it does,
+//! the marks show it before the next stack is reached. (Rust code touches every page that it crosses, however large its frames are.)
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use nix::libc;
 
-/// Bytes of a stack. The code on it is not deep and has no large values; all of it is allocated at once.
+/// Bytes of a stack. All of it is allocated at once; the code on it needs little.
 const STACK: usize = 32 << 10;
-/// The lowest bytes of each, which must not be used.
+/// The lowest bytes of each stack, which must not be used.
 const MARGIN: usize = 4096;
-/// The value of the marks: neither an address nor a length, of which stacks are full.
+/// The value of the marks: unlike addresses and lengths, which are common on stacks.
 const MARK: u64 = 0x5afe_57ac_0b5e_55ed;
 /// Size of the inaccessible area below the first stack. The others have their neighbours below.
 const GUARD: usize = 4096;
@@ -28,7 +25,7 @@ pub(crate) struct Stacks {
     /// Where the first stack begins.
     base: usize,
     count: usize,
-    /// How many are in use.
+    /// Number of stacks in use.
     taken: usize,
 }
 
@@ -74,7 +71,7 @@ impl Stacks {
 
     /// The first thread, by starting order, that has used more of its stack than allowed.
     pub(crate) fn overflowed(&self) -> Option<usize> {
-        // SAFETY: memory of `new`, which stays mapped. A thread may be writing there at this moment: then either word is fine.
+        // SAFETY: memory of `new`, which stays mapped. If a thread writes there at this moment, either value is fine.
         let spoilt = |word: usize| unsafe { std::ptr::read_volatile(word as *const u64) } != MARK;
         (0..self.taken).find(|number| self.margin(*number).any(spoilt))
     }
@@ -130,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Uses the stack down to an address, and some frames' overhead more.
+    /// Uses the stack down to an address, plus the overhead of some frames.
     fn dig<const FRAME: usize>(down_to: usize) -> u8 {
         let frame = black_box([1u8; FRAME]);
         if frame.as_ptr() as usize <= down_to {
@@ -139,7 +136,8 @@ mod tests {
         black_box(dig::<FRAME>(down_to)) ^ frame[FRAME / 3]
     }
 
-    /// Starts three threads one after the other, the second of which leaves this much of its stack; returns the one whose stack was too small.
+    /// Starts three threads one after the other. The second leaves only this much of its stack. Returns the number of a thread whose stack was
+    /// too small.
     fn overflowed(dig: fn(usize) -> u8, leave: usize) -> Option<usize> {
         let mut stacks = Stacks::new(3).unwrap();
         for number in 0..3 {
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_needs_more_than_its_stack_is_told_of() {
+    fn a_thread_that_needs_more_than_its_stack_is_detected() {
         for dig in [dig::<200>, dig::<600>] {
             assert_eq!(overflowed(dig, MARGIN + 2000), None);
             assert_eq!(overflowed(dig, MARGIN), Some(1));

@@ -92,7 +92,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn the_layout_is_the_kernel_s() {
+    fn the_layout_matches_the_kernels() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();

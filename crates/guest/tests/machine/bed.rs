@@ -1,4 +1,4 @@
-//! A test bed for guests: hosts in a star or in pairs, around links of Warpline's own network.
+//! A test bed for guests: hosts in pairs, with a link of Warpline's network between them.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use warpline_guest::{Console, HostId, Kernel, MachineConfig, Simulator};
 use warpline_net::qdisc::QdiscConfig;
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteId, Settled};
 
-/// The guest kernel; without one, prints why the test is skipped.
+/// The guest kernel, or `None` after printing why the test is skipped.
 pub(crate) fn kernel() -> Option<Kernel> {
     match Kernel::find() {
         Ok(kernel) => Some(kernel),
@@ -61,7 +61,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
     }
 }
 
-/// Adds both ends of a flow of the first guest's hosts, or of two guests'.
+/// Adds both ends of a flow between two hosts of the first guest, or of two guests.
 pub(crate) fn bulk(id: u32, from: u32, to: u32, to_address: u32, bytes: Option<u64>) -> [FlowOrder; 2] {
     let port = 5001 + id as u16;
     let end = |host, role| FlowOrder { id, host, role, start: 0, stop: None, cc: None, after: vec![] };
@@ -98,7 +98,7 @@ impl Path {
     }
 }
 
-/// Pairs of hosts (0 and 1, 2 and 3, ...), each around a link of its own; and a digest of every byte and timestamp.
+/// Pairs of hosts (0 and 1, 2 and 3, ...) with a link for each pair, and a digest of every byte and timestamp.
 pub(crate) struct Bed {
     network: Network,
     ends: Ends,
@@ -109,7 +109,7 @@ pub(crate) struct Bed {
 
 struct Ends {
     frames: Vec<Vec<u8>>,
-    /// Whether each has been handed out ahead.
+    /// Whether each has been handed out in advance.
     ahead: Vec<bool>,
     free: Vec<u32>,
     arrived: VecDeque<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! Guests in dilated time. No test depends on how fast the machine is, only on lower limits of time.
+//! Guests in dilated time. The tests check only lower limits of time, so they do not depend on the speed of the machine.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpline_core::Pace;
@@ -10,11 +10,11 @@ use warpline_guest::{Machine, MachineConfig, frame};
 
 use crate::bed::{guest, kernel, program};
 
-/// Time limit of every guest here, far more than any needs: it ends with its program.
+/// Time limit of every guest here, far more than it needs: a guest ends with its program.
 const ENOUGH: f64 = 600.0;
 
-/// Runs a guest in dilated time until its program ends, carrying frames between its two hosts at once, and calls `each` now and then. Returns its
-/// report, what it left in the share, and the machine's seconds from the run's start to its end.
+/// Runs a guest in dilated time until its program ends. Carries frames between its two hosts without delay, and calls `each` now and then.
+/// Returns its report, what it left in the share, and the machine's seconds from the start of the run to its end.
 fn run(
     config: &mut MachineConfig,
     tdf: f64,
@@ -38,7 +38,7 @@ fn run(
         let earliest = last;
         let mut over = false;
         nic.receive(1000, |at, frame| {
-            // It is of the run's time, in order, and not from the future.
+            // Its time is of the run, in order, and not in the future.
             assert!(at >= earliest && at <= pace.at(host_now()), "{at}");
             last = at;
             let Some((vlan, datagram)) = frame::parse(frame) else {
@@ -62,7 +62,7 @@ fn run(
 }
 
 #[test]
-fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
+fn a_second_of_the_guest_takes_tdf_seconds_of_the_machine() {
     for tdf in [0.5, 1.0, 2.5] {
         let mut config = guest("g", 0, 2, ENOUGH);
         let line = "date +%s%N; sleep 0.5; date +%s%N; cat /proc/uptime";
@@ -72,10 +72,10 @@ fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
         assert!(took >= 0.5 * tdf, "0.5 s of the guest took {took} s at TDF {tdf}");
         let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
         let dates: Vec<u64> = said.lines().take(2).map(|line| line.parse().unwrap()).collect();
-        // It starts at the run's start, which is the first of January, and not before.
+        // The program starts at the run's start, the first of January, and not before.
         let start = warpline_guest::time::EPOCH;
         assert!(dates[0] >= start && dates[1] - dates[0] >= 500_000_000, "{said}");
-        // No more of its time has passed than of the machine's.
+        // No more time has passed for the guest than for the machine.
         assert!((dates[1] - start) as f64 / 1e9 <= took / tdf, "{said} in {took} s");
         let uptime: f64 = said.lines().nth(2).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(uptime >= 100.5 && uptime <= 100.1 + took / tdf, "{uptime} after {took} s");
@@ -83,7 +83,7 @@ fn a_second_of_the_guest_is_tdf_seconds_of_the_machine() {
 }
 
 #[test]
-fn two_hosts_talk_and_the_factor_may_rise_meanwhile() {
+fn the_factor_can_rise_while_two_hosts_communicate() {
     let mut config = guest("g", 0, 2, ENOUGH);
     config.order.programs = vec![program(0, &["ping", "-c", "5", "-i", "0.2", "10.0.0.2"], "0")];
     let mut raised = None;

@@ -7,7 +7,7 @@ use warpline_guest::{LockStep, MachineConfig};
 
 use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
 
-/// Runs guests to their end; returns the reports, the network, and the guests.
+/// Runs guests to their end, and returns the reports, the network and the guests.
 fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
     let kernel = kernel()?;
     let hosts = configs.iter().map(|config| config.order.hosts.len() as u32).sum();
@@ -21,25 +21,25 @@ fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockS
 }
 
 #[test]
-fn linux_fills_a_link_and_recovers_from_what_its_queue_drops() {
+fn linux_fills_a_link_and_recovers_from_drops() {
     let mut config = guest("g", 0, 2, 10.0);
     config.order.flows = bulk(0, 0, 1, 1, None).to_vec();
     config.order.interval = seconds(1.0);
     let path = Path::new(20_000_000, 10, 50_000);
     let Some((reports, bed, lockstep)) = run(&[config], path) else { return };
     let [sink, source] = &reports[0].flows[..] else { panic!("{:?}", reports[0].flows) };
-    // 20 Mbit/s, of which 1448 of 1500 bytes are payload, minus the start.
+    // 20 Mbit/s, with 1448 bytes of payload in 1500, less the start.
     let goodput = sink.last.received as f64 * 8.0 / 10.0;
     assert!((18.0e6..19.4e6).contains(&goodput), "{goodput} {source:?}");
     assert!(source.last.retransmits > 0 && source.error.is_none() && sink.error.is_none(), "{source:?}");
-    // A round trip, two serialisations of 60 bytes, and some microseconds of the program's own.
+    // A round trip, two serialisations of 60 bytes, and some microseconds for the program.
     let connected = source.connected.unwrap();
     assert!((20_048_000..20_060_000).contains(&connected), "{connected}");
     assert!(bed.datagrams > 20_000 && lockstep.is_reproducible());
 }
 
 #[test]
-fn programs_run_and_what_they_say_comes_back() {
+fn programs_run_and_their_output_and_files_are_brought_back() {
     let mut config = guest("g", 0, 2, 30.0);
     let mut ping = program(0, &["ping", "-c", "3", "-i", "0.5", "10.0.0.2"], "0");
     ping.start = seconds(1.0);
@@ -60,12 +60,12 @@ fn programs_run_and_what_they_say_comes_back() {
     assert_eq!(read("1.stderr"), "to stderr\n");
     assert_eq!(read(&dated.files[0]), "file\n");
     assert!(dated.missing[0].contains("missing"), "{:?}", dated.missing);
-    assert!(!std::path::Path::new("/tmp/x.csv").exists(), "what a guest writes stays in the guest");
+    assert!(!std::path::Path::new("/tmp/x.csv").exists(), "files that a guest writes stay in the guest");
     assert_eq!((&server.ending, server.ended.is_some()), (&Ending::Stopped, true));
     assert!(matches!(&wrong.ending, Ending::NotStarted(why) if why.contains("/no/such/program")));
 }
 #[test]
-fn guests_of_their_own_meet_on_a_link() {
+fn two_guests_communicate_over_a_link() {
     let mut configs = [guest("left", 0, 1, 5.0), guest("right", 0, 1, 5.0)];
     configs[1].order.hosts = vec![host(1, 4094)];
     let [sink, source] = bulk(0, 0, 0, 1, Some(2_000_000));
@@ -74,14 +74,14 @@ fn guests_of_their_own_meet_on_a_link() {
     let Some((reports, _, _)) = run(&configs, Path::new(10_000_000, 10, 1_000_000)) else { return };
     let (source, sink) = (&reports[0].flows[0], &reports[1].flows[0]);
     assert_eq!(sink.last.received, 2_000_000);
-    // 1382 segments at 10 Mbit/s take 1.66 s, the handshake and slow start some round trips more.
+    // 1382 segments at 10 Mbit/s take 1.66 s; the handshake and slow start add some round trips.
     let finished = sink.finished.unwrap() as f64 / 1e9;
     assert!((1.66..1.95).contains(&finished), "{finished}");
     assert!(source.finished.unwrap() > sink.finished.unwrap() && source.error.is_none());
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
+fn the_same_seed_gives_the_same_bytes_and_timestamps_on_a_busy_machine() {
     let configs = |seed: u64| {
         let mut configs = vec![guest("a", 0, 2, 3.0), guest("b", 2, 2, 3.0)];
         for (index, config) in configs.iter_mut().enumerate() {
@@ -126,12 +126,12 @@ fn the_same_seed_gives_the_same_bytes_and_stamps_however_busy_the_machine() {
     assert_ne!(
         (quiet.0, &quiet.2[1]),
         (other.0, &other.2[1]),
-        "another seed, other initial sequence numbers"
+        "another seed gives other initial sequence numbers"
     );
 }
 
 #[test]
-fn a_run_in_pieces_is_the_same_run() {
+fn a_run_in_several_steps_gives_the_same_bytes() {
     let Some(kernel) = kernel() else { return };
     let path = Path::new(10_000_000, 5, 20_000);
     let outcome = |piece: u64| {
@@ -153,12 +153,12 @@ fn a_run_in_pieces_is_the_same_run() {
     };
     let whole = outcome(u64::MAX / 2);
     assert!(whole.1 > 2000, "{}", whole.1);
-    // Shorter than the delay of the links, and no round number.
+    // Shorter than the delay of the links, and not a divisor of it.
     assert_eq!(outcome(1_234_567), whole);
 }
 
 #[test]
-fn hundreds_of_hosts_live_in_one_kernel() {
+fn one_kernel_can_have_hundreds_of_hosts() {
     const HOSTS: u32 = 200;
     let mut config = guest("many", 0, HOSTS, 2.0);
     config.memory = 512 << 20;
@@ -174,7 +174,7 @@ fn hundreds_of_hosts_live_in_one_kernel() {
 }
 
 #[test]
-fn every_congestion_control_of_the_package_can_be_had() {
+fn every_congestion_control_of_the_package_can_be_used() {
     let Some(kernel) = kernel() else { return };
     let controls = kernel.congestion_controls();
     let names: Vec<&str> = controls.iter().map(|(name, _)| name.as_str()).collect();
@@ -228,7 +228,7 @@ fn requests_are_answered() {
     assert_eq!(
         server.cc.as_deref(),
         Some("vegas"),
-        "what it accepts has the congestion control of its order"
+        "connections that it accepts have the congestion control of its order"
     );
     assert_eq!(client.cc.as_deref(), Some("cubic"), "the kernel's default");
     assert!((28.0..30.0).contains(&mean), "{mean} ms");

@@ -1,4 +1,4 @@
-//! Guests at work: booted, in lock-step and in dilated time, and what happens when they misbehave.
+//! Boots guests and runs them in lock-step and in dilated time; also guests that misbehave.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 // Test helpers are not `#[test]` functions, which clippy.toml allows to unwrap and print.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,4 @@
-//! What programs in a guest may not do: attack the agent, which has all capabilities, or make the kernel start a program that has them.
+//! Programs in a guest cannot attack the agent, which has all capabilities, nor make the kernel start a program that has them.
 
 use warpline_core::Timestamp;
 use warpline_guest::LockStep;
@@ -20,10 +20,10 @@ cat /proc/sys/net/ipv4/tcp_sack
 ";
 
 #[test]
-fn programs_cannot_reach_the_agent_nor_the_kernel_s_settings_but_those_of_their_network() {
+fn programs_can_change_the_settings_of_their_network_but_not_the_kernels_or_the_agent() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 2, 5.0);
-    // The agent's own settings are made before.
+    // The agent has made its own settings before.
     config.order.hosts[1].sysctl = vec![("net.ipv4.tcp_ecn".to_owned(), "1".to_owned())];
     let mut other = program(1, &["sh", "-c", "cd /proc/sys/net/ipv4; cat tcp_sack tcp_ecn"], "other");
     other.start = seconds(3.0);
@@ -43,6 +43,6 @@ fn programs_cannot_reach_the_agent_nor_the_kernel_s_settings_but_those_of_their_
         "{}",
         read("tried.stderr")
     );
-    // Each host has settings of its own.
+    // Each host has its own settings.
     assert_eq!(read("other.stdout"), "1\n1\n");
 }

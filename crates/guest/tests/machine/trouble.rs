@@ -1,4 +1,4 @@
-//! Guests that misbehave: the error is reported, no run hangs, and nothing is left behind.
+//! Guests that misbehave: the error is reported, the run does not hang, and nothing is left behind.
 
 use std::path::Path as File;
 
@@ -36,7 +36,7 @@ fn lives(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
 }
 
-/// Processes whose parent, or parent's parent and so on, is `pid`.
+/// All descendants of the process `pid`.
 fn descendants(pid: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -82,7 +82,7 @@ fn a_program_that_computes_without_end_is_reported() {
 }
 
 #[test]
-fn a_kernel_that_panics_is_reported_with_what_it_said() {
+fn a_kernel_that_panics_is_reported_with_its_last_output() {
     let mut config = guest("g", 0, 2, 10.0);
     config.order.programs = vec![program(0, &["sh", "-c", "sleep 1; echo c > /proc/sysrq-trigger"], "0")];
     let Some(error) = run(&config, Patience::default()) else { return };
@@ -92,7 +92,7 @@ fn a_kernel_that_panics_is_reported_with_what_it_said() {
 }
 
 #[test]
-fn a_kernel_that_stands_still_is_reported() {
+fn a_kernel_that_hangs_is_reported() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 2, 1000.0);
     config.order.programs = vec![program(0, &["ping", "-q", "-i", "0.2", "10.0.0.2"], "0")];
@@ -114,7 +114,7 @@ fn a_kernel_that_stands_still_is_reported() {
 }
 
 #[test]
-fn too_little_memory_is_said_by_the_guest() {
+fn a_guest_with_too_little_memory_reports_it() {
     let mut config = guest("g", 0, 2, 10.0);
     config.memory = 64 << 20;
     config.order.hosts = (0..2000).map(|n| crate::bed::host(n, 1 + n as u16)).collect();
@@ -124,7 +124,7 @@ fn too_little_memory_is_said_by_the_guest() {
 }
 
 #[test]
-fn what_cannot_be_set_up_is_said_by_the_guest() {
+fn a_guest_reports_what_it_cannot_set_up() {
     let mut config = guest("g", 0, 1, 1.0);
     config.order.hosts[0].sysctl = vec![("net.ipv4.no_such_thing".to_owned(), "1".to_owned())];
     let Some(error) = run(&config, Patience::default()) else { return };
@@ -133,7 +133,7 @@ fn what_cannot_be_set_up_is_said_by_the_guest() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_started() {
+fn an_invalid_configuration_is_refused_before_the_boot() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 1, 1.0);
     config.memory = 1 << 20;
@@ -147,7 +147,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
 fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 2, 100.0);
-    // Something that crosses the network now and then, or it would not wait for us.
+    // Traffic now and then, or the guest would not wait for us.
     config.order.programs = vec![program(0, &["ping", "-q", "-i", "0.2", "10.0.0.2"], "0")];
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
@@ -169,7 +169,7 @@ fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
     assert!(!File::new(&share).exists());
 }
 
-/// The driver is this test itself, in a process of its own.
+/// The driver is this test itself, in another process.
 #[test]
 fn a_driver_that_is_killed_leaves_no_process() {
     const PART: &str = "WARPLINE_TEST_DRIVER";
@@ -200,7 +200,7 @@ fn a_driver_that_is_killed_leaves_no_process() {
     let line = lines.find_map(|line| line.ok().filter(|line| line.contains("ready "))).unwrap();
     let numbers = line.split("ready ").nth(1).unwrap();
     let pids: Vec<u32> = numbers.split(' ').filter_map(|word| word.trim().parse().ok()).collect();
-    // Some of the others belong to programs that start the guest, and have ended by now.
+    // Some of the other processes were helpers that started the guest, and have ended by now.
     assert!(pids.len() > 2 && lives(pids[0]), "{line}");
     driver.kill().unwrap();
     driver.wait().unwrap();
@@ -221,9 +221,9 @@ fn guests_may_end_before_the_run() {
     assert_eq!(report.flows[0].last.received, 1000);
 }
 
-/// A stop does not have to wait for a guest, neither while it boots nor while a program computes in its turn.
+/// A run can stop without waiting for a guest, both while it boots and while a program computes in its turn.
 #[test]
-fn a_guest_that_is_busy_holds_nobody_up() {
+fn a_busy_guest_does_not_delay_a_stop() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 1, 1000.0);
     config.order.programs = vec![program(0, &["sh", "-c", "while :; do :; done"], "0")];
@@ -234,7 +234,7 @@ fn a_guest_that_is_busy_holds_nobody_up() {
 
     let mut bed = Bed::new(1, path);
     let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
-    // It would be given up only after a thousand seconds of computing.
+    // The run would fail only after a thousand seconds of computing.
     lockstep.set_patience(Patience { silence: 1000, pushes: 1000 });
     let mut asked = 0;
     let ended = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _, _| {
@@ -242,13 +242,13 @@ fn a_guest_that_is_busy_holds_nobody_up() {
         asked < 5
     });
     assert_eq!(ended.unwrap(), Ended::Stopped);
-    // It does not report either: then it is abandoned.
+    // It does not report either, so it is abandoned.
     assert!(!lockstep.finish(Timestamp::from_secs(999), true, &mut || false).unwrap());
 }
 
-/// A guest that is ended before its time reports what was measured until then.
+/// A guest that is stopped early reports what was measured until then.
 #[test]
-fn a_run_that_is_over_before_its_time_is_reported() {
+fn a_run_that_ends_early_is_reported() {
     let Some(kernel) = kernel() else { return };
     let mut config = guest("g", 0, 2, 1000.0);
     config.order.flows = crate::bed::bulk(1, 0, 1, 1, None).to_vec();

@@ -1,4 +1,4 @@
-//! The full event trace of a small network: a fast access link, a slow lossy bottleneck with an outage, and answers.
+//! The complete event trace of a small network: a fast access link, a slow lossy bottleneck with an outage, and answers.
 
 use std::fmt::Write as _;
 

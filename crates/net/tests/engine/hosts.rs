@@ -1,4 +1,4 @@
-//! Hosts that send what a script says, answer some of it, and note what arrives.
+//! Hosts that send packets by a script, answer some of them, and record what arrives.
 
 use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
@@ -12,7 +12,7 @@ pub(crate) struct Burst {
     pub(crate) size: u32,
     pub(crate) class: u8,
     pub(crate) ecn: Ecn,
-    /// Each packet is answered, on the route after its own, when it arrives.
+    /// Whether each packet is answered when it arrives, on the next route.
     pub(crate) answered: bool,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
 #[derive(Debug)]
 pub(crate) struct Scripted {
     routes: Vec<RouteId>,
-    /// Of each route, latest first.
+    /// For each route, latest first.
     bursts: Vec<Vec<Burst>>,
     pub(crate) deliveries: Vec<Delivery>,
     last_call: Timestamp,

@@ -1,4 +1,4 @@
-//! Packets from outside that are seen after they were due: their lateness is taken back wherever that is possible.
+//! Packets from outside that are read late: the network makes up for their lateness where possible.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
 const US: u64 = 1000;
 
-/// Notes what arrives: when, which, and how marked.
+/// Records what arrives: the time, the packet, and its mark.
 #[derive(Debug, Default)]
 struct Sink(Vec<(u64, u32, Ecn)>);
 
@@ -38,8 +38,8 @@ fn link(from: u32) -> LinkConfig {
     }
 }
 
-/// Frames that are due at `due` microseconds and seen at `seen`, over links in a row. Returns what arrived and the handles
-/// that came back.
+/// Sends frames that are due at `due` microseconds and read at `seen`, over consecutive links. Returns what arrived and the handles
+/// that were returned.
 fn run(links: &[LinkConfig], frames: &[(u64, u64)], record: bool) -> (Vec<(u64, u32, Ecn)>, Vec<u32>) {
     let mut network = Network::new();
     let ids: Vec<LinkId> = links
@@ -61,7 +61,7 @@ fn run(links: &[LinkConfig], frames: &[(u64, u64)], record: bool) -> (Vec<(u64, 
     (sink.0, released)
 }
 
-/// Times of arrival in microseconds; the same on both ways through a link.
+/// Times of arrival in microseconds, which must be the same in both implementations of a link.
 fn times(links: &[LinkConfig], frames: &[(u64, u64)]) -> Vec<u64> {
     let [plain, recorded] = [false, true].map(|record| run(links, frames, record));
     assert_eq!(plain, recorded);
@@ -69,8 +69,8 @@ fn times(links: &[LinkConfig], frames: &[(u64, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn a_packet_seen_late_goes_as_if_it_had_been_seen_in_time() {
-    // Two that follow each other, one that waits for them, one that finds the link idle.
+fn a_packet_read_late_arrives_as_if_it_had_been_read_in_time() {
+    // Two packets in sequence, one that waits for them, and one that finds the link idle.
     let due = [0, 1000, 1200, 10_000];
     let in_time = due.map(|due| (due, due));
     for links in [vec![link(0)], vec![link(0), link(1)]] {
@@ -78,7 +78,7 @@ fn a_packet_seen_late_goes_as_if_it_had_been_seen_in_time() {
         for late in [1, 300, 999, 1500] {
             assert_eq!(times(&links, &due.map(|due| (due, due + late))), expected, "late by {late} us");
         }
-        // Seen together.
+        // All read at the same time.
         assert_eq!(times(&links, &[(0, 1300), (1000, 1300), (1200, 1300), (10_000, 10_000)]), expected);
     }
     assert_eq!(times(&[link(0)], &in_time), [2000, 3000, 4000, 12_000]);
@@ -87,7 +87,7 @@ fn a_packet_seen_late_goes_as_if_it_had_been_seen_in_time() {
 #[test]
 fn nothing_arrives_in_the_past_or_overtakes() {
     assert_eq!(times(&[link(0)], &[(0, 5000)]), [5000]);
-    // The second was due first: it stays behind what was sent before it.
+    // The second was due first, but stays behind packets that were sent before it.
     assert_eq!(times(&[link(0)], &[(500, 500), (0, 600)]), [2500, 3500]);
     let unlimited = LinkConfig { rate: RateConfig::Unlimited, ..link(0) };
     assert_eq!(times(std::slice::from_ref(&unlimited), &[(500, 500), (0, 600)]), [1500, 1500]);
@@ -95,7 +95,7 @@ fn nothing_arrives_in_the_past_or_overtakes() {
 }
 
 #[test]
-fn opportunities_of_a_trace_that_have_passed_are_used() {
+fn past_opportunities_of_a_trace_are_used() {
     let trace = Arc::new(Trace::parse(b"1\n2\n3\n4\n").unwrap());
     let traced = LinkConfig { rate: RateConfig::Trace(trace), delay: TimeDelta::ZERO, ..link(0) };
     assert_eq!(run(std::slice::from_ref(&traced), &[(500, 500)], false).0[0].0, 1000);
@@ -103,7 +103,7 @@ fn opportunities_of_a_trace_that_have_passed_are_used() {
 }
 
 #[test]
-fn handles_of_lost_frames_come_back() {
+fn handles_of_lost_frames_are_returned() {
     // One in transmission, one waiting, no room for the third.
     let full = LinkConfig { qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(1)), ..link(0) };
     let lossy = LossConfig { kind: LossKind::Every { n: 2, offset: 0 }, data_only: true };
@@ -115,7 +115,7 @@ fn handles_of_lost_frames_come_back() {
         assert_eq!(run(std::slice::from_ref(&full), &at_once, record).1, [2]);
         assert_eq!(run(std::slice::from_ref(&lossy), &at_once, record).1, [1]);
         assert_eq!(run(std::slice::from_ref(&down), &[(0, 0), (0, 0), (200, 200)], record).1, [1, 2]);
-        // Late ones are lost in the same manner.
+        // Late frames are lost in the same way.
         assert_eq!(run(std::slice::from_ref(&full), &[(0, 50), (0, 50), (0, 50)], record).1, [2]);
         assert_eq!(run(std::slice::from_ref(&lossy), &[(0, 50), (0, 50), (0, 50)], record).1, [1]);
     }

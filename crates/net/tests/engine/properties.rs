@@ -1,4 +1,4 @@
-//! What holds in every network.
+//! Properties of every network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use warpline_net::schedule::RateSchedule;
 
 use crate::world::{Manner, Outcome, World, conserved, world};
 
-/// Compares all that two runs show.
+/// Compares all results of two runs.
 fn same(one: &Outcome, other: &Outcome) -> Result<(), TestCaseError> {
     for (index, (a, b)) in one.deliveries.iter().zip(&other.deliveries).enumerate() {
         prop_assert_eq!(a, b, "delivery {}", index);
@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn the_general_way_is_the_fast_way(world in world(), record in prop::collection::vec(any::<bool>(), 9)) {
+    fn the_general_and_the_fast_link_agree(world in world(), record in prop::collection::vec(any::<bool>(), 9)) {
         let fast = world.run(&Manner::default());
         same(&fast, &world.run(&Manner { record, ..Manner::default() }))?;
         same(&fast, &world.run(&record_all(&world)))?;
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn steps_budgets_and_readings_change_nothing(
+    fn pauses_budgets_and_reading_counters_change_nothing(
         world in world(),
         pauses in prop::collection::vec((0u64..70_000_000, 1u64..50, any::<bool>()), 0..30),
         record in prop::collection::vec(prop::bool::weighted(0.2), 9),
@@ -78,12 +78,12 @@ proptest! {
     }
 
     #[test]
-    fn records_tell_a_consistent_story(world in world()) {
+    fn records_are_consistent(world in world()) {
         let outcome = world.run(&record_all(&world));
         prop_assert!(outcome.records.windows(2).all(|pair| pair[0].time <= pair[1].time));
         for (index, config) in world.links.iter().enumerate() {
             let records: Vec<_> = outcome.records.iter().filter(|r| r.link == LinkId(index as u32)).collect();
-            // Of each packet, by number: how often it was taken in, sent, and gone (a route may cross a link twice).
+            // For each packet, by number: how often it was accepted, sent, and has left (a route may cross a link twice).
             let mut stays: BTreeMap<u64, [u32; 3]> = BTreeMap::new();
             let (mut on_wire, mut ecn, mut drops) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
             let (mut marks, mut sent) = (0, 0);
@@ -149,7 +149,7 @@ proptest! {
                 .filter(|r| r.link == LinkId(index as u32) && matches!(r.event, LinkEvent::Transmit { .. }))
                 .map(|r| (r.time, u64::from(r.packet.size + config.framing) * 8))
                 .collect();
-            // Bits that fit between two instants, a nanosecond's rounding included.
+            // Bits that fit between two instants, with a nanosecond for rounding.
             let room = |from: Timestamp, to: Timestamp| -> u128 {
                 let span = u128::from((to - from).as_nanos()) + 1;
                 match &config.rate {
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// Bits that a schedule carries from one instant to another, step by step, a nanosecond's rounding included.
+/// Bits that a schedule carries from one instant to another, step by step, with a nanosecond for rounding.
 fn scheduled_bits(schedule: &RateSchedule, from: Timestamp, to: Timestamp) -> u128 {
     let (mut at, mut work, mut fastest) = (from, 0u128, 0u128);
     loop {

@@ -1,4 +1,4 @@
-//! What [`Network::take_settled`] foretells comes true, and nothing comes that it has not foretold in time.
+//! [`Network::take_settled`] predicts every arrival correctly and in time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
-/// Notes what arrives, and when.
+/// Records what arrives, and when.
 #[derive(Default)]
 struct Ends(BTreeMap<u32, Timestamp>);
 
@@ -38,7 +38,7 @@ fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {
 
 proptest! {
     #[test]
-    fn what_is_on_the_last_wire_arrives_as_told(
+    fn packets_on_the_last_wire_arrive_as_predicted(
         (random, reorders, far) in any::<(bool, bool, bool)>(),
         pauses in prop::collection::vec(0u64..8_000, 1..200),
         seed in any::<u64>(),
@@ -50,7 +50,7 @@ proptest! {
             network.add_link(link("b", 1, reorders, random), &streams),
         ];
         let route = network.add_route(&links).unwrap();
-        // What only passes is not told of.
+        // Packets that only pass through are not predicted.
         network.watch(links[0]);
         network.watch(links[1]);
         let mut ends = Ends::default();
@@ -74,7 +74,7 @@ proptest! {
             }
             for settled in network.take_settled() {
                 let Body::Frame(Frame { handle }) = settled.packet.body else { panic!() };
-                // Not later than the link's delay before.
+                // Predicted at least the link's delay before the arrival.
                 prop_assert!(now + TimeDelta::from_millis(3) <= settled.arrival);
                 prop_assert!(told.insert(handle, (now, settled.arrival)).is_none());
             }

@@ -1,4 +1,4 @@
-//! Small networks whose times were computed by hand, on both ways through a link.
+//! Small networks whose times were computed by hand, with both implementations of a link.
 //!
 //! At 8 Mbit/s a byte takes a microsecond.
 
@@ -43,8 +43,8 @@ fn burst(at: u64, count: u32, size: u32) -> Burst {
     Burst { at, route: 0, count, size, class: 0, ecn: Ecn::NotEct, answered: false }
 }
 
-/// Sends over all of `links` in a row and runs for an hour. Returns the deliveries as (nanoseconds, packet) and the links'
-/// counters; both must be the same with and without recording.
+/// Sends over all of `links`, one after the other, and runs for an hour. Returns the deliveries as (nanoseconds, packet) and the links'
+/// counters, which must be the same with and without recording.
 fn run(links: Vec<LinkConfig>, bursts: &[Burst]) -> (Vec<(u64, u64)>, Vec<LinkStats>) {
     let route = (0..links.len() as u32).map(warpline_core::LinkId).collect();
     let recorded = vec![true; links.len()];
@@ -108,7 +108,7 @@ fn drop_tail_counts_bytes_with_framing() {
 }
 
 #[test]
-fn what_is_lost_on_the_wire_has_used_the_link() {
+fn packets_lost_on_the_wire_have_used_the_link() {
     let kind = LossKind::Every { n: 2, offset: 0 };
     let lossy = LinkConfig { loss: LossConfig { kind, data_only: false }, ..link(0) };
     let (deliveries, stats) = run(vec![lossy, link(1)], &[burst(0, 4, 1000)]);
@@ -134,11 +134,11 @@ impl Qdisc for Stack {
 }
 
 #[test]
-fn a_queue_of_ones_own_stands_in_front_of_a_link() {
+fn a_link_can_have_a_custom_queue() {
     let own = OwnQueue(Arc::new(|_, _| Box::new(Stack::default())));
     let link = LinkConfig { own_queue: Some(own), ..link(0) };
     let (deliveries, _) = run(vec![link], &[burst(0, 4, 1000)]);
-    // The first is under way at once; of the others the last goes first.
+    // The first is sent at once. Of the others, the last goes first.
     assert_eq!(deliveries.iter().map(|(_, packet)| *packet).collect::<Vec<_>>(), [0, 3, 2, 1]);
 }
 
@@ -166,7 +166,7 @@ fn an_outage_empties_the_queue_and_finishes_the_packet_in_transmission() {
 }
 
 #[test]
-fn another_route_delays_what_leaves_after_and_a_shorter_one_lets_nothing_overtake() {
+fn a_longer_route_delays_later_packets_and_a_shorter_one_lets_none_overtake() {
     let far = TimeDelta::from_millis(20);
     let steps = [(TimeDelta::from_millis(2), far), (TimeDelta::from_millis(4), TimeDelta::ZERO)];
     let detour = Steps::new(TimeDelta::ZERO, &steps, None).unwrap();
@@ -177,7 +177,7 @@ fn another_route_delays_what_leaves_after_and_a_shorter_one_lets_nothing_overtak
 }
 
 #[test]
-fn codel_has_no_part_in_what_an_outage_takes() {
+fn packets_lost_in_an_outage_are_not_drops_of_codel() {
     let millis = TimeDelta::from_millis;
     let codel = CodelParams {
         target: millis(1),
@@ -186,7 +186,7 @@ fn codel_has_no_part_in_what_an_outage_takes() {
         ..Default::default()
     };
     let broken = LinkConfig { qdisc: QdiscConfig::Codel(codel), outages: vec![(ms(59), ms(70))], ..link(0) };
-    // Packets take 10 ms: whenever CoDel is asked, more drops are due.
+    // Packets take 10 ms, so more drops are due at each dequeue.
     let world = World {
         links: vec![broken],
         routes: vec![vec![warpline_core::LinkId(0)]],
@@ -202,7 +202,7 @@ fn codel_has_no_part_in_what_an_outage_takes() {
 }
 
 #[test]
-fn a_hop_that_takes_no_time_keeps_the_order_of_its_instant() {
+fn a_hop_that_takes_no_time_keeps_the_order_within_an_instant() {
     // Two packets meet at node 2 after 1 ms, one of them by way of a second hop that takes no time.
     let hop = |name: &str, from, to, delay| LinkConfig {
         delay: TimeDelta::from_millis(delay),
@@ -246,7 +246,7 @@ fn outages_may_begin_at_once_overlap_and_last_for_ever() {
 }
 
 #[test]
-fn a_route_that_makes_no_sense_or_comes_too_late_is_refused() {
+fn an_invalid_or_late_route_is_refused() {
     let mut network = Network::new();
     let ids = [0, 1, 2].map(|n| network.add_link(link(n), &Streams::new(1)));
     assert_eq!(network.add_route(&[]), Err(RouteError::Empty));
@@ -279,7 +279,7 @@ fn jitter_in_order_is_the_running_maximum_of_jitter_that_reorders() {
 }
 
 #[test]
-fn a_lost_packet_holds_nobody_up_and_reshuffles_no_delays() {
+fn a_lost_packet_delays_no_other_and_changes_no_random_delay() {
     let kind = JitterKind::Uniform { low: TimeDelta::ZERO, high: TimeDelta::from_millis(5) };
     let jitter = Some(JitterConfig { kind, max: None, reorder: true });
     let clean = LinkConfig { jitter, ..link(0) };
@@ -312,7 +312,7 @@ fn a_trace_delivers_at_its_opportunities() {
 }
 
 #[test]
-fn marks_arrive_where_drops_would_have_been() {
+fn packets_are_marked_that_would_have_been_dropped() {
     let red = |ecn| {
         let config = RedParams {
             ecn,
@@ -347,7 +347,7 @@ fn transmissions_that_take_no_time_never_queue() {
         let (deliveries, stats) = run(vec![limited], &[burst(0, 500, 1)]);
         assert_eq!((deliveries.len(), stats[0].drops_overflow), (500, 0));
     }
-    // A byte limit below a packet's size is no hindrance where nothing waits.
+    // A byte limit below a packet's size does not matter if nothing waits.
     let tiny = LinkConfig { rate: RateConfig::Unlimited, qdisc: drop_tail(QueueLimit::Bytes(10)), ..link(0) };
     assert_eq!(times(vec![tiny], &[burst(0, 3, 1000)]), [MS; 3]);
 }
@@ -375,7 +375,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
 }
 
 #[test]
-fn the_longest_wait_belongs_to_the_interval_in_which_it_ended() {
+fn the_longest_wait_counts_in_the_interval_in_which_it_ended() {
     for record in [false, true] {
         let mut network = Network::new();
         let id = network.add_link(LinkConfig { record, ..link(0) }, &Streams::new(1));
@@ -396,7 +396,7 @@ fn the_longest_wait_belongs_to_the_interval_in_which_it_ended() {
     }
 }
 
-/// Notes when its timer fires, and sets it again as told.
+/// Records when its timer fires, and sets it again by a script.
 struct Alarm {
     calls: Vec<u64>,
     again: Vec<u64>,
@@ -413,20 +413,20 @@ impl Hosts for Alarm {
 }
 
 #[test]
-fn the_earliest_deadline_counts_and_overtaken_timers_are_silent() {
+fn the_earliest_deadline_counts_and_superseded_timers_do_not_fire() {
     let mut network = Network::new();
     let mut alarm = Alarm { calls: vec![], again: vec![10, 3] };
     let mut port = network.port(Timestamp::ZERO);
     for deadline in [u64::MAX, 10, 5, 7] {
         port.set_timer(EndpointId(3), Timestamp::from_nanos(deadline));
     }
-    // Set again for the past, which is now, and for an instant at which an overtaken event is pending.
+    // Set again for the past, which means now, and for an instant at which a superseded event is pending.
     network.run_until(Timestamp::NEVER, &mut alarm, u64::MAX);
     assert_eq!(alarm.calls, [5, 5, 10]);
 }
 
 #[test]
-fn what_is_sent_from_outside_counts_at_that_instant() {
+fn packets_from_outside_count_at_the_instant_of_sending() {
     let mut network = Network::new();
     let id = network.add_link(link(0), &Streams::new(1));
     let route = network.add_route(&[id]).unwrap();

@@ -22,10 +22,10 @@ pub(crate) struct World {
     pub(crate) bursts: Vec<Burst>,
 }
 
-/// How a world is run, without changing what happens in it.
+/// How a world is run; none of this changes what happens in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manner {
-    /// Links recorded, which forces the general way.
+    /// Links that are recorded, which selects the general implementation.
     pub(crate) record: Vec<bool>,
     /// Every link gets a second feeder that is never used, so that no hop is express.
     pub(crate) no_express: bool,
@@ -33,11 +33,11 @@ pub(crate) struct Manner {
     pub(crate) pauses: Vec<(u64, u64, bool)>,
 }
 
-/// All that can be seen of a run.
+/// All visible results of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) deliveries: Vec<Delivery>,
-    /// Of each sampled instant: the links' counters, and packets sent, delivered and under way.
+    /// For each sampled instant: the links' counters, and packets sent, delivered and in flight.
     pub(crate) samples: Vec<(Vec<LinkStats>, (u64, u64, u64))>,
     pub(crate) records: Vec<LinkRecord>,
 }
@@ -101,7 +101,7 @@ impl World {
     }
 }
 
-/// Checks that no packet is lost without a trace, at any instant.
+/// Checks that, at any instant, every packet is accounted for.
 pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64, u64, u64)) {
     for link in links {
         let known = link.sent_packets
@@ -235,7 +235,7 @@ fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
 }
 
 fn burst() -> impl Strategy<Value = Burst> {
-    // Many at one instant, also at the start, and some apart.
+    // Many at the same instant, also at the start, and some at other times.
     let at = prop_oneof![3 => (0u64..50).prop_map(|ms| ms * 1_000_000), 2 => 0u64..50_000_000];
     let size = prop_oneof![4 => Just(1500u32), 2 => 40u32..1500, 1 => Just(9000)];
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)];
@@ -275,7 +275,7 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         })
 }
 
-/// A walk over the links, each of which begins where the one before ends.
+/// A walk over links, each of which begins where the previous one ends.
 fn resolve(links: &[LinkConfig], walk: &[prop::sample::Index]) -> Vec<LinkId> {
     let mut at = None;
     let mut route = Vec::new();

@@ -1,15 +1,15 @@
-//! Limits on handshakes: what strangers can make a server do before they have shown a key.
+//! Limits on handshakes: how much work unknown peers can cause before they have shown a key.
 //!
-//! A handshake costs memory and an Ed25519 signature, and an address can be forged. So while more than a few handshakes are under way, a new peer
-//! must first prove its address (Retry, RFC 9000 section 8.1.2), which costs the server nothing. One address has few handshakes at a time, and the
-//! total is limited too. A peer beyond a limit gets no answer, and tries again by itself.
+//! A handshake costs memory and an Ed25519 signature, and an address can be forged. So while more than a few handshakes are under way, a new
+//! peer must first prove its address (Retry, RFC 9000 section 8.1.2), which costs the server almost nothing. The number of handshakes is
+//! limited, for each address and in total. A peer beyond a limit gets no answer, and tries again by itself.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Handshakes under way from which on addresses must be proved.
+/// From this many handshakes under way, addresses must be proved.
 const FREE: usize = 16;
 
 /// Most handshakes under way.
@@ -27,7 +27,7 @@ pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The decision about a new peer.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It may do a handshake; the place is held until this is dropped.
+    /// It may do a handshake, which counts until this is dropped.
     Welcome(Place),
     /// It must prove its address.
     Prove,
@@ -39,14 +39,14 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Admission(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// A place among them.
+/// A handshake under way; it counts until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Admission,
     address: IpAddr,
 }
 
-/// The part of an address that counts as one peer: an IPv6 host has its whole network.
+/// The part of an address that counts as one peer. For IPv6 it is the network, since a host can use all of its addresses.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => IpAddr::V6((u128::from(six) >> 64 << 64).into()),
@@ -65,7 +65,7 @@ impl Admission {
         self.under_way().values().sum()
     }
 
-    /// Decides about a peer at `remote`, whose address is proved or not, for a server with this many connections.
+    /// Decides about a new peer at `remote`. `proved`: whether its address is proved; `connections`: those that the server has.
     pub(super) fn judge(&self, remote: SocketAddr, proved: bool, connections: usize) -> Verdict {
         let address = counted(remote.ip());
         let mut under_way = self.under_way();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn few_come_as_they_are_then_addresses_are_proved_and_one_has_few() {
+    fn after_a_few_handshakes_addresses_must_be_proved_and_each_has_a_limit() {
         let admission = Admission::default();
         let judge = |text: &str, proved| admission.judge(from(text), proved, 0);
         let mut places = Vec::new();
@@ -120,7 +120,7 @@ mod tests {
             proved += 1;
         }
         assert_eq!(proved, PER_ADDRESS);
-        // It does not keep others out.
+        // Other addresses are still accepted.
         assert!(matches!(judge("198.51.100.2", true), Verdict::Welcome(_)));
         places.clear();
         assert_eq!(admission.count(), 0);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_all_of_them_and_a_network_is_one_address() {
+    fn the_total_is_limited_and_an_ipv6_network_counts_as_one_address() {
         let admission = Admission::default();
         let mut places = Vec::new();
         for number in 0..2 * MOST {

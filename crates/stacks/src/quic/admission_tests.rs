@@ -1,4 +1,4 @@
-//! A server under many half-open handshakes: peers that can prove an address get through, and the memory for others is bounded.
+//! A server with many half-open handshakes: peers that can prove their address get through, and memory for the others is bounded.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn is_retry(datagram: &[u8]) -> bool {
 }
 
 #[test]
-fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
+fn honest_clients_get_through_many_half_open_handshakes() {
     #[expect(clippy::disallowed_methods, reason = "real sockets have real time")]
     let now = Instant::now();
     let key = Identity::generate().unwrap();
@@ -41,7 +41,7 @@ fn under_half_open_handshakes_addresses_are_proved_and_honest_clients_get_in() {
             socket
         })
         .collect();
-    // The last one is answered too, so all were judged.
+    // The last one was answered too, so all were processed.
     let mut buffer = [0; 2048];
     let last = strangers.last().unwrap().recv(&mut buffer).unwrap();
     assert!(is_retry(&buffer[..last]), "{:02x}", buffer[0]);
@@ -74,7 +74,7 @@ fn a_key_of_another_host_is_refused() {
         Client::new(&own, &trust, &Settings::default()).unwrap().connect(&address).map(|_| ())
     };
     let other = Identity::generate().unwrap().public();
-    // The key is on the list, but for another host: an attacker there cannot pass for this one.
+    // The key is on the list, but for another host, which cannot impersonate this one.
     let error = connect(format!("elsewhere {}\n127.0.0.1 {other}", receiver.public())).unwrap_err();
     assert!(error.to_string().ends_with("shows a key that is not trusted here"), "{error}");
     let error = connect(format!("elsewhere {}", receiver.public())).unwrap_err();

@@ -1,22 +1,11 @@
-//! A congestion control of `warpline-transport` behind quinn's `congestion::Controller`.
+//! Connects a congestion control of `warpline-transport` to quinn's `congestion::Controller`.
 //!
-//! quinn's calls per packet become one [`AckSample`] per ACK frame; a congestion episode (RFC 9002 section 7.3.2) is one
-//! event, persistent congestion a time-out. Every algorithm counts in datagrams of the initial size; when path MTU discovery
-//! changes the size, bytes are scaled, so that a window of one segment stays one datagram.
+//! quinn's calls for each packet become one [`AckSample`] per ACK frame. A congestion episode (RFC 9002 section 7.3.2) becomes one
+//! event, and persistent congestion a time-out. Algorithms count in datagrams of the initial size. When path MTU discovery changes
+//! the size, bytes are scaled, so that a window of one segment stays one datagram.
 //!
-//! How we bridge differences from quinn:
-//! * quinn sends a datagram while `in_flight + mtu < window`: with a window below two datagrams it would send one at a time, below one
-//!   none at all. Here such a window is a gate, as in the library's TCP: a burst (TCP Nice: a pair) may leave, then the gate stays
-//!   shut for `burst / cwnd * srtt`. quinn has no timer for that, see [`gate`](super::gate).
-//! * Delay samples include the receiver's ACK delay, which quinn subtracts only for itself. The endpoints here request
-//!   short delays (the ACK frequency extension), and the ACK of a lone packet with nothing in flight behind it gives no sample.
-//! * Both programs run when the scheduler lets them. On a path of a fraction of a millisecond that noise would look like a queue all the time, and
-//!   Nice would hardly send: a configurable part of every delay (a millisecond) is ignored.
-//!
-//! Not supported: loss probes (two datagrams after a probe time-out) and bare ACKs leave whatever the window is (the gate stays
-//! shut longer for them); the algorithm's own pacing rate is ignored, quinn paces at 1.25 windows per RTT in bursts of up to ten
-//! datagrams; a loss that proves spurious is not undone; the number of CE marks and one-way delays are unknown (LEDBAT uses the RTT);
-//! there is no proportional rate reduction.
+//! quinn sends a datagram while `in_flight + mtu < window`, so a window below two datagrams needs a [`gate`](super::gate). The other
+//! differences from the library's TCP are in the book, docs/src/embedding.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -44,8 +33,8 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// Connections that use `algorithm`. The part `jitter` of an RTT above the smallest is attributed to the scheduling of the two programs and
-    /// not to a queue.
+    /// For connections that use `algorithm`. Of an RTT's excess over the smallest RTT, the first `jitter` is attributed to the scheduling of
+    /// the two programs and not to a queue.
     pub const fn new(algorithm: Algorithm, jitter: TimeDelta) -> Self {
         Factory { algorithm, jitter }
     }
@@ -64,7 +53,7 @@ impl ControllerFactory for Factory {
 #[derive(Clone, Debug)]
 struct Bridge(Arc<Shared>);
 
-/// One connection's congestion control, seen from the connection and from its [`Keeper`](super::Keeper).
+/// One connection's congestion control, which the connection and its [`Keeper`](super::Keeper) share.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -74,7 +63,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // Its state is consistent after every call: a panic elsewhere is no reason to stop sending.
+        // Its state is consistent after every call, so a panic elsewhere need not stop sending.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +87,7 @@ pub struct View {
     pub delivered: u64,
     /// Bytes declared lost.
     pub lost: u64,
-    /// When the gate of a window below two datagrams opens, in time since the connection's start; `None` while it is open.
+    /// When the gate of a window below two datagrams opens, as time since the connection's start; `None` while it is open.
     pub shut_until: Option<Timestamp>,
 }
 
@@ -134,10 +123,10 @@ pub(super) struct State {
     cc: Controller,
     jitter: TimeDelta,
     epoch: Instant,
-    /// Bytes of a segment as the algorithm counts, and of a datagram now.
+    /// Bytes of a segment for the algorithm, and bytes of a datagram now.
     mss: u64,
     mtu: u64,
-    /// In the algorithm's bytes, all of them.
+    /// All in the algorithm's bytes.
     sent: u64,
     delivered: u64,
     lost: u64,
@@ -149,7 +138,7 @@ pub(super) struct State {
     batch: Batch,
     srtt: TimeDelta,
     min_rtt: TimeDelta,
-    /// The episode's start and kind: losses of earlier packets are no new congestion.
+    /// Start and kind of the episode. Losses of packets sent before it are not new congestion.
     episode: Option<(Timestamp, Phase)>,
     gate: Gate,
 }
@@ -194,7 +183,7 @@ impl State {
         u64::from(self.cc.min_burst().max(1)) * self.mss
     }
 
-    /// Whether the window is one for the gate.
+    /// Whether the window is so small that it uses the gate.
     fn is_small(&self) -> bool {
         self.cc.cwnd() < self.burst() && !self.srtt.is_zero()
     }
@@ -204,7 +193,7 @@ impl State {
         let allowed = match (self.is_small(), self.gate.is_shut()) {
             (true, true) => return 1,
             (true, false) => self.burst(),
-            // Before the first RTT sample a gate cannot be computed: the handshake may leave.
+            // Before the first RTT sample, the gate cannot be computed, so the handshake may leave.
             (false, _) => self.cc.cwnd().max(2 * self.mss),
         };
         scale(allowed, self.mtu, self.mss).saturating_add(1)
@@ -215,7 +204,7 @@ impl State {
         let bytes = self.counted(wire);
         if self.in_flight == 0 {
             let (idle, rto) = (now.saturating_since(self.last_sent_at), self.rto());
-            // Pauses at the gate are not the program's: they do not count as idle time.
+            // Pauses at the gate do not count as idle time: the program did not cause them.
             if self.sent > 0 && idle > rto && !self.is_small() {
                 self.cc.on_idle(now, idle, rto);
             }
@@ -239,7 +228,7 @@ impl State {
         self.gate.on_sent(now, bytes, self.burst(), self.mss, self.cc.cwnd(), self.srtt)
     }
 
-    /// Updates the gate for a changed window or RTT. Returns whether the keeper has to look at it.
+    /// Updates the gate for a changed window or RTT. Returns whether to notify the keeper.
     fn follow(&mut self) -> bool {
         if self.is_small() {
             return self.gate.rewait(self.cc.cwnd(), self.srtt);
@@ -268,14 +257,14 @@ impl State {
         self.in_flight = after;
         let Some(newest) = newest else { return };
         let rtt = now.saturating_since(newest);
-        // A receiver with only one packet delays its answer by up to a second. That delay is not a queue.
+        // A receiver delays its answer to a single packet by up to a second. That delay is not a queue.
         let waited = packets == 1 && after == 0 && self.delivered > 0 && rtt > self.min_rtt;
-        // quinn's estimate of the smoothed RTT follows after this call; before the first sample it is a guess.
+        // quinn updates its smoothed RTT after this call; before the first sample, that is a guess.
         if self.delivered == 0 {
             (self.srtt, self.min_rtt) = (rtt, rtt);
         }
         self.min_rtt = self.min_rtt.min(rtt);
-        // Keeps the newest entry sent no later: packets that left together are one entry, MTU probes have none.
+        // Keeps the newest entry that was not sent later. Packets sent together share an entry; MTU probes have none.
         while self.unacked.get(1).is_some_and(|sent| sent.at <= newest) {
             self.unacked.pop_front();
         }
@@ -284,7 +273,7 @@ impl State {
         self.delivered = self.delivered.saturating_add(acked);
         self.delivered_at = now;
         let rate = at.and_then(|sent| {
-            // The slower of sending and acknowledging, as in draft-cheng-iccrg-delivery-rate-estimation.
+            // The lower of the sending and acknowledgement rates, as in draft-cheng-iccrg-delivery-rate-estimation.
             let sending = sent.at.saturating_since(sent.first_at);
             let acking = now.saturating_since(sent.delivered_at);
             let span = sending.max(acking).as_secs_f64();

@@ -33,7 +33,7 @@ const UNTRUSTED: u64 = 0x100 + 48;
 pub struct Settings {
     /// Congestion control of what this end sends. Default: TCP Nice.
     pub algorithm: Algorithm,
-    /// The part of an RTT above the smallest that is attributed to the scheduling of the programs and not to a queue. Default 1 ms.
+    /// Excess over the smallest RTT that is attributed to the scheduling of the programs and not to a queue. Default 1 ms.
     pub jitter: TimeDelta,
     /// Bytes that may be unacknowledged or unread on a connection. Default 8 MiB: 670 Mbit/s at an RTT of 100 ms.
     pub buffer: u32,
@@ -53,12 +53,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The default with another algorithm.
+    /// The default settings with another algorithm.
     pub fn with(algorithm: Algorithm) -> Self {
         Settings { algorithm, ..Settings::default() }
     }
 
-    /// The same for quinn, for a program's own endpoints. Attach a [`Keeper`] with `buffer` as send window.
+    /// The settings for quinn, for a program with its own endpoints. Attach a [`Keeper`] with `buffer` as send window.
     pub fn transport(&self) -> TransportConfig {
         let mut config = TransportConfig::default();
         let mut acks = AckFrequencyConfig::default();
@@ -82,7 +82,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
     /// An address that does not resolve.
-    #[error("`{address}` is no address: {problem}; write host:port")]
+    #[error("`{address}` is not an address: {problem}; write host:port")]
     Address {
         /// The address.
         address: String,
@@ -234,11 +234,11 @@ impl Drop for Base {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if tokio::runtime::Handle::try_current().is_ok() {
-            // Blocking is not allowed here.
+            // Dropping a runtime would block here, which is not allowed.
             runtime.shutdown_background();
             return;
         }
-        // The packets that close the connections may leave first.
+        // Leaves time to send the packets that close the connections.
         self.endpoint.close(VarInt::from_u32(0), b"");
         let idle =
             async { tokio::time::timeout(Duration::from_millis(500), self.endpoint.wait_idle()).await };
@@ -304,7 +304,7 @@ impl Client {
             }
             _ => remote,
         };
-        // quinn spawns tasks, for which it looks for the runtime.
+        // quinn spawns tasks, for which it needs the runtime.
         let connecting =
             self.base.block_on(async { self.base.endpoint.connect_with(config, target, "warpline") });
         let connecting = connecting.map_err(|error| QuicError::Setup(error.to_string()))?;
@@ -338,7 +338,7 @@ impl Server {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(tls));
         config.transport_config(Arc::new(settings.transport()));
-        // Limits what arrives before the decision: a first flight and little more of each.
+        // Limits what is buffered before the decision: a little more than the first flight of each peer.
         config.max_incoming(CONNECTIONS).incoming_buffer_size(16 << 10).incoming_buffer_size_total(4 << 20);
         let base = Base::bind(resolve(address)?, Some(config), &identity.endpoint(), settings)?;
         let (to, incoming) = sync_channel(CONNECTIONS);
@@ -352,7 +352,7 @@ impl Server {
                     let proved = one.remote_address_validated();
                     match admission.judge(one.remote_address(), proved, endpoint.open_connections()) {
                         Verdict::Welcome(place) => drop(tokio::spawn(shake_hands(one, place, to.clone()))),
-                        // Without a proof a retry is always allowed.
+                        // A retry is always allowed for an address that is not proved.
                         Verdict::Prove => drop(one.retry()),
                         Verdict::Ignore => one.ignore(),
                     }
@@ -375,7 +375,7 @@ impl Server {
         self.base.endpoint.local_addr()
     }
 
-    /// The next connection; `None` when `patience` is over. A refused peer is an error, after which the server continues.
+    /// The next connection; `None` after `patience` without one. A refused peer is an error, after which the server continues.
     ///
     /// # Errors
     /// If a peer could not be accepted: an untrusted key, or a handshake that broke. [`QuicError::Ended`] is the only one after which there are
@@ -403,7 +403,7 @@ async fn shake_hands(
         Err(_) => Err(QuicError::Silent { remote }),
     };
     drop(place);
-    // The server is gone, or nothing accepts connections: drop this one.
+    // The server is gone, or does not accept connections fast enough: drop this one.
     let _ = to.try_send(outcome);
 }
 
@@ -415,7 +415,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The keeper has a handle too, which must not keep the connection open.
+        // The keeper also has a handle, which must not keep the connection open.
         self.keeper = None;
         self.connection.close(VarInt::from_u32(0), b"");
     }
@@ -547,7 +547,7 @@ impl Write for SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         if !self.finished {
-            // On a connection that is gone there is nothing to reset.
+            // A connection that is gone needs no reset.
             let _ = self.stream.reset(VarInt::from_u32(0));
         }
     }
@@ -581,7 +581,7 @@ impl Read for RecvStream {
         let read = connection.0.base.block_on(stream.read(buffer)).map_err(|error| match error {
             quinn::ReadError::ConnectionLost(error) => connection.lost(&error).into(),
             quinn::ReadError::Reset(_) => {
-                io::Error::new(io::ErrorKind::ConnectionReset, "the other end gave the stream up")
+                io::Error::new(io::ErrorKind::ConnectionReset, "the other end gave up the stream")
             }
             other => io::Error::other(other),
         })?;

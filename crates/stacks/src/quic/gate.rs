@@ -1,10 +1,11 @@
 //! Windows below two datagrams: a burst, then a shut gate (TCP Nice section 4: pairs).
 //!
-//! The burst is counted in bytes: once a burst's worth has left, the gate shuts for as long as it takes at `cwnd / srtt`. The wait
-//! follows the window: if the burst's acknowledgements make it grow, the wait gets shorter. Packets that leave through the shut gate (loss probes, ACKs) count towards the next burst.
+//! A burst is counted in bytes. Once a burst has left, the gate shuts for as long as the burst takes at `cwnd / srtt`. If its
+//! acknowledgements make the window grow, the wait gets shorter. Packets that leave while the gate is shut (loss probes, ACKs) count
+//! towards the next burst.
 //!
-//! quinn asks for the window without passing the time, and if the window allows nothing it sleeps until a packet or one of its own
-//! timers arrives. So the program has to open the gate and wake quinn: a [`Keeper`] does both.
+//! quinn reads the window without passing the time, and if the window allows nothing, it sleeps until the next packet or one of its own
+//! timers. So something must open the gate and wake quinn: a [`Keeper`] does both.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,9 +19,9 @@ use super::congestion::{self, Shared, View};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
     shut_until: Option<Timestamp>,
-    /// When it shut, and the bytes that it shut for.
+    /// When it shut, and the bytes for which it shut.
     shut_for: (Timestamp, u64),
-    /// Bytes that left since it opened, or were owed from before.
+    /// Bytes that count towards the current burst.
     left: u64,
 }
 
@@ -33,7 +34,7 @@ impl Gate {
         self.shut_until
     }
 
-    /// The window is too large for a gate.
+    /// The window has become too large for a gate.
     pub(super) fn reset(&mut self) {
         *self = Gate::default();
     }
@@ -49,7 +50,7 @@ impl Gate {
         srtt: TimeDelta,
     ) -> bool {
         self.left = self.left.saturating_add(bytes);
-        // Less than half a segment is not worth waiting for: headers and coalesced frames leave such remainders.
+        // A remainder below half a segment counts as a full burst: headers and coalesced frames leave such remainders.
         if self.is_shut() || self.left + mss / 2 <= burst {
             return false;
         }
@@ -59,7 +60,7 @@ impl Gate {
         true
     }
 
-    /// The window or the RTT has changed since it shut. Returns whether that moved its opening.
+    /// Adapts to a window or RTT that has changed since it shut. Returns whether the opening time moved.
     pub(super) fn rewait(&mut self, cwnd: u64, srtt: TimeDelta) -> bool {
         let (since, left) = self.shut_for;
         let before = self.shut_until;
@@ -77,13 +78,13 @@ impl Gate {
     }
 }
 
-/// How long `bytes` take at a window per RTT.
+/// How long `bytes` take at one window per RTT.
 fn wait(bytes: u64, cwnd: u64, srtt: TimeDelta) -> TimeDelta {
     let nanos = u128::from(srtt.as_nanos()) * u128::from(bytes) / u128::from(cwnd.max(1));
     TimeDelta::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Opens a connection's gate when it is time, and wakes quinn.
+/// Opens a connection's gate in time, and wakes quinn.
 ///
 /// It holds the connection: close the connection, or drop the keeper, to release it.
 #[derive(Debug)]
@@ -165,7 +166,7 @@ mod tests {
     fn the_wait_follows_the_window() {
         let mut gate = Gate::default();
         let start = Timestamp::from_secs(1);
-        assert!(!gate.rewait(1200, SRTT), "an open gate has nothing to move");
+        assert!(!gate.rewait(1200, SRTT), "an open gate has no opening time");
         gate.on_sent(start, 2400, 2400, 1200, 25, SRTT);
         assert_eq!(gate.opens_at(), Some(start + SRTT * 96));
         assert!(gate.rewait(1200, SRTT));
@@ -173,21 +174,24 @@ mod tests {
         assert!(!gate.rewait(1200, SRTT));
         assert!(
             gate.rewait(600, SRTT) && gate.opens_at() == Some(start + SRTT * 4),
-            "a smaller one waits longer"
+            "a smaller window waits longer"
         );
     }
 
     #[test]
-    fn what_leaves_through_the_shut_gate_is_owed() {
+    fn packets_through_the_shut_gate_count_towards_the_next_burst() {
         let mut gate = Gate::default();
         let start = Timestamp::from_secs(1);
         gate.on_sent(start, 2400, 2400, 1200, 1200, SRTT);
         assert_eq!(gate.opens_at(), Some(start + SRTT * 2));
-        // A probe neither moves the opening nor is forgotten.
+        // A probe does not move the opening time, but it counts.
         assert!(!gate.on_sent(start + SRTT, 1200, 2400, 1200, 1200, SRTT));
         let opened = start + SRTT * 2;
         assert!(gate.open(opened));
-        assert!(gate.on_sent(opened, 1200, 2400, 1200, 1200, SRTT), "one was a whole burst with the probe");
+        assert!(
+            gate.on_sent(opened, 1200, 2400, 1200, 1200, SRTT),
+            "the probe and one datagram make a burst"
+        );
         assert_eq!(gate.opens_at(), Some(opened + SRTT * 2));
     }
 }

@@ -1,8 +1,9 @@
 //! Keys: a program's identity, and the keys that it trusts.
 //!
 //! An identity is an Ed25519 key pair in a file (PKCS#8, PEM). The public half is one line of text, `ed25519:` and 43 characters, for
-//! lists of trusted keys. Both ends of a connection prove that they hold a key of the other's list (TLS 1.3 with raw public keys, RFC 7250): there are no
-//! names, certificates or dates. The same file on all machines makes a shared secret; a file for each machine distinguishes them.
+//! lists of trusted keys. Both ends of a connection prove that they hold a key on the other's list (TLS 1.3 with raw public keys, RFC 7250).
+//! There are no names, certificates or dates. One key file for all machines works as a shared secret; a file for each machine
+//! distinguishes them.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -28,7 +29,7 @@ const PREFIX: &str = "ed25519:";
 /// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to the key's 32 bytes.
 const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Why there is no key.
+/// Why a key or a list of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
@@ -48,7 +49,7 @@ pub enum KeyError {
         path: PathBuf,
     },
     /// Other users may read the file.
-    #[error("{} can be read by others than its owner; a secret key must not be: chmod 600 {}", path.display(), path.display())]
+    #[error("others than its owner can read {}, which holds a secret key: chmod 600 {}", path.display(), path.display())]
     Readable {
         /// The file.
         path: PathBuf,
@@ -67,7 +68,7 @@ pub enum KeyError {
         text: String,
     },
     /// A list without a key.
-    #[error("{} lists no public key: nobody would be trusted", path.display())]
+    #[error("{} lists no public key, so no peer would be trusted", path.display())]
     Nobody {
         /// The file.
         path: PathBuf,
@@ -125,7 +126,7 @@ impl FromStr for PublicKey {
 pub struct Identity {
     public: PublicKey,
     signing: Arc<dyn SigningKey>,
-    /// Derived from the secret: the same after a restart.
+    /// Derived from the secret key, so the same after a restart.
     derived: ring::hmac::Key,
 }
 
@@ -209,8 +210,8 @@ impl Identity {
         self.public
     }
 
-    /// An endpoint that, after the program was killed and restarted, resets old connections at once, so that they need not time out
-    /// (RFC 9000 section 10.3): its reset key and its connection IDs are the same as before.
+    /// The configuration of an endpoint whose reset key and connection IDs stay the same. So a program that was killed and restarted resets
+    /// old connections at once, and they need not time out (RFC 9000 section 10.3).
     pub(super) fn endpoint(&self) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::new(self.derived.clone()));
         let tag = ring::hmac::sign(&self.derived, b"connection IDs");
@@ -224,8 +225,8 @@ impl Identity {
     }
 }
 
-/// The keys of peers that may connect, or be connected to. A key may be bound to hosts: then it is valid for connections to these only, and a
-/// compromised receiver cannot impersonate another.
+/// The trusted keys of peers. A key may be bound to hosts: then it is valid for connections to these only, so a compromised receiver cannot
+/// impersonate another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust(Vec<Trusted>);
 
@@ -243,8 +244,7 @@ impl From<PublicKey> for Trusted {
     }
 }
 
-/// Host and port of `host:port`, `[address]:port`, `host`, or a bare address. Case does not matter in names, nor do the different spellings of
-/// addresses.
+/// Host and port of `host:port`, `[address]:port`, `host`, or a bare address. The case of names and the spelling of addresses do not matter.
 fn host_and_port(text: &str) -> (String, Option<u16>) {
     let text = text.trim();
     let (host, port) = match text.parse::<std::net::Ipv6Addr>() {
@@ -293,7 +293,7 @@ impl Trust {
         self.0.is_empty()
     }
 
-    /// Whether a key is bound to hosts, which a server cannot use: it knows peers by their keys alone.
+    /// Whether any key is bound to hosts. A server cannot use such keys: it knows peers only by their keys.
     pub fn names_hosts(&self) -> bool {
         self.0.iter().any(|trusted| trusted.hosts.is_some())
     }
@@ -333,7 +333,7 @@ impl Trust {
                 if let Ok(key) = first.parse::<PublicKey>() {
                     return Ok(Trusted::from(key));
                 }
-                // Hosts and then a key, or a misspelt key.
+                // This is either a list of hosts before the key, or a misspelt key.
                 let key = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
                 let hosts = first.split(',').filter(|host| !host.is_empty()).map(ToOwned::to_owned).collect();
                 Ok(Trusted { key, hosts: Some(hosts) })
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_survives_its_file_and_its_line() {
+    fn a_key_is_the_same_after_its_file_and_its_line_are_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.key");
         let made = Identity::create(&path).unwrap();
@@ -368,7 +368,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_secret_that_others_can_read_is_refused() {
+    fn a_secret_key_that_others_can_read_is_refused() {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.key");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_belongs_to_the_hosts_that_it_is_listed_for() {
+    fn a_key_is_valid_for_the_hosts_that_it_is_listed_for() {
         let keys: Vec<PublicKey> = (0..3).map(|_| Identity::generate().unwrap().public()).collect();
         let text =
             format!("Alpha,192.0.2.7:99 {} rack 1\n[2001:DB8::1]:5 {}\n{}\n", keys[0], keys[1], keys[2]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_named() {
+    fn errors_name_the_line_that_is_not_a_key() {
         let error = Trust::parse("\ned25519:short\n").unwrap_err().to_string();
         assert!(error.starts_with("line 2: `ed25519:short` is not a public key"), "{error}");
         assert!(PublicKey::from_spki(b"\x30\x2a").is_none());

@@ -20,7 +20,7 @@ pub struct Sent {
     pub congestion: Option<View>,
 }
 
-/// An incoming message: read it to its end. A read error means that it did not arrive completely.
+/// An incoming message. Read it to its end; a read error means that it did not arrive completely.
 #[derive(Debug)]
 pub struct Message {
     receive: RecvStream,
@@ -64,7 +64,7 @@ impl Read for Message {
 }
 
 impl Connection {
-    /// Sends a message: all that can be read from `data`. Returns when the receiver has accepted it.
+    /// Sends everything that can be read from `data` as a message. Returns when the receiver has accepted it.
     ///
     /// # Errors
     /// If reading fails, the connection breaks, or the receiver refuses the message.
@@ -97,8 +97,8 @@ pub fn send(
     Client::new(identity, trust, settings)?.connect(address)?.send(data)
 }
 
-/// Listens on `address` ("0.0.0.0:4433") and passes every message to `handle`, in a thread for each connection, for ever. A message is accepted if
-/// `handle` succeeds, and refused otherwise.
+/// Listens on `address` ("0.0.0.0:4433") for ever and passes every message to `handle`, in a thread for each connection. A message is
+/// accepted if `handle` succeeds, and refused otherwise.
 ///
 /// # Errors
 /// If it cannot listen, or its socket fails. An error of one connection ends only that connection.
@@ -126,7 +126,7 @@ pub fn serve(
                     }
                 }
             };
-            // If there is no thread for it, the connection is closed, and the others continue.
+            // If no thread can be started, this connection is closed and the others continue.
             let _ = std::thread::Builder::new().spawn_scoped(scope, take);
         }
     })

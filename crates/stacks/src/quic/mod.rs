@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! * [`congestion`]: the bridge from quinn's `congestion::Controller` to ours; programs with their own endpoints use only this.
-//! * [`gate`]: windows below two datagrams, which quinn does not have.
+//! * [`congestion`]: connects quinn's `congestion::Controller` to the library's algorithms; programs with their own endpoints need this alone.
+//! * [`gate`]: windows below two datagrams, which quinn does not support.
 //! * [`identity`], [`tls`]: encryption and authentication by pinned keys.
 //! * `admission`: limits on handshakes with a server.
 //! * [`endpoint`]: blocking connections and streams. [`message`]: one call to send, one to receive.
@@ -42,5 +42,5 @@ pub use gate::Keeper;
 pub use identity::{Identity, KeyError, PublicKey, Trust};
 pub use message::{Message, Sent, send, serve};
 
-/// quinn, for programs that build endpoints of their own around [`Factory`] and [`Keeper`].
+/// quinn, for programs that build their own endpoints with [`Factory`] and [`Keeper`].
 pub use quinn;

@@ -74,7 +74,7 @@ impl Path {
     /// Bottleneck rate in bit/s, one-way delay, queue limit in bytes.
     #[expect(
         clippy::disallowed_methods,
-        reason = "quinn-proto's instants need some first one; nothing waits for them"
+        reason = "quinn-proto's instants need a starting point; nothing waits for them"
     )]
     pub(super) fn new(rate: f64, delay: Duration, limit: u64) -> Self {
         let start = Instant::now();
@@ -131,7 +131,7 @@ impl Path {
         index
     }
 
-    /// For `span` from now on cross traffic keeps `bytes` in the queue.
+    /// From now on, for `span`, cross traffic keeps `bytes` in the queue.
     pub(super) fn disturb(&mut self, bytes: u64, span: Duration) {
         self.cross = Some((bytes, self.now + span));
         self.schedule(self.now, What::Cross);
@@ -156,7 +156,7 @@ impl Path {
         (self.free_at.saturating_duration_since(self.now).as_secs_f64() * self.rate / 8.0) as u64
     }
 
-    /// A packet arrives at the bottleneck: returns when it is through, or `None` if it is dropped.
+    /// A packet arrives at the bottleneck. Returns when it has left it, or `None` if it is dropped.
     fn through(&mut self, bytes: u64) -> Option<Instant> {
         self.seen += 1;
         if self.queued() + bytes > self.limit
@@ -241,7 +241,7 @@ impl Path {
         self.drive(flow, to);
     }
 
-    /// Does everything that an end has to do now.
+    /// Does everything that is due at an end now.
     fn drive(&mut self, index: usize, side: usize) {
         let (now, at) = (self.now, self.seconds());
         let mut out: Vec<Vec<u8>> = Vec::new();

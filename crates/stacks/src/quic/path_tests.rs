@@ -1,4 +1,4 @@
-//! The bridged congestion controls on a path: the behaviour of the library's TCP, over QUIC.
+//! The library's congestion controls over QUIC behave as they do over its TCP.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ fn named(name: &str) -> Algorithm {
     Algorithm::of_kind(name).unwrap()
 }
 
-/// 10 Mbit/s, 40 ms there and back, a queue of one bandwidth-delay product.
+/// 10 Mbit/s, a round trip of 40 ms, a queue of one bandwidth-delay product.
 fn path() -> Path {
     Path::new(RATE, Duration::from_millis(20), 50_000)
 }
 
-/// Bit/s that a flow's receiver got over the next `seconds`.
+/// Throughput of a flow's receiver over the next `seconds`, in bit/s.
 fn goodput(path: &mut Path, flow: usize, seconds: u64) -> f64 {
     let before = path.flows[flow].received;
     path.run(Duration::from_secs(seconds));
@@ -26,7 +26,7 @@ fn goodput(path: &mut Path, flow: usize, seconds: u64) -> f64 {
 }
 
 #[test]
-fn every_algorithm_moves_data_through_losses() {
+fn every_algorithm_recovers_from_losses() {
     for name in Algorithm::KINDS {
         let mut path = path();
         path.lose_every = 200;
@@ -46,13 +46,13 @@ fn nice_alone_fills_the_link_and_leaves_the_queue_empty() {
     let got = goodput(&mut path, flow, 20);
     let queueing = path.queueing.0 / path.queueing.1 as f64;
     assert!(got > 0.85 * RATE, "{got}");
-    // Vegas aims at one to three datagrams in the queue, of a millisecond each; Reno's mean would be 15 ms or more.
+    // Vegas aims at one to three datagrams in the queue, of 1 ms each; Reno's mean queueing delay would be 15 ms or more.
     assert!(queueing < 0.008, "{queueing}");
 }
 
 #[test]
 fn nice_alone_on_a_slow_link_does_not_yield_to_itself() {
-    // A packet takes 24 ms at 500 kbit/s and 6 ms at 2 Mbit/s: two wait longer than what would be late elsewhere.
+    // A packet takes 24 ms at 500 kbit/s and 6 ms at 2 Mbit/s, so two of them wait longer than the delay that is late on other links.
     for rate in [5e5, 2e6] {
         let mut path = Path::new(rate, Duration::from_millis(20), 50_000);
         let flow = path.add(named("nice"));
@@ -63,7 +63,7 @@ fn nice_alone_on_a_slow_link_does_not_yield_to_itself() {
 }
 
 #[test]
-fn nice_gives_way_to_what_reno_would_share_with() {
+fn nice_yields_to_a_flow_with_which_reno_would_share() {
     let share = |name: &str| {
         let mut path = path();
         let foreground = path.add(named("reno"));
@@ -81,7 +81,7 @@ fn nice_gives_way_to_what_reno_would_share_with() {
 }
 
 #[test]
-fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
+fn under_constant_load_the_window_falls_to_a_48th_and_recovers() {
     let mut path = path();
     let flow = path.add(named("nice"));
     path.run(Duration::from_secs(10));
@@ -94,19 +94,19 @@ fn under_standing_load_the_window_falls_to_a_48th_and_comes_back() {
     let smallest = path.flows[flow].windows.iter().map(|&(_, window)| window).fold(f64::INFINITY, f64::min);
     assert!(smallest < 1.0 / 40.0, "smallest window {smallest}");
     let sent = path.flows[flow].departures.len() - sent_before;
-    // At 80 ms an RTT: one datagram per RTT would be 3750, quinn's own minimum of two 7500.
+    // With an RTT of 80 ms, one datagram per RTT would be 3750, and quinn's own minimum of two would be 7500.
     assert!((40..800).contains(&sent), "{sent} datagrams in 300 s");
     let pairs =
         path.flows[flow].departures.windows(2).filter(|two| two[0] >= began && two[1] == two[0]).count();
     assert!(pairs * 3 > sent, "{pairs} pairs in {sent} datagrams");
-    // The cross traffic has ended: the flow takes the link again.
+    // The cross traffic has ended, so the flow uses the link again.
     path.run(Duration::from_secs(30));
     let got = goodput(&mut path, flow, 20);
     assert!(got > 0.8 * RATE, "{got}");
 }
 
 #[test]
-fn a_window_of_a_48th_that_sees_an_empty_queue_stops_waiting() {
+fn a_window_of_a_48th_stops_waiting_when_the_queue_is_empty() {
     let mut path = path();
     let flow = path.add(named("nice"));
     path.run(Duration::from_secs(10));
@@ -115,7 +115,7 @@ fn a_window_of_a_48th_that_sees_an_empty_queue_stops_waiting() {
     let (free, window) = (path.seconds(), path.view(flow).cwnd as f64 / path.view(flow).mtu as f64);
     assert!(window < 1.0 / 40.0, "{window}");
     path.run(Duration::from_secs(60));
-    // The first pair that finds the queue empty comes up to 96 RTTs (of 76 ms) late; what follows it does not.
+    // The first pair that finds the queue empty comes up to 96 RTTs (of 76 ms) late. The next packets do not wait.
     let mut after = path.flows[flow].departures.iter().copied().filter(|&at| at > free);
     let first = after.next().unwrap();
     let next = after.find(|&at| at > first).unwrap();
@@ -125,7 +125,7 @@ fn a_window_of_a_48th_that_sees_an_empty_queue_stops_waiting() {
 
 #[test]
 fn a_window_below_one_datagram_is_paced_at_window_over_rtt() {
-    // No congestion, a constant window: the amount sent follows from the RTT alone. quinn by itself would never send with such windows.
+    // No congestion and a constant window: the amount sent depends on the RTT alone. quinn itself would never send with such windows.
     for segments in [1.0 / 48.0, 1.0 / 16.0, 0.25, 0.5] {
         let mut path = path();
         let flow = path.add(Algorithm::Fixed(FixedParams { segments }));

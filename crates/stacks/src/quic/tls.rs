@@ -1,4 +1,4 @@
-//! TLS 1.3 with raw public keys (RFC 7250) that are pinned: both ends show an Ed25519 key that must be on the other's list.
+//! TLS 1.3 with pinned raw public keys (RFC 7250): each end shows an Ed25519 key that must be on the other's list.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rustls::{
 
 use super::identity::{Identity, PublicKey, Trust};
 
-/// The protocol's name.
+/// The protocol's name (ALPN).
 const ALPN: &[u8] = b"warpline/1";
 
 /// Accepts the keys of a list.
@@ -150,7 +150,7 @@ pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error>
         .with_custom_certificate_verifier(pinned)
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(shown(identity))));
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // A key removed from a list is refused at once: sessions are never resumed.
+    // Sessions are never resumed, so a key that was removed from a list is refused at once.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
 }

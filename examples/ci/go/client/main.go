@@ -1,4 +1,4 @@
-// Sends messages of several sizes to the server and checks its answers; ends with exit code 1 where one is wrong.
+// Sends messages of several sizes to the server and checks its answers; ends with exit code 1 if one is wrong.
 package main
 
 import (

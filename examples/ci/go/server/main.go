@@ -1,4 +1,4 @@
-// Takes messages, each behind its length in eight bytes, and answers each with its CRC-32 in four.
+// Receives messages, each after its length in eight bytes, and answers each with its CRC-32 in four bytes.
 package main
 
 import (
