@@ -24,7 +24,7 @@
 //! | `unit = "TEXT"` | what a number counts |
 //! | `was = "NAME"` | a former name, which is still read |
 //! | `required` | it must be given; the default is an example |
-//! | `share` | a number from 0 to 1 that may be written as a percentage |
+//! | `share` | a number that may be written as a percentage; from 0 to 1, unless another range is given |
 //! | `preset = FUNCTION` | a word that stands for the defaults of all others, which the function makes of it |
 //! | `flatten` | the field's own parameters are this component's |
 
