@@ -19,7 +19,7 @@ class BernoulliLoss(Part):
     """Each packet is lost with the same probability, independently.
 
     Attributes:
-        probability: Loss probability, 0 to 1.
+        probability: Loss probability. 0 to 1.
     """
 
     KIND: ClassVar[str | None] = "bernoulli"
@@ -437,11 +437,11 @@ class GilbertElliottLoss(Part):
     """Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
 
     Attributes:
-        good_to_bad: Probability per packet of going from good to bad, 0 to 1.
-        bad_to_good: Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its
-            inverse.
-        loss_good: Loss probability in the good state. Default 0.
-        loss_bad: Loss probability in the bad state. Default 1.
+        good_to_bad: Probability per packet of going from good to bad (netem's p). 0 to 1.
+        bad_to_good: Probability per packet of going from bad to good (netem's r): the inverse of the mean length of a
+            bad phase. 0 to 1.
+        loss_good: Loss probability in the good state (netem's 1-k). 0 to 1. Default 0.
+        loss_bad: Loss probability in the bad state (netem's 1-h). 0 to 1. Default 1.
     """
 
     KIND: ClassVar[str | None] = "gilbert-elliott"
@@ -816,8 +816,8 @@ class NormalJitter(Part):
     """Normal, cut off at zero.
 
     Attributes:
-        mean: Mean.
-        stddev: Standard deviation.
+        mean: Mean before the cut at zero.
+        stddev: Standard deviation before the cut.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """
 
@@ -845,11 +845,11 @@ class ParetoDistribution(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParetoJitter(Part):
-    """Pareto (heavy-tailed), shifted to start at zero (Lomax).
+    """Pareto (heavy-tailed): no delay is below mean (shape - 1) / shape.
 
     Attributes:
         mean: Mean.
-        shape: Tail index, above 1 so that the mean exists. Default 1.5.
+        shape: Tail index; the variance is infinite up to 2. Default 1.5. Above 1.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """
 
@@ -1204,7 +1204,7 @@ class UniformJitter(Part):
     """Uniform between two delays.
 
     Attributes:
-        min: Smallest extra delay. Default 0s.
+        min: Smallest extra delay. Not above `max`. Default 0s.
         max: Largest extra delay.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """

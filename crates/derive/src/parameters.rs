@@ -46,6 +46,10 @@ impl Said {
                 Ok(())
             })?;
         }
+        if said.share {
+            said.low.get_or_insert((syn::parse_quote!(0.0), false));
+            said.high.get_or_insert((syn::parse_quote!(1.0), false));
+        }
         Ok(said)
     }
 }

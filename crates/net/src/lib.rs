@@ -1,6 +1,9 @@
-//! The network: event engine, links, queues, loss, traces, topologies, routing, and the driver that owns the only loop.
+//! The network: event engine, links, queues, loss, jitter, traces, routing, and the driver that owns the only loop.
 //!
 //! No I/O, no clock, no global randomness. Hosts are behind the [`Hosts`] trait: the network does not know what runs on them.
+
+#[macro_use]
+pub mod model;
 
 mod arena;
 pub mod driver;
@@ -20,7 +23,6 @@ mod ring;
 pub mod routing;
 pub mod schedule;
 pub mod serialise;
-pub mod topology;
 
 pub use driver::{Control, Driver};
 pub use link::{Link, LinkStats};

@@ -13,9 +13,9 @@ use crate::arena::{Arena, OnWire, SlotId};
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::general::{self, Announce, General, Step};
 use crate::hops::{HopId, Hops};
-use crate::jitter::JitterConfig;
+use crate::jitter::JitterKind;
 use crate::link::{Fifo, Kind, Link, LinkStats};
-use crate::loss::{LossConfig, LossKind};
+use crate::loss::LossConfig;
 use crate::mahimahi::{Trace, TraceLink};
 use crate::near::First;
 use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig, Sizing};
@@ -87,7 +87,7 @@ pub struct LinkConfig {
     /// Loss on the wire.
     pub loss: LossConfig,
     /// Extra delay per packet.
-    pub jitter: Option<JitterConfig>,
+    pub jitter: JitterKind,
     /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, and packets on the wire arrive.
     /// Outages that meet or overlap become one.
     pub outages: Vec<(Timestamp, Timestamp)>,
@@ -111,7 +111,7 @@ impl LinkConfig {
             own_queue: None,
             sizing: Sizing::default(),
             loss: LossConfig::default(),
-            jitter: None,
+            jitter: JitterKind::default(),
             outages: Vec::new(),
             framing: 0,
             record: false,
@@ -483,9 +483,10 @@ impl Network {
             QdiscConfig::DropTail(params) => Some(params.limit.resolve(&config.sizing)),
             _ => None,
         };
+        let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
-            config.jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
+            jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
+        let loss = config.loss.build(|| stream("loss"));
         let kind = match limit {
             Some(limit) if simple && simple_rate => {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, limit, loss))
@@ -500,7 +501,7 @@ impl Network {
                     qdisc,
                     serialiser: config.rate.serialiser(),
                     delay: config.delay,
-                    jitter: config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter"))),
+                    jitter,
                     detour: config.detour,
                     framing: config.framing,
                     loss,

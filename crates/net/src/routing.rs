@@ -277,7 +277,6 @@ impl Router {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::dumbbell;
     use proptest::prelude::*;
 
     const fn ms(millis: u64) -> TimeDelta {
@@ -334,9 +333,14 @@ mod tests {
     fn a_large_dumbbell_needs_two_trees() {
         let pairs = 2000;
         let mut graph = Graph::new();
-        for link in dumbbell(pairs, 1u64, 10) {
-            graph.link(&link.from, &link.to, ms(link.params));
-            graph.link(&link.to, &link.from, ms(link.params));
+        let mut duplex = |a: &str, b: &str, delay: u64| {
+            graph.link(a, b, ms(delay));
+            graph.link(b, a, ms(delay));
+        };
+        duplex("r1", "r2", 10);
+        for pair in 0..pairs {
+            duplex(&format!("left.{pair}"), "r1", 1);
+            duplex(&format!("right.{pair}"), "r2", 1);
         }
         let mut router = Router::new(graph, Metric::Hops);
         for pair in 0..pairs {
