@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io;
-use std::os::unix::process::ExitStatusExt;
 
 use clap::ValueHint;
 use serde_json::json;
@@ -286,12 +284,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     drop(title);
     let outcome = outcome?;
     report(&outcome, args.verbose, args.quiet);
-    let code = match (outcome.status.code(), outcome.status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
-        (None, None) => 1,
-    };
-    Ok(Code::Command(code))
+    Ok(outcome.status.into())
 }
 
 /// What the connections do now, for the title of the terminal, so that it does not mix with the command's output.
@@ -371,11 +364,8 @@ fn failure(error: bpf::BpfError) -> Failure {
 
 /// The failure for an error; for a command that cannot be started, with the exit code of a shell.
 fn nice_failure(error: NiceError) -> Failure {
-    match &error {
-        NiceError::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Failure::command(127, &error)
-        }
-        NiceError::Command { .. } => Failure::command(126, &error),
+    match error {
+        NiceError::Command(error) => error.into(),
         NiceError::Bpf(bpf::BpfError::Parameter { .. }) => Failure::usage(error),
         _ => Failure::run(error),
     }

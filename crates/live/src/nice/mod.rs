@@ -18,8 +18,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,12 +26,13 @@ use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use crate::bpf::{BpfError, Counts, Parameters};
-use crate::registry::{self, Entry, MARK};
+use crate::registry::{self, Entry};
 use crate::signals::Signals;
+use crate::start::{self, StartError};
 use means::{Means, Way};
 use meter::Meter;
 pub use meter::Reading;
@@ -133,13 +133,8 @@ pub enum NiceError {
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// The command could not be started.
-    #[error("cannot start {command:?}: {source}")]
-    Command {
-        /// The command.
-        command: OsString,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Command(#[from] StartError),
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
@@ -191,7 +186,7 @@ pub fn run(
     let mut meter = Meter::new(&means);
     let signals = Signals::listen().map_err(system("listen for signals"))?;
     let (command, session) = (config.command.clone(), entry.session.id.clone());
-    let mut child = means.start(move |door| start(&command, door, &session))?;
+    let mut child = means.start(move |door| begin(&command, door, &session))?;
     let pid = rustix::process::Pid::from_child(&child);
     let ended = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|errno| system("watch the command (Linux 5.3)")(errno.into()))?;
@@ -243,21 +238,10 @@ fn wait_for(descriptor: BorrowedFd<'_>) {
 }
 
 /// Starts the command, in the control group that `door` leads into.
-fn start(words: &[OsString], door: Option<File>, session: &str) -> Result<std::process::Child, NiceError> {
-    let Some((program, arguments)) = words.split_first() else {
-        let source = io::Error::from(io::ErrorKind::InvalidInput);
-        return Err(NiceError::Command { command: OsString::new(), source });
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env(MARK, session);
-    let parent = std::process::id();
+fn begin(words: &[OsString], door: Option<File>, session: &str) -> Result<std::process::Child, NiceError> {
+    let fail = |source| StartError { command: words.first().cloned().unwrap_or_default(), source };
+    let mut command = start::command(words, session).map_err(fail)?;
     let prepare = move || {
-        // If we are killed the command gets a signal to end: otherwise it would go on in the foreground. This process's first thread starts it, and
-        // that thread's end counts.
-        set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-        if std::os::unix::process::parent_id() != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
         if let Some(door) = &door {
             // SAFETY: the descriptor is open and the buffer has the length that is given.
             if unsafe { libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
@@ -266,8 +250,6 @@ fn start(words: &[OsString], door: Option<File>, session: &str) -> Result<std::p
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number does
-    // not).
-    let spawned = unsafe { command.pre_exec(prepare) }.spawn();
-    spawned.map_err(|source| NiceError::Command { command: program.clone(), source })
+    // If this process is killed the command gets a signal to end: otherwise it would go on in the foreground.
+    Ok(start::start(&mut command, rustix::process::Signal::TERM, prepare).map_err(fail)?)
 }

@@ -12,11 +12,11 @@ use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use nix::libc;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::doctor::in_path;
+use crate::start;
 
 /// Waits for a line, then runs pasta, which is $2, on the namespaces of the process $1, forwarding nothing inwards.
 const SCRIPT: &str = "read -r go || exit 0\n\
@@ -65,15 +65,7 @@ impl Outward {
             .stderr(Stdio::piped())
             // Ctrl-C is for the shell's command; and both end together.
             .process_group(0);
-        let prepare = move || {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-            if std::os::unix::process::parent_id() != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing.
-        let child = unsafe { command.pre_exec(prepare) }.spawn()?;
+        let child = start::start(&mut command, rustix::process::Signal::TERM, || Ok(()))?;
         Ok(Outward { child })
     }
 

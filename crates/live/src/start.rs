@@ -1,0 +1,55 @@
+//! Starting programs that end with this process, however it ends.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::{Child, Command};
+
+use nix::libc;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::registry::MARK;
+
+/// Why a command of the user's could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start {command:?}: {source}")]
+pub struct StartError {
+    /// The command.
+    pub command: OsString,
+    /// Why not.
+    pub source: io::Error,
+}
+
+/// The command with these words, the program and its arguments, with the mark of `session` in its environment.
+///
+/// # Errors
+/// If there are no words.
+pub(crate) fn command(words: &[OsString], session: &str) -> io::Result<Command> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(MARK, session);
+    Ok(command)
+}
+
+/// Starts `command`. The kernel sends it `last` when the thread that starts it ends. The new process calls `prepare` before it becomes the program;
+/// since that is between fork and exec, `prepare` makes system calls only, and allocates nothing (an error made from a number does not).
+///
+/// # Errors
+/// If it cannot be started, or `prepare` fails.
+pub(crate) fn start(
+    command: &mut Command,
+    last: Signal,
+    mut prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Child> {
+    let parent = std::process::id();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(last))?;
+        // This process may have ended before that was set.
+        if parent_id() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        prepare()
+    };
+    // SAFETY: the closure makes system calls only, and allocates nothing, as the callers promise.
+    unsafe { command.pre_exec(prepare) }.spawn()
+}
