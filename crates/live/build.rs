@@ -9,9 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "build/block.rs"]
+#[allow(dead_code, reason = "the library fills what this build lays out")]
+mod block;
 #[path = "build/needs.rs"]
 mod needs;
 
+use block::{BURST, LAYOUT, SEGMENT, Unit, WORDS};
 use needs::{INSTALL, missing, watched};
 
 /// The sources of the programs, `NAME.bpf.c`.
@@ -57,12 +61,36 @@ fn build() -> Result<(), String> {
     missing(&clang, &env::var_os("PATH").unwrap_or_default()).map_or(Ok(()), Err)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo does not say where the build's files go")?);
     let headers = build_libbpf(&out)?;
+    fs::write(out.join("nice_parameters.h"), parameters())
+        .map_err(|error| format!("{} cannot be written ({error})", out.display()))?;
     PROGRAMS.into_iter().for_each(|name| compile(&clang, &headers, &out, name));
     let library = headers.parent().unwrap_or(&headers);
     println!("cargo::rustc-link-search=native={}", library.display());
     // The whole archive, since libbpf-rs, which needs it, comes later on the linker's command line.
     println!("cargo::rustc-link-lib=static:+whole-archive=bpf");
     Ok(())
+}
+
+/// The C structure of the parameter block.
+fn parameters() -> String {
+    let mut text = format!(
+        "/* Made by crates/live/build.rs. What the parameters mean: crates/transport/src/cc/nice.rs. */\n#pragma once\n\n\
+         /* A segment, in the units of a window. */\n#define NICE_ONE {SEGMENT}u\n\
+         /* Segments that a window below as many sends together. */\n#define NICE_BURST {BURST}u\n\
+         /* Whoever reads a connection's state checks it. */\n#define NICE_LAYOUT {LAYOUT}u\n\n\
+         struct nice_parameters {{\n\tu32 layout;\n"
+    );
+    for (name, unit) in WORDS {
+        let unit = match unit {
+            Unit::Part => "in 1/65536",
+            Unit::Segments => "segments in 1/4096",
+            Unit::Micros => "microseconds; all ones for no limit",
+            Unit::Spans => "1024 microseconds",
+            Unit::Flag => "1 for yes",
+        };
+        text += &format!("\tu32 {name}; /* {unit} */\n");
+    }
+    text + "};\n"
 }
 
 /// Builds libbpf; returns the directory of its headers.
@@ -103,7 +131,7 @@ fn compile(clang: &OsStr, headers: &Path, out: &Path, name: &str) {
         .args(["-target", if big { "bpfeb" } else { "bpfel" }, "-mcpu=v3", "-O2", "-g"])
         // Programs of a table of operations need not use all their arguments.
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
-        .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-c")])
+        .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-I"), out.as_os_str(), OsStr::new("-c")])
         .arg(Path::new("../../native/bpf").join(format!("{name}.bpf.c")))
         .arg("-o")
         .arg(out.join(format!("{name}.bpf.o")))

@@ -1,52 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * What the programs here share with each other and with crates/live/src/bpf: parameters, a connection's state, and what is told of
- * a socket.
+ * What the programs here share with each other and with crates/live/src/bpf: a connection's state, and the report about a socket. A change of a
+ * structure needs another layout number (crates/live/build/block.rs).
  */
 #pragma once
 
-/* A segment, in the units of a window. */
-#define NICE_ONE 4096u
+/* struct nice_parameters, which the build makes. */
+#include "nice_parameters.h"
+
 #define NICE_INFINITE 0xffffffffu
 /* One half, as parts are written: in 1/65536. */
 #define NICE_HALF 32768u
-/* Segments that a window below so many sends together. */
-#define NICE_BURST 2u
-
-/* What `warpline nice load` may set. Parts are in 1/65536, segments in 1/4096. */
-struct nice_parameters {
-	u32 threshold;
-	u32 fraction;
-	u32 decrease;
-	u32 floor;
-	u32 alpha;
-	u32 beta;
-	u32 gamma;
-	/* NICE_LAYOUT: who reads a connection's state checks it. */
-	u32 layout;
-	/* maxRTT at the start in minRTTs, in 1/65536. */
-	u32 start;
-	/* Delay above minRTT at which a packet is late in any case, in microseconds. */
-	u32 most_delay;
-	/* How long minRTT and maxRTT are remembered at least, in 1024 microseconds; zero for ever. */
-	u32 span;
-	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
-	u32 flags;
-	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
-	u32 own_packets;
-	/* How much the window grows in a round trip where the queue is empty, in 1/4096 of a segment. */
-	u32 growth;
-	/* Delay at which it stays as it is, as a part of that at which a packet is late, in 1/65536; zero for growth at any delay. */
-	u32 target;
-};
-
-/* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
-#define NICE_MAX_OF_ROUNDS 1u
-/* The window halves as soon as enough packets were late, not at the round's end. */
-#define NICE_PROMPT 2u
-
-/* Changes whenever a structure in this file does. */
-#define NICE_LAYOUT 4u
 
 /* What the rules go by. */
 struct nice_rules {

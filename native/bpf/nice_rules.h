@@ -100,7 +100,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 
 	/* So that no sum of two overflows. */
 	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
-	if (conf->span && now - rules->span_began >= conf->span) {
+	if (conf->base_window && now - rules->span_began >= conf->base_window) {
 		/* What is older than the span is forgotten. A span without a sample says nothing. */
 		if (rules->new_base_rtt != NICE_INFINITE) {
 			rules->base_rtt = rules->new_base_rtt;
@@ -116,7 +116,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 		rules->base_rtt = rtt;
 		moved = true;
 	}
-	if (!(conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rtt))
+	if (!conf->max_of_rounds && raise_max(rules, rtt))
 		moved = true;
 	if (moved)
 		set_threshold(rules, conf);
@@ -227,7 +227,7 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 	if (!rules->seen)
 		return;
 	moved = end_train(rules);
-	if ((conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rules->round_rtt))
+	if (conf->max_of_rounds && raise_max(rules, rules->round_rtt))
 		moved = true;
 	if (moved)
 		set_threshold(rules, conf);
@@ -246,7 +246,7 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 					u64 clock)
 {
-	if (!(conf->flags & NICE_PROMPT) || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
+	if (!conf->prompt || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
 		return false;
 	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
 		return false;

@@ -105,10 +105,7 @@ impl Failure {
     /// A command could not be started: there is no such program, or it is not executable. The codes are those of shells.
     #[cfg(target_os = "linux")]
     pub(crate) fn not_started(there_is_none: bool, message: impl Display) -> Self {
-        Failure {
-            code: Code::Command(if there_is_none { 127 } else { 126 }),
-            message: message.to_string(),
-        }
+        Failure { code: Code::Command(if there_is_none { 127 } else { 126 }), message: message.to_string() }
     }
 
     /// The exit code.

@@ -76,28 +76,20 @@ pub trait Command {
     fn look(&mut self) -> Option<Self::Ending>;
 }
 
-/// Observes the link.
-pub trait Observer {
-    /// A turn of the emulator has ended: see [`Turn`].
-    fn turn(&mut self, turn: Turn<'_, Crossing>) {
-        let _ = turn;
-    }
-    /// The links have carried their last packet.
-    fn ended(&mut self, network: &mut Network, audit: &Audit) {
-        let _ = (network, audit);
-    }
-}
-
-/// Observes nothing.
-impl Observer for () {}
-
-/// How the emulator kept pace, and what the links did.
+/// How the emulator kept pace, and the network as it was left.
 #[derive(Debug)]
 pub struct Account {
     /// The audit.
     pub audit: Audit,
+    /// The network.
+    pub network: Network,
+}
+
+impl Account {
     /// Counters of the two links, up and down.
-    pub links: [LinkStats; 2],
+    pub fn links(&mut self) -> [LinkStats; 2] {
+        [0, 1].map(|link| self.network.link_stats(LinkId(link)))
+    }
 }
 
 /// A link with a command at its first port.
@@ -120,21 +112,21 @@ impl Carrier {
         Carrier { network, crossing, emulator }
     }
 
-    /// Carries packets until the command has ended.
+    /// Carries packets until the command has ended, and calls `observe` after every turn of the emulator.
     ///
     /// # Errors
     /// If the emulator cannot go on, and the command has not ended.
     pub fn carry<C: Command>(
         &mut self,
         command: &mut C,
-        observer: &mut dyn Observer,
+        mut observe: impl FnMut(Turn<'_, Crossing>),
     ) -> Result<C::Ending, EmulatorError> {
         let Carrier { network, crossing, emulator } = self;
         loop {
             let until = command.pace(emulator).map_or(Timestamp::NEVER, |span| network.now() + span);
             let ran = emulator.run(network, crossing, until, &command.wake(), |turn| {
                 let control = if turn.woken { Control::Stop } else { Control::Continue };
-                observer.turn(turn);
+                observe(turn);
                 control
             });
             if let Some(ending) = command.look() {
@@ -145,15 +137,7 @@ impl Carrier {
     }
 
     /// The links have carried their last packet.
-    pub fn account(&mut self, observer: &mut dyn Observer) -> Account {
-        let audit = self.emulator.audit();
-        self.emulator.relax();
-        observer.ended(&mut self.network, &audit);
-        Account { audit, links: [0, 1].map(|link| self.network.link_stats(LinkId(link))) }
-    }
-
-    /// The link's present time.
-    pub fn now(&self) -> Timestamp {
-        self.network.now()
+    pub fn account(mut self) -> Account {
+        Account { audit: self.emulator.audit(), network: self.network }
     }
 }

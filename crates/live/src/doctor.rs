@@ -16,13 +16,14 @@ use serde::Serialize;
 use warpline_core::TimeDelta;
 
 use crate::bpf;
+use crate::cgroup::Cgroup;
 use crate::clock::{RealClock, be_punctual};
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
-use crate::nice::cgroup::Cgroup;
 use crate::nice::supervise;
 use crate::privilege;
 use crate::shell::outward;
+use crate::start::in_path;
 
 /// A feature.
 #[derive(Clone, Debug, Serialize)]
@@ -207,15 +208,6 @@ fn priorities(autogroup: Option<&str>) -> String {
 
 fn present(paths: &[&str]) -> Option<String> {
     paths.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
-}
-
-/// The first of these programs in `PATH` or in the directories of administrators' programs.
-pub(crate) fn in_path(names: &[&str]) -> Option<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
-    let directories: Vec<_> = std::env::split_paths(&path).chain(administrators).collect();
-    let places = names.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
-    places.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
 }
 
 /// Starts a child that makes a user and a network namespace, and ends.

@@ -34,9 +34,11 @@
 
 #![cfg(target_os = "linux")]
 
+mod address;
 pub mod audit;
 pub mod bpf;
 pub mod calibrate;
+pub mod cgroup;
 pub mod checksum;
 pub mod clock;
 pub mod crossing;
@@ -51,12 +53,14 @@ pub mod measure;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+mod nftables;
 pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
 pub mod private;
 pub mod privilege;
+mod process;
 pub mod program;
 pub mod reassembly;
 pub mod registry;

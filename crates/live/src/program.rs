@@ -225,11 +225,7 @@ fn spawn(
     ready: OwnedFd,
 ) -> io::Result<std::process::Child> {
     let mut command = start::command(&config.words, session)?;
-    command
-        .envs(config.environment)
-        .stdin(Stdio::null())
-        .stdout(config.stdout)
-        .stderr(config.stderr);
+    command.envs(config.environment).stdin(Stdio::null()).stdout(config.stdout).stderr(config.stderr);
     if let Some(directory) = &config.directory {
         command.current_dir(directory);
     }

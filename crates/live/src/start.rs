@@ -1,4 +1,4 @@
-//! Starting programs that end with this process, however it ends.
+//! Programs: where they are, and how they are started so that they end with this process, however it ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,7 +8,8 @@ use std::process::{Child, Command};
 use nix::libc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::registry::MARK;
+/// The environment variable that marks a session's processes.
+pub const MARK: &str = "WARPLINE_SESSION";
 
 /// Why a command of the user's could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,15 @@ pub struct StartError {
     pub command: OsString,
     /// Why not.
     pub source: io::Error,
+}
+
+/// The first of these programs in `PATH` or in the directories of administrators' programs.
+pub(crate) fn in_path(names: &[&str]) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let directories: Vec<_> = std::env::split_paths(&path).chain(administrators).collect();
+    let places = names.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
+    places.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
 }
 
 /// The command with these words, the program and its arguments, with the mark of `session` in its environment.

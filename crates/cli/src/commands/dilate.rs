@@ -189,9 +189,9 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         terminal,
         verbose: args.verbose,
     };
-    let outcome = dilate(&config).map_err(Failure::run)?;
+    let mut outcome = dilate(&config).map_err(Failure::run)?;
     let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));
-    report(&outcome.account, &both.unwrap_or_default(), args.verbose);
+    report(&mut outcome.account, &both.unwrap_or_default(), args.verbose);
     match outcome.ending {
         Some(Ending::Exited(code)) => Ok(Code::returned(code)),
         Some(Ending::Signalled(signal)) => Ok(Code::signalled(signal)),

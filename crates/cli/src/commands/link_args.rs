@@ -127,8 +127,8 @@ pub(crate) fn or_shell<T: From<String>>(command: Vec<T>) -> Vec<T> {
 }
 
 /// Prints what happened on stderr: all of it, with `more` lines, if that was requested; or how the emulator did not keep pace.
-pub(crate) fn report(account: &Account, more: &str, verbose: bool) {
-    let counters = ["up", "down"].into_iter().zip(&account.links).map(|(name, stats)| {
+pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
+    let counters = ["up", "down"].into_iter().zip(account.links()).map(|(name, stats)| {
         format!(
             "  {name:<10} {} packets offered, {} sent; emulated losses: {} overflow, {} AQM, {} on the wire; {} marked; queueing {:.3} ms mean\n",
             stats.arrivals,

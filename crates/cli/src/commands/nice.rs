@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_core::TimeDelta;
 use warpline_lab::scenario::Time;
 use warpline_lab::scenario::short::part;
-use warpline_live::bpf::{self, Parameters, control, sockets};
+use warpline_live::bpf::{self, Direction, Socket, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
-use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
+use warpline_live::nice::{NiceConfig, NiceError, NiceOutcome, Reading, run};
 use warpline_live::terminal::Title;
+use warpline_transport::cc::NiceParams;
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, counted, short, with_unit};
@@ -102,32 +104,30 @@ struct ParameterArgs {
     /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold; a plain number is milliseconds
     /// [default: 10ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = millis)]
-    most_delay: Option<f64>,
+    most_delay: Option<TimeDelta>,
     /// The paper's own form, without later additions (docs: nice)
     #[arg(long)]
     paper: bool,
 }
 
-/// A time in milliseconds; a plain number is milliseconds too.
-fn millis(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) => Ok(number),
-        Err(_) => text.parse::<Time>().map(|time| time.0.as_secs_f64() * 1e3),
-    }
+/// A time; a plain number is milliseconds.
+fn millis(text: &str) -> Result<TimeDelta, String> {
+    let text = if text.parse::<f64>().is_ok() { format!("{text}ms") } else { text.to_owned() };
+    text.parse::<Time>().map(|time| time.0)
 }
 
 impl ParameterArgs {
     /// The parameters, if the user gave any.
-    fn given(&self) -> Option<Parameters> {
-        let default = if self.paper { Parameters::paper() } else { Parameters::default() };
-        let given = Parameters {
+    fn given(&self) -> Option<NiceParams> {
+        let default = if self.paper { NiceParams::paper() } else { NiceParams::default() };
+        let given = NiceParams {
             threshold: self.threshold.unwrap_or(default.threshold),
             fraction: self.fraction.unwrap_or(default.fraction),
             floor: self.floor.unwrap_or(default.floor),
-            most_delay_ms: self.most_delay.or(default.most_delay_ms),
+            most_delay: self.most_delay.unwrap_or(default.most_delay),
             ..default
         };
-        let any = [self.threshold, self.fraction, self.floor, self.most_delay].iter().any(Option::is_some);
+        let any = self.threshold.or(self.fraction).or(self.floor).is_some() || self.most_delay.is_some();
         (any || self.paper).then_some(given)
     }
 }
@@ -357,7 +357,7 @@ fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
 
 fn failure(error: bpf::BpfError) -> Failure {
     match error {
-        bpf::BpfError::Parameter { .. } => Failure::usage(error),
+        bpf::BpfError::Parameter(_) => Failure::usage(error),
         _ => Failure::run(error),
     }
 }
@@ -366,7 +366,7 @@ fn failure(error: bpf::BpfError) -> Failure {
 fn nice_failure(error: NiceError) -> Failure {
     match error {
         NiceError::Command(error) => error.into(),
-        NiceError::Bpf(bpf::BpfError::Parameter { .. }) => Failure::usage(error),
+        NiceError::Bpf(bpf::BpfError::Parameter(_)) => Failure::usage(error),
         _ => Failure::run(error),
     }
 }

@@ -7,14 +7,12 @@ use clap::ValueHint;
 use warpline_core::TimeDelta;
 use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
 use warpline_lab::scenario::Time;
-use warpline_live::audit::Audit;
 use warpline_live::clock::Waiting;
-use warpline_live::crossing::{Crossing, Observer};
+use warpline_live::crossing::Crossing;
 use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
 use warpline_live::shell::{Begun, ShellConfig, ShellError, run};
 use warpline_live::terminal::Title;
-use warpline_net::Network;
 
 use crate::commands::link_args::{LinkArgs, VALUES, or_shell, report};
 use crate::destination::Destination;
@@ -107,7 +105,6 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let (duplex, mut link) = args.link.crossing(args.hard_limit)?;
     link.emulator.waiting = Waiting { spin: args.spin.0, linger: args.linger.0 };
     let greets = args.command.is_empty() && !args.quiet;
-    let said = duplex.said.clone();
     super::clean::before();
     // Before entering the namespaces: the files belong to the caller.
     let destination = args.report.then(|| Destination::claim("shell")).transpose()?;
@@ -121,77 +118,49 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         name: "shell".to_owned(),
         seed: args.link.seed,
     };
-    let recording =
+    let mut recording =
         recorded.then(|| Recording::open(&duplex, recording)).transpose().map_err(Failure::output)?;
-    let mut watch = Watch {
-        recording,
-        meter: PulseMeter::default(),
-        title: if args.quiet { None } else { Title::of_stderr() },
-        audit: None,
+    let mut title = if args.quiet { None } else { Title::of_stderr() };
+    let config = ShellConfig {
+        link,
+        command: or_shell(args.command),
+        base_command: args.base,
+        nat: !args.no_nat,
+        warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
+        pulse: (recorded || title.is_some()).then_some(PULSE),
     };
-    let watched = recorded || watch.title.is_some();
-    let ran = run(
-        ShellConfig {
-            link,
-            command: or_shell(args.command),
-            base_command: args.base,
-            nat: !args.no_nat,
-            warn: |why| {
-                output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
-            },
-            began: Box::new(move |begun| {
-                if greets {
-                    output::note(&greeting(&said, begun));
-                }
-            }),
-            pulse: watched.then_some(PULSE),
-        },
-        &mut watch,
-    );
-    // Also of a recording that the emulator could not go on with.
-    if let (Some(recording), Some(audit)) = (watch.recording, watch.audit) {
-        let written = recording.finish(&audit).map_err(Failure::output)?;
-        if let Some(path) = written {
-            output::note(&format!("report: {}", path.display()));
+    let began = |begun: &Begun| {
+        if greets {
+            output::note(&greeting(&duplex.said, begun));
         }
+    };
+    let mut rates = PulseMeter::default();
+    let observe = |turn: Turn<'_, Crossing>| {
+        if let Some(recording) = &mut recording {
+            recording.turn(turn.network, turn.pool);
+        }
+        if let Some(title) = &mut title
+            && let Some(pulses) = rates.read(turn.network, METER)
+        {
+            title.show(&meter(&pulses));
+        }
+    };
+    let ran = run(&config, began, observe).map_err(failure);
+    drop(title);
+    let mut outcome = ran?;
+    // Also if the emulator could not go on.
+    if let Some(recording) = recording
+        && let Some(path) = recording.finish(&mut outcome.account).map_err(Failure::output)?
+    {
+        output::note(&format!("report: {}", path.display()));
     }
-    let outcome = ran.map_err(failure)?;
+    let status = outcome.status.map_err(Failure::run)?;
     let reach = match outcome.reach_note.as_str() {
         "" => String::new(),
         why => format!("  reach      this machine only: {why}\n"),
     };
-    report(&outcome.account, &reach, args.verbose);
-    Ok(outcome.status.into())
-}
-
-/// What to do while a shell runs: its recording, its meter.
-#[derive(Debug)]
-struct Watch {
-    recording: Option<Recording>,
-    meter: PulseMeter,
-    title: Option<Title>,
-    audit: Option<Audit>,
-}
-
-impl Observer for Watch {
-    fn turn(&mut self, turn: Turn<'_, Crossing>) {
-        if let Some(recording) = &mut self.recording {
-            recording.turn(turn.network, turn.pool);
-        }
-        if let Some(title) = &mut self.title
-            && let Some(pulses) = self.meter.read(turn.network, METER)
-        {
-            title.show(&meter(&pulses));
-        }
-    }
-
-    fn ended(&mut self, network: &mut Network, audit: &Audit) {
-        self.title = None;
-        if let Some(recording) = &mut self.recording {
-            recording.end(network);
-        }
-        self.audit = Some(audit.clone());
-    }
+    report(&mut outcome.account, &reach, args.verbose);
+    Ok(status.into())
 }
 
 /// The greeting: a line or two that describe the shell before its first prompt.
@@ -220,6 +189,7 @@ fn meter([up, down]: &[Pulse; 2]) -> String {
     format!("warpline: {}; {}", one("up", up), one("down", down))
 }
 
+/// The failure for a shell's error; for a command that cannot be started, with the exit code of a shell.
 fn failure(error: ShellError) -> Failure {
     match error {
         ShellError::Command(error) => error.into(),

@@ -282,8 +282,7 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let guests = [0, 1].map(|node| config.machine(node, terminal));
     let mut machines = Machines::new(Guests::of(hosts, guests.into()))?;
     // Its terminal takes the size that it has when it begins.
-    let booted =
-        machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
+    let booted = machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
     let mut carrier = Carrier::new(&config.link, machines.ports()?);
     let tails = config.tails(&mut machines, terminal.is_some());
     let pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
@@ -291,10 +290,10 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     command.machines.limit(true)?;
     command.pacer.begin(&mut carrier.emulator, Some(&command.machines), config.settle());
     let ending = match booted {
-        true => carrier.carry(&mut command, &mut ()).map_err(live_error)?.map_err(RunError::Live)?,
+        true => carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?,
         false => None,
     };
-    let account = carrier.account(&mut ());
-    let dilation = command.pacer.summary(carrier.now().as_secs_f64(), account.audit.duration_s);
+    let account = carrier.account();
+    let dilation = command.pacer.summary(account.network.now().as_secs_f64(), account.audit.duration_s);
     Ok(DilateOutcome { ending, account, dilation })
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use warpline_core::Timestamp;
 
 use super::means::Means;
-use super::{Direction, Socket};
 use crate::bpf::sockets::Sockets;
+use crate::bpf::{Direction, Socket};
 use crate::clock::RealClock;
 
 /// A reading of all connections of a command.

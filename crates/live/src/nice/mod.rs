@@ -1,6 +1,6 @@
 //! A command whose TCP connections yield to all others, as `warpline nice` runs it.
 //!
-//! The command starts in a control group of its own ([`cgroup`]). Programs attached to the group give TCP Nice, which is in the kernel
+//! The command starts in a control group of its own ([`crate::cgroup`]). Programs attached to the group give TCP Nice, which is in the kernel
 //! ([`crate::bpf`]), to every socket that the command and its children open, and limit what they receive, if requested.
 //! If the kernel or the user's privileges do not allow that, there are other means ([`means`]); the outcome says which were used.
 //!
@@ -8,7 +8,7 @@
 //! settings. If this process is killed, the kernel signals the command to end, the programs end with the descriptors that hold them, and
 //! the next command or [`crate::registry::clean`] removes the empty group.
 
-pub mod cgroup;
+mod config;
 pub mod means;
 mod meter;
 pub(crate) mod supervise;
@@ -16,7 +16,6 @@ pub(crate) mod supervise;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -27,75 +26,17 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
-use serde::Serialize;
 
-use crate::bpf::{BpfError, Counts, Parameters};
+use crate::bpf::Counts;
+use crate::process::pause;
 use crate::registry::{self, Entry};
 use crate::signals::Signals;
 use crate::start::{self, StartError};
+use config::system;
+pub use config::{NiceConfig, NiceError};
 use means::{Means, Way};
 use meter::Meter;
 pub use meter::Reading;
-
-/// Which direction of a connection yields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// What it sends.
-    Sends,
-    /// What it receives.
-    Receives,
-    /// Both.
-    Both,
-}
-
-/// A TCP connection that Nice controls.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Socket {
-    /// Number of its control group.
-    pub cgroup: u64,
-    /// This end.
-    pub local: SocketAddr,
-    /// The other end.
-    pub remote: SocketAddr,
-    /// Which direction yields.
-    pub direction: Direction,
-    /// Bytes that the other end has acknowledged.
-    pub bytes_acked: u64,
-    /// Bytes that the other end has sent.
-    pub bytes_received: u64,
-    /// Congestion window in segments; may be below one.
-    pub window: f64,
-    /// Advertised window in segments; zero if receiving is not controlled.
-    pub receive_window: f64,
-    /// Smoothed round-trip time in milliseconds.
-    pub srtt_ms: f64,
-    /// Smallest round-trip time seen, in milliseconds, assumed to be that of empty queues.
-    pub base_rtt_ms: f64,
-    /// Largest round-trip time, assumed to be that of full queues; at first twice the smallest.
-    pub max_rtt_ms: f64,
-    /// Payload of a full segment in bytes.
-    pub mss: u32,
-    /// Rounds in which it has yielded.
-    pub halvings: u32,
-    /// How long it has been controlled, in seconds.
-    pub age_s: f64,
-    /// How much of that it backed off, in seconds: from a congested round to the next that was not.
-    pub yielded_s: f64,
-}
-
-/// What to run, and how.
-#[derive(Clone, Debug)]
-pub struct NiceConfig {
-    /// The program and its arguments; at least the program.
-    pub command: Vec<OsString>,
-    /// Parameters of TCP Nice; `None` for the defaults, or for those of the loaded one.
-    pub parameters: Option<Parameters>,
-    /// Whether to limit what the command receives as well.
-    pub receive: bool,
-    /// Whether to refuse lesser means than TCP Nice in the kernel.
-    pub strict: bool,
-}
 
 /// The result of a command.
 #[derive(Debug)]
@@ -108,58 +49,6 @@ pub struct NiceOutcome {
     pub counts: Option<Counts>,
     /// The last reading of its connections; `None` if they cannot be read.
     pub reading: Option<Reading>,
-}
-
-/// Why a command could not be run in the background.
-#[derive(Debug, thiserror::Error)]
-pub enum NiceError {
-    /// TCP Nice is not available as requested, and lesser means are refused.
-    #[error("{reason}; without --strict {instead}")]
-    Strict {
-        /// Why there is no TCP Nice.
-        reason: Box<NiceError>,
-        /// What would be used instead.
-        instead: &'static str,
-    },
-    /// TCP Nice is not available, and neither are lesser means.
-    #[error("{reason}; {remedy}")]
-    Nothing {
-        /// Why there is no TCP Nice.
-        reason: Box<NiceError>,
-        /// What could help.
-        remedy: String,
-    },
-    /// An error that lesser means cannot make up for.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-    /// The command could not be started.
-    #[error(transparent)]
-    Command(#[from] StartError),
-    /// A system call failed.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// The operation that failed.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-fn system(what: &'static str) -> impl Fn(io::Error) -> NiceError {
-    move |source| NiceError::System { what, source }
-}
-
-/// The name of the control group of the session `id`.
-pub(crate) fn group_name(id: &str) -> String {
-    format!("warpline-nice-{id}")
-}
-
-/// Whether the session `id` makes a control group at this path of the hierarchy.
-pub(crate) fn is_group(path: &str, id: &str) -> bool {
-    let plain = path
-        .strip_prefix('/')
-        .is_some_and(|path| path.split('/').all(|part| part != ".." && !part.is_empty()));
-    plain && path.rsplit('/').next() == Some(group_name(id).as_str())
 }
 
 /// How often a command's connections are read, in nanoseconds.
@@ -225,7 +114,7 @@ fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), Ni
         {
             tell();
         }
-        crate::registry::pause();
+        pause();
     }
     Ok(())
 }

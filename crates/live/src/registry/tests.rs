@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use super::*;
+use crate::start::MARK;
 
 /// A directory of sessions, and a session whose process has gone.
 fn sessions() -> (tempfile::TempDir, PrivateDirectory, Session) {
@@ -53,14 +55,14 @@ fn no_file_is_written_but_settings_of_the_list() {
 #[test]
 fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() {
     let (_parent, directory, session) = sessions();
-    let own = crate::nat::table(&session.id);
+    let own = nftables::table(&session.id);
     let session = Session {
         interfaces: vec!["eth0".to_owned(), "wl64".to_owned(), "wl007".to_owned()],
         tables: vec![format!("ip {own}; flush ruleset"), "ip filter".to_owned(), format!("ip {own}1")],
         cgroups: vec![
             "/system.slice".to_owned(),
-            format!("/../{}", crate::nice::group_name(&session.id)),
-            format!("/{}-not", crate::nice::group_name(&session.id)),
+            format!("/../{}", cgroup::group_name(&session.id)),
+            format!("/{}-not", cgroup::group_name(&session.id)),
         ],
         ..session
     };
@@ -75,8 +77,8 @@ fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() 
 fn what_a_session_makes_is_accepted() {
     let mut session = Session::of(1, 2, "a test");
     session.interfaces = vec!["wl0".to_owned(), "wl63".to_owned()];
-    session.tables = ["ip", "inet"].map(|family| format!("{family} {}", crate::nat::table("1-2"))).to_vec();
-    session.cgroups = vec![format!("/user.slice/{}", crate::nice::group_name("1-2"))];
+    session.tables = ["ip", "inet"].map(|family| format!("{family} {}", nftables::table("1-2"))).to_vec();
+    session.cgroups = vec![format!("/user.slice/{}", cgroup::group_name("1-2"))];
     session.settings = vec![(Setting::ForwardIpv4, "0".to_owned())];
     let before = session.clone();
     leave_foreign(&mut session, &mut |text| panic!("{text}"));
@@ -118,4 +120,46 @@ fn the_directory_is_below_one_that_is_this_user_s() {
     let parent: PathBuf = directory.path().parent().unwrap().to_owned();
     let own = parent.metadata().unwrap().uid() == Uid::effective().as_raw();
     assert!(own || parent == Path::new("/tmp"), "{}", directory.path().display());
+}
+
+fn own_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/net").unwrap().ino()
+}
+
+fn session_of(id: &str) -> Session {
+    Session { id: id.to_owned(), namespaces: vec![own_namespace()], ..Session::default() }
+}
+
+fn sleeper(mark: &str) -> Child {
+    Command::new("sleep").arg("600").env(MARK, mark).spawn().unwrap()
+}
+
+fn ends(child: &mut Child) -> bool {
+    (0..100).any(|_| {
+        pause();
+        child.try_wait().unwrap().is_some()
+    })
+}
+
+#[test]
+fn only_what_has_the_mark_in_the_namespace_is_ended_and_it_is_told_before() {
+    let id = format!("{}-1", std::process::id());
+    let (mut own, mut other) = (sleeper(&id), sleeper("1-1"));
+    let mut told = Vec::new();
+    // The mark alone is not enough.
+    assert!(
+        end(&Session { namespaces: vec![1], ..session_of(&id) }, &mut |text| told.push(text.to_owned()))
+            .is_empty()
+    );
+    assert!(end(&session_of("none-such"), &mut |text| told.push(text.to_owned())).is_empty());
+    assert!(told.is_empty() && own.try_wait().unwrap().is_none());
+    let ended = end(&session_of(&id), &mut |text| told.push(text.to_owned()));
+    assert_eq!(ended, [format!("process {} (sleep)", own.id())]);
+    assert!(
+        told.len() == 1 && told[0].starts_with(&format!("ending process {} (sleep)", own.id())),
+        "{told:?}"
+    );
+    assert!(ends(&mut own) && other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
 }

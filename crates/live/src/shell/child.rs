@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::ShellError;
-use super::address::Block;
+use crate::address::Block;
 use crate::netns::NetNs;
 use crate::start::{self, StartError};
 
@@ -89,7 +89,7 @@ impl Child {
             if !has_living(group) {
                 return false;
             }
-            crate::registry::pause();
+            crate::process::pause();
         }
         true
     }

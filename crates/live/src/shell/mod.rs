@@ -12,7 +12,6 @@
 //! the outside: it contains what [`ShellConfig::base_command`] starts there, and, if pasta is installed, a route to
 //! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
-pub mod address;
 mod child;
 pub(crate) mod outward;
 mod wires;
@@ -24,8 +23,9 @@ use std::process::ExitStatus;
 
 use warpline_core::TimeDelta;
 
-use crate::crossing::{Account, Carrier, Command, CrossingConfig, Observer};
-use crate::emulator::{Emulator, EmulatorError};
+use crate::address::Block;
+use crate::crossing::{Account, Carrier, Command, Crossing, CrossingConfig};
+use crate::emulator::{Emulator, EmulatorError, Turn};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
@@ -34,11 +34,11 @@ use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
 use crate::signals::Signals;
 use crate::start::StartError;
-use address::Block;
 use child::Child;
 use outward::Outward;
 
 /// Settings of a shell.
+#[derive(Clone, Debug)]
 pub struct ShellConfig {
     /// The link between the command and the world outside.
     pub link: CrossingConfig,
@@ -50,8 +50,6 @@ pub struct ShellConfig {
     pub nat: bool,
     /// Called, before the command starts, if packets do not travel as far as they could, with the reason.
     pub warn: fn(&str),
-    /// Called when the command is about to start.
-    pub began: Box<dyn FnOnce(&Begun)>,
     /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
 }
@@ -70,8 +68,8 @@ pub struct Begun {
 /// The result of a shell.
 #[derive(Debug)]
 pub struct ShellOutcome {
-    /// How the command ended.
-    pub status: ExitStatus,
+    /// How the command ended, or why the emulator stopped before.
+    pub status: Result<ExitStatus, EmulatorError>,
     /// How the emulator kept pace, and what the links did.
     pub account: Account,
     /// Why packets could not travel further than this machine; empty if they could.
@@ -93,9 +91,6 @@ pub enum ShellError {
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The emulator stopped before the command did.
-    #[error(transparent)]
-    Emulator(#[from] EmulatorError),
     /// No addresses are left.
     #[error("there are no addresses for another shell here: {0}; end one, or see warpline clean")]
     Full(&'static str),
@@ -135,13 +130,18 @@ impl Command for Behind {
     }
 }
 
-/// Runs a command behind an emulated link, until it ends.
+/// Runs a command behind an emulated link, until it ends. Calls `began` when the command is about to start, and `observe` after every turn of the
+/// emulator.
 ///
 /// To be called from a process with one thread: moves an ordinary user's process into namespaces of its own, for good.
 ///
 /// # Errors
-/// If the namespaces or the command cannot be started, or the emulator fails. Nothing is left behind then.
-pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutcome, ShellError> {
+/// If the namespaces or the command cannot be started. Nothing is left behind then.
+pub fn run(
+    config: &ShellConfig,
+    began: impl FnOnce(&Begun),
+    observe: impl FnMut(Turn<'_, Crossing>),
+) -> Result<ShellOutcome, ShellError> {
     // Leftovers of an earlier shell must not be in the way; if they cannot be removed, the error of this one says what is.
     let _ = registry::clean(&mut |_| {});
     let ordinary = !privilege::is_privileged();
@@ -182,18 +182,18 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     };
     let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
     let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
-    (config.began)(&Begun { congestion_control: congestion, base: base[0], reach });
+    began(&Begun { congestion_control: congestion, base: base[0], reach });
     let child = Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
     let ended = child.ended().map_err(system("watch the command"))?;
     let mut command = Behind { child, ended, signals, pulse: config.pulse };
     carrier.emulator.restart_clock();
-    let ran = carrier.carry(&mut command, observer);
-    let account = carrier.account(observer);
+    let status = carrier.carry(&mut command, observe);
+    let account = carrier.account();
     // Processes that the command left running are behind a link that ends now.
     if let Some(server) = &mut server {
         server.end();
     }
     command.child.end();
     registry::end_processes(&entry.session);
-    Ok(ShellOutcome { status: ran?, account, reach_note })
+    Ok(ShellOutcome { status, account, reach_note })
 }

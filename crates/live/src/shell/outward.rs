@@ -15,8 +15,8 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::doctor::in_path;
-use crate::start;
+use crate::process::pause;
+use crate::start::{self, in_path};
 
 /// Waits for a line, then runs pasta, which is $2, on the namespaces of the process $1, forwarding nothing inwards.
 const SCRIPT: &str = "read -r go || exit 0\n\
@@ -25,8 +25,8 @@ const SCRIPT: &str = "read -r go || exit 0\n\
     trap 'kill $!' TERM\n\
     wait $!";
 
-/// How long to wait for pasta, in steps of 20 ms: if something is wrong it ends by itself.
-const PATIENCE: u32 = 1500;
+/// How long to wait for pasta, in steps of 50 ms: if something is wrong it ends by itself.
+const PATIENCE: u32 = 600;
 /// The device with which pasta makes the namespace's interface.
 pub(crate) const TUN: &str = "/dev/net/tun";
 
@@ -113,12 +113,6 @@ fn gateway(table: &str) -> Option<Ipv4Addr> {
         let gateway = u32::from_str_radix(gateway, 16).ok()?;
         (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
     })
-}
-
-/// Waits for a fiftieth of a second.
-#[expect(clippy::disallowed_methods, reason = "a process is waited for, not the run's clock")]
-fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
 #[cfg(test)]
