@@ -14,6 +14,7 @@ mod decimate;
 pub mod figure;
 mod heads;
 mod links;
+mod names;
 mod page;
 mod run;
 mod series;
@@ -35,6 +36,7 @@ pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
     RunData, SetData, Shares, Table, TcpTrace,
 };
+pub use names::distinct_names;
 pub use page::render;
 pub use run::{CapacityTest, ReadCapacity};
 
