@@ -6,6 +6,8 @@ use warpline_lab::scenario::{BitRate, Time};
 use warpline_live::clock::LagPolicy;
 use warpline_live::crossing::{Account, CrossingConfig};
 use warpline_live::emulator::EmulatorConfig;
+use warpline_net::RateConfig;
+use warpline_net::qdisc::QueueLimit;
 
 use crate::failure::Failure;
 use crate::output;
@@ -81,10 +83,19 @@ impl LinkArgs {
     /// The link in words, and as an emulator carries it: it stops if a packet is later than `hard_limit`.
     ///
     /// # Errors
-    /// If a word cannot be read.
+    /// If a word cannot be read, or does not go with the others.
     pub(crate) fn crossing(&self, hard_limit: Option<Time>) -> Result<(Duplex, CrossingConfig), Failure> {
         let [up, down] = self.links();
         let duplex = duplex(&up, &down).map_err(Failure::usage)?;
+        for link in &duplex.links {
+            if matches!(link.rate, RateConfig::Unlimited) && matches!(link.qdisc.limit(), QueueLimit::Bdp(_))
+            {
+                return Err(Failure::usage(
+                    "a queue limit in BDP needs a rate, and a direction of this link has none: give --rate, or a limit in packets, bytes or time (100p, \
+                     150kB, 50ms)",
+                ));
+            }
+        }
         let [up, down] = duplex.links.clone();
         let emulator = EmulatorConfig {
             lag: hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
