@@ -41,8 +41,8 @@ fn main() {
                 println!(
                     "cargo::warning=no TCP Nice for the kernel in this build (warpline nice): {problem}; get it: {INSTALL}"
                 );
-                for place in watched(&env::var_os("PATH").unwrap_or_default()) {
-                    println!("cargo::rerun-if-changed={}", place.display());
+                for path in watched(&env::var_os("PATH").unwrap_or_default()) {
+                    println!("cargo::rerun-if-changed={}", path.display());
                 }
                 problem
             }
@@ -95,11 +95,11 @@ fn parameters() -> String {
 
 /// Builds libbpf; returns the directory of its headers.
 fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
-    let told = out.join("libbpf.headers");
+    let place = out.join("libbpf.headers");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--features", "vendored", "--manifest-path", "libbpf/Cargo.toml"]);
-    command.arg("--target-dir").arg(out.join("libbpf")).env("WARPLINE_LIBBPF", &told);
+    command.arg("--target-dir").arg(out.join("libbpf")).env("WARPLINE_LIBBPF", &place);
     if let Some(target) = env::var_os("TARGET") {
         command.arg("--target").arg(target);
     }
@@ -120,7 +120,7 @@ fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
         let line = said.lines().rfind(|line| line.contains("error")).unwrap_or("it said nothing");
         return Err(format!("libbpf could not be built ({})", line.trim()));
     }
-    let headers = fs::read_to_string(&told).map_err(|error| format!("libbpf cannot be found ({error})"))?;
+    let headers = fs::read_to_string(&place).map_err(|error| format!("libbpf cannot be found ({error})"))?;
     Ok(headers.into())
 }
 

@@ -12,7 +12,7 @@
 /* One half, as parts are written: in 1/65536. */
 #define NICE_HALF 32768u
 
-/* What the rules go by. */
+/* The state of the rules. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
@@ -38,7 +38,7 @@ struct nice_rules {
 	u16 before_halving;
 };
 
-/* For people: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
+/* For reports: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
  * connection's state has no room for finer ones. */
 struct nice_account {
 	u32 begun;
@@ -57,7 +57,7 @@ struct nice {
 	u32 prior_ssthresh;
 	/* Where the round ends. */
 	u32 end_seq;
-	/* snd_cwnd as we left it: who lowers it is heeded. */
+	/* snd_cwnd as we set it last: if the kernel has lowered it since, the window follows. */
 	u32 set_cwnd;
 	/* Reno's growth: segments acknowledged since the last whole one. */
 	u32 credit;
@@ -72,8 +72,8 @@ struct nice {
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");
 
-/* What a cgroup's sockets are to do: the name of a congestion control, if sending is governed, and the parameters by which
- * receiving is held back. */
+/* What the sockets of a cgroup do: the congestion control that they get, if they get one, and the parameters that limit what they
+ * receive. */
 struct background_choice {
 	struct nice_parameters parameters;
 	char congestion_control[16];
@@ -82,8 +82,8 @@ struct background_choice {
 	u8 unused[6];
 };
 
-/* Sockets that were given the congestion control, those that could not be, those whose receiving is governed, and those of them
- * that have no timestamps to go by. */
+/* Sockets that got the congestion control, sockets that could not get it, sockets whose receiving is limited, and those of the latter
+ * that have no timestamps. */
 struct background_counts {
 	u64 switched;
 	u64 refused;
@@ -97,7 +97,7 @@ struct nice_receiver {
 	struct nice_account account;
 	/* The clock, in milliseconds, when the round began. */
 	u32 round_began;
-	/* Payload of a full segment; packets out of order so far; what was asked of TCP_WINDOW_CLAMP, and what came of it. */
+	/* Payload of a full segment; packets out of order so far; the last value set by TCP_WINDOW_CLAMP, and what the kernel made of it. */
 	u32 mss;
 	u32 out_of_order;
 	s32 asked;
@@ -108,13 +108,13 @@ struct nice_receiver {
 	u16 unused;
 };
 
-/* One socket, as the iterator tells it. */
+/* One socket, as the iterator reports it. */
 struct nice_socket {
 	u64 cgroup;
 	/* Bytes that the other end has acknowledged, and that it has sent. */
 	u64 bytes_acked;
 	u64 bytes_received;
-	/* Microseconds: how long Nice has governed it, and how much of that after a congested round. */
+	/* Microseconds: how long Nice has controlled it, and how much of that time it has yielded. */
 	u64 age;
 	u64 yielded;
 	u8 local[16];
@@ -122,7 +122,7 @@ struct nice_socket {
 	u16 local_port;
 	u16 remote_port;
 	u16 family;
-	/* 1: it sends as Nice does; 2: what it receives is held back; 3: both. */
+	/* 1: it sends as Nice does; 2: what it receives is limited; 3: both. */
 	u16 direction;
 	/* Windows in 1/4096 of a segment, times in microseconds. */
 	u32 window;

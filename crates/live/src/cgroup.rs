@@ -144,19 +144,19 @@ impl Drop for Cgroup {
 }
 
 /// Removes a control group that the killed process of a session left, by its path from the root of the hierarchy. Ends processes in it that have
-/// the mark of the session `id`, and calls `tell` before each; others move to the group above. Returns whether the group existed.
+/// the mark of the session `id`, and calls `report` before each; others move to the group above. Returns whether the group existed.
 ///
 /// # Errors
 /// If it cannot be removed.
-pub fn remove(path: &str, id: &str, tell: &mut dyn FnMut(&str)) -> io::Result<bool> {
-    let mut told = Vec::new();
+pub fn remove(path: &str, id: &str, report: &mut dyn FnMut(&str)) -> io::Result<bool> {
+    let mut reported = Vec::new();
     let mut end = |pid: i32, signal: Signal| {
         let Some(process) = Process::open(pid).ok().filter(|process| process.is_marked(id)) else {
             return false;
         };
-        if !told.contains(&pid) {
-            told.push(pid);
-            tell(&format!("ending {process}, left in the control group {path}"));
+        if !reported.contains(&pid) {
+            reported.push(pid);
+            report(&format!("ending {process}, left in the control group {path}"));
         }
         // If it has ended by itself, that is fine too.
         let _ = process.signal(signal);
@@ -242,9 +242,12 @@ mod tests {
             child
         };
         let (mut own, mut other) = (sleeper(&id), sleeper("another"));
-        let mut told = Vec::new();
-        assert!(remove(group.path(), &id, &mut |text| told.push(text.to_owned())).unwrap());
-        assert!(told.len() == 1 && told[0].contains(&format!("process {} (sleep)", own.id())), "{told:?}");
+        let mut reported = Vec::new();
+        assert!(remove(group.path(), &id, &mut |text| reported.push(text.to_owned())).unwrap());
+        assert!(
+            reported.len() == 1 && reported[0].contains(&format!("process {} (sleep)", own.id())),
+            "{reported:?}"
+        );
         assert!(own.wait().unwrap().code().is_none());
         assert!(other.try_wait().unwrap().is_none(), "a process without the mark was ended");
         other.kill().unwrap();

@@ -282,7 +282,7 @@ fn clock() -> Result<String, String> {
     }
     late.sort_unstable();
     let micros = |nanos: u64| nanos as f64 / 1e3;
-    let told = format!(
+    let found = format!(
         "source {source}, resolution {} ns; sleeps end late by {:.0} us (median), {:.0} us (9 of 10), {:.0} us (worst of 100)",
         resolution.tv_nsec,
         micros(late[50]),
@@ -290,9 +290,9 @@ fn clock() -> Result<String, String> {
         micros(late[99])
     );
     if resolution.tv_sec == 0 && resolution.tv_nsec <= 1000 && late[50] < 1_000_000 {
-        Ok(told)
+        Ok(found)
     } else {
-        Err(told)
+        Err(found)
     }
 }
 
@@ -302,8 +302,8 @@ mod tests {
 
     #[test]
     fn where_sessions_are_groups_it_is_said_what_replaces_nice() {
-        let told = priorities(Some("1\n"));
-        assert!(told.contains("no effect between") && told.contains("/proc/PID/autogroup"), "{told}");
+        let text = priorities(Some("1\n"));
+        assert!(text.contains("no effect between") && text.contains("/proc/PID/autogroup"), "{text}");
         for without in [Some("0\n"), None] {
             assert_eq!(priorities(without), "nice works between all processes");
         }

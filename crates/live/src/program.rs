@@ -88,7 +88,7 @@ impl Changes {
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
@@ -213,7 +213,7 @@ fn live(
             };
         }
     }
-    changes.tell();
+    changes.notify();
 }
 
 /// Creates the process; returns when it has become the program.

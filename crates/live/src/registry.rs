@@ -207,15 +207,15 @@ pub enum CleanError {
     },
 }
 
-/// Removes what killed sessions left. Calls `tell` before it ends a process, and for names in a file that no session makes.
+/// Removes what killed sessions left. Calls `report` before it ends a process, and for names in a file that no session makes.
 ///
 /// # Errors
 /// If the directory of sessions is not sound or cannot be read. What cannot be removed for lack of permission is listed in the outcome.
-pub fn clean(tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
-    clean_in(&directory()?, tell)
+pub fn clean(report: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
+    clean_in(&directory()?, report)
 }
 
-fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
+fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
     let mut cleaned = Cleaned::default();
     let names = directory
         .names()
@@ -236,15 +236,15 @@ fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<
         }
     }
     for mut session in gone {
-        leave_foreign(&mut session, tell);
-        let mut removed = end(&session, tell);
+        leave_foreign(&mut session, report);
+        let mut removed = end(&session, report);
         // What another session uses by now stays: names are reused, and settings are shared.
         let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
         if !others.is_empty() {
             session.settings.clear();
         }
-        removed.extend(undo(&session, tell));
+        removed.extend(undo(&session, report));
         let _ = directory.remove(&session.file());
         cleaned.sessions.push((session.described(), removed));
     }
@@ -261,11 +261,11 @@ fn is_dead(name: &str) -> bool {
 }
 
 /// Drops from a session what no session makes: the content of a file is not trusted.
-fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
+fn leave_foreign(session: &mut Session, report: &mut dyn FnMut(&str)) {
     let id = session.id.clone();
     let mut keep = |what: &str, name: &str, own: bool| {
         if !own {
-            tell(&format!("left alone: the {what} {name:?}, which no session makes"));
+            report(&format!("left alone: the {what} {name:?}, which no session makes"));
         }
         own
     };
@@ -300,14 +300,14 @@ fn processes(session: &Session) -> Vec<Process> {
     own.collect()
 }
 
-/// Ends processes of a session: asks, waits a little, kills. Calls `tell` before it asks each.
-fn end(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
+/// Ends processes of a session: asks, waits a little, kills. Calls `report` before it asks each.
+fn end(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut ended = Vec::new();
     for signal in [Signal::TERM, Signal::KILL] {
         for process in processes(session) {
             let name = process.to_string();
             if !ended.contains(&name) {
-                tell(&format!("ending {name}, left by {}", session.described()));
+                report(&format!("ending {name}, left by {}", session.described()));
             }
             if process.signal(signal).is_ok() && !ended.contains(&name) {
                 ended.push(name);
@@ -324,10 +324,10 @@ fn end(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
 }
 
 /// Undoes what a session changed in the namespace that it started from.
-fn undo(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
+fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {
-        if cgroup::remove(path, &session.id, tell).is_ok_and(|was_there| was_there) {
+        if cgroup::remove(path, &session.id, report).is_ok_and(|was_there| was_there) {
             removed.push(format!("control group {path}"));
         }
     }

@@ -10,7 +10,7 @@ use warpline_lab::scenario::Time;
 use warpline_lab::scenario::short::part;
 use warpline_live::bpf::{self, Direction, Socket, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
-use warpline_live::nice::{NiceConfig, NiceError, NiceOutcome, Reading, run};
+use warpline_live::nice::{Connections, NiceConfig, NiceError, NiceOutcome, run};
 use warpline_live::terminal::Title;
 use warpline_transport::cc::NiceParams;
 
@@ -93,17 +93,17 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
     /// A packet is late beyond this share of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part)]
     threshold: Option<f64>,
     /// Share of a round's packets that must be late for the window to be reduced [default: 0.4]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
-    #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SEGMENTS")]
     floor: Option<f64>,
     /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold; a plain number is milliseconds
     /// [default: 10ms]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = millis)]
+    #[arg(long, value_name = "TIME", value_parser = millis)]
     most_delay: Option<TimeDelta>,
     /// The paper's own form, without later additions (docs: nice)
     #[arg(long)]
@@ -265,7 +265,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     super::clean::before();
     let mut title = if args.quiet { None } else { Title::of_stderr() };
-    let watch = |reading: &Reading| {
+    let watch = |reading: &Connections| {
         if let Some(title) = title.as_mut().filter(|_| reading.connections > 0) {
             title.show(&describe(reading));
         }
@@ -288,7 +288,7 @@ fn command(args: Args) -> Result<Code, Failure> {
 }
 
 /// What the connections do now, for the title of the terminal, so that it does not mix with the command's output.
-fn describe(reading: &Reading) -> String {
+fn describe(reading: &Connections) -> String {
     let mut text = "nice:".to_owned();
     if reading.sent_rate >= reading.received_rate {
         let _ = write!(text, " sending {}", with_unit(reading.sent_rate, "bit/s"));
@@ -344,7 +344,7 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
 const MUCH: u64 = 1_000_000;
 
 /// A hint if the command downloaded without `--receive`, which is probably a mistake.
-fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
+fn hint(way: &Way, reading: Option<&Connections>) -> Option<String> {
     let reading = reading.filter(|_| *way == Way::Nice { receive: false })?;
     let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
     much.then(|| {
@@ -377,27 +377,32 @@ mod tests {
 
     #[test]
     fn the_meter_has_a_space_before_each_unit() {
-        let reading =
-            Reading { sent_rate: 512.0, connections: 1, window: 2.0, yielded: 0.25, ..Reading::default() };
+        let reading = Connections {
+            sent_rate: 512.0,
+            connections: 1,
+            window: 2.0,
+            yielded: 0.25,
+            ..Connections::default()
+        };
         let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, backed off 25 % of the time";
         assert_eq!(describe(&reading), text);
     }
 
     #[test]
     fn a_download_that_did_not_yield_is_pointed_out() {
-        let reading = Reading { received_bytes: 20_000_000, sent_bytes: 81, ..Reading::default() };
+        let reading = Connections { received_bytes: 20_000_000, sent_bytes: 81, ..Connections::default() };
         let sends = Way::Nice { receive: false };
         let text = hint(&sends, Some(&reading)).unwrap();
         assert!(text.contains("20.0 MB") && text.contains("--receive"), "{text}");
         assert_eq!(hint(&Way::Nice { receive: true }, Some(&reading)), None);
-        assert_eq!(hint(&sends, Some(&Reading { sent_bytes: 20_000_000, ..reading })), None);
-        assert_eq!(hint(&sends, Some(&Reading { received_bytes: 1000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Connections { sent_bytes: 20_000_000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Connections { received_bytes: 1000, ..reading })), None);
         assert_eq!(hint(&sends, None), None);
     }
 
     #[test]
     fn the_line_says_what_the_connections_do() {
-        let reading = Reading {
+        let reading = Connections {
             connections: 3,
             sent_rate: 12.34e6,
             received_rate: 1e3,
@@ -410,7 +415,7 @@ mod tests {
             describe(&reading),
             "nice: sending 12.3 Mbit/s, 3 connections, window 14.2 segments, backed off 23 % of the time"
         );
-        let other = Reading { connections: 1, received_rate: 2e9, ..reading };
+        let other = Connections { connections: 1, received_rate: 2e9, ..reading };
         assert!(describe(&other).starts_with("nice: receiving 2.00 Gbit/s, 1 connection, "));
     }
 }

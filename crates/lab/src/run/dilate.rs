@@ -171,7 +171,7 @@ impl DilateConfig {
             collect: Vec::new(),
             output: PEER.to_owned(),
             after: Vec::new(),
-            told: None,
+            notice: None,
         };
         Order {
             flows: SERVICES.into_iter().enumerate().map(flow).collect(),

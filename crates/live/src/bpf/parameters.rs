@@ -11,6 +11,7 @@ use warpline_transport::cc::NiceParams;
 use super::BpfError;
 
 #[path = "../../build/block.rs"]
+#[allow(dead_code, reason = "the build lays out what this fills")]
 mod block;
 
 #[cfg(bpf_object)]
@@ -204,7 +205,7 @@ mod tests {
     fn parameters_that_the_programs_cannot_follow_are_refused() {
         let plain = NiceParams::default();
         assert!(check(&plain).is_ok() && check(&NiceParams::paper()).is_ok());
-        for (wrong, told) in [
+        for (wrong, part) in [
             (NiceParams { threshold: 1.1, ..plain }, "`threshold` is 1.1; allowed: 0 to 1"),
             (NiceParams { fraction: f64::NAN, ..plain }, "`fraction` is NaN; allowed: 0 to 1"),
             (NiceParams { floor: 0.0, ..plain }, "`floor` is 0; allowed: above 0 segments"),
@@ -220,7 +221,7 @@ mod tests {
             ),
         ] {
             let error = check(&wrong).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(part), "{error}");
         }
     }
 }

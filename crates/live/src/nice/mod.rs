@@ -35,8 +35,8 @@ use crate::start::{self, StartError};
 use config::system;
 pub use config::{NiceConfig, NiceError};
 use means::{Means, Way};
+pub use meter::Connections;
 use meter::Meter;
-pub use meter::Reading;
 
 /// The result of a command.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct NiceOutcome {
     /// Counters of its sockets; `None` if nothing counts.
     pub counts: Option<Counts>,
     /// The last reading of its connections; `None` if they cannot be read.
-    pub reading: Option<Reading>,
+    pub reading: Option<Connections>,
 }
 
 /// How often a command's connections are read, in nanoseconds.
@@ -64,7 +64,7 @@ const PERIOD: i64 = 250_000_000;
 pub fn run(
     config: &NiceConfig,
     began: impl FnOnce(&Way),
-    mut watch: impl FnMut(&Reading),
+    mut watch: impl FnMut(&Connections),
     lingers: impl FnOnce(),
 ) -> Result<NiceOutcome, NiceError> {
     // Leftovers of an earlier session must not be in the way.
@@ -110,9 +110,9 @@ fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), Ni
             break;
         }
         if turn == 10
-            && let Some(tell) = lingers.take()
+            && let Some(note) = lingers.take()
         {
-            tell();
+            note();
         }
         pause();
     }

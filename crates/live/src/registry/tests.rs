@@ -24,9 +24,9 @@ fn write(directory: &PrivateDirectory, session: &Session) {
 }
 
 fn cleaned(directory: &PrivateDirectory) -> (Cleaned, Vec<String>) {
-    let mut told = Vec::new();
-    let cleaned = clean_in(directory, &mut |text| told.push(text.to_owned())).unwrap();
-    (cleaned, told)
+    let mut reported = Vec::new();
+    let cleaned = clean_in(directory, &mut |text| reported.push(text.to_owned())).unwrap();
+    (cleaned, reported)
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn no_file_is_written_but_settings_of_the_list() {
     // A setting of the list, with a value that it never had.
     let before = Setting::ForwardIpv4.value().unwrap();
     write(&directory, &Session { settings: vec![(Setting::ForwardIpv4, "7".to_owned())], ..session });
-    let (cleaned, told) = cleaned(&directory);
+    let (cleaned, reported) = cleaned(&directory);
     assert_eq!(cleaned.sessions[0].1, [""; 0]);
-    assert!(told[0].contains("7 of /proc/sys/net/ipv4/ip_forward"), "{told:?}");
+    assert!(reported[0].contains("7 of /proc/sys/net/ipv4/ip_forward"), "{reported:?}");
     assert_eq!(Setting::ForwardIpv4.value().unwrap(), before);
 }
 
 #[test]
-fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() {
+fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_reported() {
     let (_parent, directory, session) = sessions();
     let own = nftables::table(&session.id);
     let session = Session {
@@ -67,10 +67,10 @@ fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() 
         ..session
     };
     write(&directory, &session);
-    let (cleaned, told) = cleaned(&directory);
+    let (cleaned, reported) = cleaned(&directory);
     assert_eq!(cleaned.sessions, [("a test (process 4999999)".to_owned(), vec![])]);
-    assert_eq!(told.len(), 9, "{told:#?}");
-    assert!(told.iter().all(|text| text.starts_with("left alone: the ")), "{told:#?}");
+    assert_eq!(reported.len(), 9, "{reported:#?}");
+    assert!(reported.iter().all(|text| text.starts_with("left alone: the ")), "{reported:#?}");
 }
 
 #[test]
@@ -142,22 +142,22 @@ fn ends(child: &mut Child) -> bool {
 }
 
 #[test]
-fn only_what_has_the_mark_in_the_namespace_is_ended_and_it_is_told_before() {
+fn only_what_has_the_mark_in_the_namespace_is_ended_and_it_is_reported_before() {
     let id = format!("{}-1", std::process::id());
     let (mut own, mut other) = (sleeper(&id), sleeper("1-1"));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     // The mark alone is not enough.
     assert!(
-        end(&Session { namespaces: vec![1], ..session_of(&id) }, &mut |text| told.push(text.to_owned()))
+        end(&Session { namespaces: vec![1], ..session_of(&id) }, &mut |text| reported.push(text.to_owned()))
             .is_empty()
     );
-    assert!(end(&session_of("none-such"), &mut |text| told.push(text.to_owned())).is_empty());
-    assert!(told.is_empty() && own.try_wait().unwrap().is_none());
-    let ended = end(&session_of(&id), &mut |text| told.push(text.to_owned()));
+    assert!(end(&session_of("none-such"), &mut |text| reported.push(text.to_owned())).is_empty());
+    assert!(reported.is_empty() && own.try_wait().unwrap().is_none());
+    let ended = end(&session_of(&id), &mut |text| reported.push(text.to_owned()));
     assert_eq!(ended, [format!("process {} (sleep)", own.id())]);
     assert!(
-        told.len() == 1 && told[0].starts_with(&format!("ending process {} (sleep)", own.id())),
-        "{told:?}"
+        reported.len() == 1 && reported[0].starts_with(&format!("ending process {} (sleep)", own.id())),
+        "{reported:?}"
     );
     assert!(ends(&mut own) && other.try_wait().unwrap().is_none());
     other.kill().unwrap();

@@ -12,7 +12,7 @@ use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
 use crate::hosts::World;
-use crate::hosts::wire::{Order, Reading};
+use crate::hosts::wire::{OpenConnections, Order};
 use crate::run::RunError;
 use crate::run::addresses::AddressPlan;
 use crate::scenario;
@@ -340,8 +340,8 @@ impl Models {
     /// Tells the world what all connections have done, and hands over their records. `sent` is what programs have put into a flow: packets,
     /// bytes, and packets again.
     pub(in crate::run) fn report(&mut self, world: &mut World, sent: impl Fn(FlowId) -> (u64, u64, u64)) {
-        let mut readings: BTreeMap<FlowId, Reading> =
-            self.meetings.keys().map(|&flow| (flow, Reading::default())).collect();
+        let mut readings: BTreeMap<FlowId, OpenConnections> =
+            self.meetings.keys().map(|&flow| (flow, OpenConnections::default())).collect();
         for model in &mut self.models {
             for (&id, session) in &model.connections {
                 let Some(reading) = readings.get_mut(&session.flow) else { continue };
