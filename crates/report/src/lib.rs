@@ -16,6 +16,7 @@ mod heads;
 mod links;
 mod names;
 mod page;
+mod quantity;
 mod run;
 mod series;
 mod sets;
@@ -30,7 +31,7 @@ use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
 use warpline_results::{ResultError, seed_directory, seeds_in};
 
-pub use bands::{Band, Quantity, band, busiest_link};
+pub use bands::{Band, band, busiest_link};
 pub use column::{Column, Precision};
 pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
@@ -38,6 +39,7 @@ pub use data::{
 };
 pub use names::distinct_names;
 pub use page::render;
+pub use quantity::Quantity;
 pub use run::{CapacityTest, ReadCapacity};
 
 /// Why a report could not be made.

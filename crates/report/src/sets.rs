@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use warpline_results::{Replications, RunSet, Summary, spoken_seeds};
 
 use super::ReportError;
-use super::bands::{Quantity, band};
+use super::bands::band;
 use super::column::Column;
 use super::data::{BandData, SetData};
 use super::decimate::{grid_bins, thin_column, thin_times};
 use super::names::distinct_names;
+use super::quantity::Quantity;
 
 /// Samples of a band on the page, at the most.
 const MAX_SAMPLES: usize = 1500;
