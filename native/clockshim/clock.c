@@ -16,7 +16,7 @@
 #include "ratio.h"
 
 #define SECOND 1000000000ull
-/* How soon an alarm comes again, in the host's time: rarely for one that is served late, soon for one that was lost. */
+/* The interval at which an alarm repeats, in the host's time: long enough not to disturb, short enough that a lost alarm costs little. */
 #define AGAIN 10000000ull
 
 uint64_t now;
@@ -41,7 +41,7 @@ static uint64_t host_now(void)
     return nanos(&time);
 }
 
-/* How time goes; the Driver may be writing it anew. */
+/* The pace of time. The Driver may be writing a new one meanwhile. */
 static struct pace pace(void)
 {
     for (;;) {
@@ -111,12 +111,12 @@ static int set_lockstep(int flags, const struct itimerspec *value)
     return 0;
 }
 
-/* What is left of a timer, from the host's time to the guest's. */
+/* Converts the rest of a timer from the host's time to the guest's. */
 static void to_guest(const struct pace *current, uint64_t present, struct itimerspec *left)
 {
     uint64_t host = nanos(&left->it_value);
     uint64_t guest = pace_guest(current, present + host) - pace_guest(current, present);
-    /* What is left on the host must not look like nothing where it is less than a nanosecond of the guest. */
+    /* A rest that is less than a nanosecond of the guest must not become zero. */
     set(&left->it_value, host != 0 && guest == 0 ? 1 : guest);
     set(&left->it_interval, ratio_to_guest(nanos(&left->it_interval), current->current.tdf));
 }
@@ -148,7 +148,7 @@ INTERPOSE int timer_settime(timer_t id, int flags, const struct itimerspec *valu
 INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
 {
     if (lockstep()) {
-        /* Never zero: the kernel would spin instead of giving its turn away. */
+        /* Never zero: the kernel would spin instead of handing over its turn. */
         set(&left->it_value, timer != NEVER && timer > now ? timer - now : 1);
         set(&left->it_interval, interval);
         return 0;
@@ -157,7 +157,7 @@ INTERPOSE int timer_gettime(timer_t id, struct itimerspec *left)
     if (done == 0 && page) {
         struct pace current = pace();
         to_guest(&current, host_now(), left);
-        /* One that is off ends no wait, and the kernel would spin. That an alarm came before its wait is known to signal.c. */
+        /* A timer that is off ends no wait, and the kernel would spin. signal.c knows whether an alarm came before the wait. */
         if (nanos(&left->it_value) == 0)
             set(&left->it_value, 1);
     }

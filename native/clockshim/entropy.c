@@ -1,4 +1,4 @@
-/* Lock-step: what the kernel asks the host for randomness gets, from the run's seed. Dilated: the host's. */
+/* The randomness that the kernel gets from the host. Lock-step: from the run's seed. Dilated: the host's own. */
 #include "shim.h"
 
 #include "random.h"

@@ -18,9 +18,9 @@
 
 static void *epoll_data;
 static bool registered;
-/* A frame has become visible since epoll_wait last told. */
+/* A frame has become visible since epoll_wait last reported one. */
 static bool pending;
-/* Position in the receive ring of the frame that was told of last; the kernel then takes frames until there is none due. */
+/* Position in the receive ring of the frame that was reported last. The kernel then takes frames until none is due. */
 static uint32_t told = UINT32_MAX;
 
 static bool is_nic(int fd)
@@ -51,9 +51,9 @@ uint64_t nic_next(void)
 static void ring_bell(void)
 {
     static const char byte;
-    /* A full socket has bells enough in it. */
+    /* A full socket already contains bells. */
     libc.syscall(SYS_sendto, page->nic, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
-    /* Counted when it is there to be taken: one that was looked for in vain would ring on until the next. */
+    /* Counted only when it can be read: a bell that was counted earlier would stay in the socket until the next. */
     __atomic_fetch_add(&page->bells_out, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -82,7 +82,7 @@ static void wait_for_room(void)
     libc.syscall(SYS_nanosleep, &moment, NULL);
 }
 
-/* Returns whether the Driver is to be told. */
+/* Returns whether the Driver needs a notice. */
 static bool transmit(const struct iovec *parts, size_t count)
 {
     size_t length = 0;
@@ -105,7 +105,7 @@ static bool transmit(const struct iovec *parts, size_t count)
     page->sent++;
     if (!lockstep())
         return first;
-    /* What this frame leads to is not known to the horizon. */
+    /* The horizon does not take the effects of this frame into account. */
     uint64_t answer = page->lookahead < NEVER - now ? now + page->lookahead : NEVER;
     if (answer < page->horizon)
         page->horizon = answer;
@@ -118,11 +118,11 @@ static ssize_t receive(const struct iovec *parts, size_t count)
     struct record *record = ring_first(&page->receive);
     if (!record && !lockstep()) {
         hear_bells();
-        /* What came before they were heard rings no more. */
+        /* Frames that came before the bells were read ring no more. */
         record = ring_first(&page->receive);
     }
     if (!record || (lockstep() && record->time > now)) {
-        /* What is in the ring now comes later, and will be told of. */
+        /* The frames in the ring are due later, and will be reported. */
         told = page->receive.tail - 1;
         return -1;
     }
@@ -199,7 +199,7 @@ INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *ev
     registered = operation != EPOLL_CTL_DEL;
     if (registered) {
         epoll_data = event->data.ptr;
-        /* What came before is told of again. */
+        /* Frames that came before are reported again. */
         told = page->receive.tail - 1;
     }
     return 0;

@@ -1,4 +1,4 @@
-/* The page that a guest kernel shares with the Driver: configuration, whose turn it is, and what both have to say.
+/* The page that a guest kernel shares with the Driver: configuration, whose turn it is, and the state of both sides.
  *
  * crates/guest/src/page.rs has the same layout; a test there compares every offset. Times are nanoseconds of the guest's
  * own clock (CLOCK_MONOTONIC, 0 where its kernel starts) unless stated otherwise. NEVER stands for no instant.
@@ -18,7 +18,7 @@
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };
 /* Whose turn it is: the value of the futex. */
 enum turn { TURN_GUEST = 0, TURN_DRIVER = 1 };
-/* Added to the turn by who waits for it and has gone to sleep: only then is a system call needed to wake it. */
+/* Added to the turn by a side that sleeps while it waits: only then does it take a system call to wake it. */
 #define TURN_ASLEEP 2u
 /* Why the guest has handed over. */
 enum reason {
@@ -71,9 +71,9 @@ struct page {
     uint32_t reason;
     uint64_t now;
     uint64_t timer;    /* when it wants to be woken, by its timer or a frame that it has, NEVER if not */
-    uint64_t horizon;  /* before this it may go on by itself: nothing that it has not got arrives earlier */
-    uint64_t lookahead; /* what it sends takes at least this long to have an effect on it that it does not know of */
-    /* What the watchdog looks at and does; changes while the guest has the turn. */
+    uint64_t horizon;  /* before this it may go on by itself: no further frame arrives earlier */
+    uint64_t lookahead; /* what it sends takes at least this long to come back as a frame that is not in the ring yet */
+    /* The watchdog's part; changes while the guest has the turn. */
     uint64_t entries;  /* entries into user mode so far */
     uint64_t push;     /* the Driver adds to it to push a program that never ends its turn */
     int32_t user;      /* host process that is in user mode, 0 for none */

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A guest process is a host process; one that finds its entry taken does without. */
+/* A guest process is a host process. If its entry is taken, its registers are not kept. */
 #define ENTRIES 1024u
 /* Where the host's part of the addresses begins; there no thread-local memory can be. */
 #define USER_END 0x7ffffffff000ul
@@ -25,7 +25,7 @@ struct registers *registers_of(pid_t process)
 void registers_write(struct registers *registers, pid_t process, const struct user_regs_struct *values)
 {
     registers->values = *values;
-    /* An interrupt may have given the entry to one that ends. */
+    /* An interrupt may have given the entry to a process that ends. */
     registers->process = process;
     registers->known = registers->written = true;
 }

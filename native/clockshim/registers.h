@@ -1,4 +1,4 @@
-/* What is known of the general registers of the guest's processes, so that they are neither read nor written where nothing needs them.
+/* What is known of the general registers of the guest's processes, so that they are read and written only when necessary.
  *
  * For every switch to another thread the kernel writes all registers of its process, sets the base of its thread-local memory, and
  * reads all of them again (arch/x86/um/syscalls_64.c, arch_prctl): three system calls, for a thread that more often than not stays inside
@@ -13,16 +13,16 @@
 
 struct registers {
     pid_t process;
-    bool known;   /* what is here is what the process has, or is to have */
-    bool written; /* it has not got them yet */
+    bool known;   /* these are the values that the process has, or will get */
+    bool written; /* the process has not got them yet */
     struct user_regs_struct values;
 };
 
 /* The entry of a process. NULL if another process has it, which then keeps it until it goes on. */
 struct registers *registers_of(pid_t process);
-/* The process is to have these. */
+/* Keeps registers that the process will get. */
 void registers_write(struct registers *registers, pid_t process, const struct user_regs_struct *values);
-/* Its thread-local memory is to begin there, as arch_prctl(ARCH_SET_FS) has it. Returns whether that could be noted. */
+/* Keeps the start of its thread-local memory, as set by arch_prctl(ARCH_SET_FS). Returns whether there was an entry for it. */
 bool registers_set_fs(struct registers *registers, unsigned long base);
 
 #endif

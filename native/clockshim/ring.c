@@ -11,8 +11,8 @@ static struct record *at(struct ring *ring, uint32_t position)
     return (struct record *)(void *)(ring->data + position % RING_BYTES);
 }
 
-/* Each position has one side that writes it; what the other has written is seen with all that it wrote before. The order of a
- * position's store and the look at the other's is kept, on both sides: so that a reader that finds nothing is told of what comes. */
+/* Each position is written by one side, and read with acquire order by the other. On both sides the store of the own position comes before the
+ * load of the other's: so a reader that finds nothing is notified of what comes. */
 static uint32_t other(const uint32_t *position)
 {
     return __atomic_load_n(position, __ATOMIC_SEQ_CST);
@@ -50,7 +50,7 @@ bool ring_commit(struct ring *ring, const struct record *record, bool alone)
     }
     move(&ring->head, start + need);
     uint32_t left = start + need - other(&ring->tail);
-    /* At the start of the ring it may stand behind one that only says so. */
+    /* If it is at the start of the ring, a record that only says so comes first. */
     uint32_t skipped = start % RING_BYTES == 0 ? room(FRAME_MAX) : 0;
     return left <= need + skipped;
 }

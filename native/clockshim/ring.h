@@ -3,8 +3,7 @@
  * A record is a head and a frame, padded to 16 bytes, and does not wrap: what is left at the end of the ring is filled with
  * one whose length says so. Pure functions.
  *
- * "alone" says that the other side is not at work meanwhile, as in lock-step: then nobody is told of anything, and the processor need not
- * wait until what was written can be seen.
+ * "alone" means that the other side is not at work meanwhile, as in lock-step: then no notices are needed, and no memory barriers.
  */
 #ifndef CLOCKSHIM_RING_H
 #define CLOCKSHIM_RING_H
@@ -26,7 +25,7 @@ struct record {
 
 /* Room for a frame of so many bytes at the end of the ring, to be filled and then given to ring_commit; NULL if it is full. */
 struct record *ring_reserve(struct ring *ring, uint32_t length);
-/* Makes a reserved record part of the ring. Returns whether the reader may have found the ring empty before, and waits for a word:
+/* Makes a reserved record part of the ring. Returns whether the reader may have found the ring empty before, and waits for a notice:
  * never if alone. */
 bool ring_commit(struct ring *ring, const struct record *record, bool alone);
 /* The oldest record, NULL if there is none. */

@@ -34,7 +34,7 @@ static void *next(const char *name)
 
 static void find_libc(void)
 {
-    /* POSIX lets an object pointer stand for a function's. */
+    /* POSIX lets an object pointer hold a function's address. */
 #define FIND(name) *(void **)&libc.name = next(#name)
     FIND(clock_gettime);
     FIND(timer_create);
@@ -92,7 +92,7 @@ __attribute__((constructor)) static void start(void)
     shim_init();
 }
 
-/* Where each field of the page is, for the test that compares it with the Driver's idea of it. */
+/* The offset of each field of the page, for the test that compares them with the Driver's. */
 INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, magic),     offsetof(struct page, version),   offsetof(struct page, mode),
     offsetof(struct page, seed),      offsetof(struct page, epoch),     offsetof(struct page, cost),

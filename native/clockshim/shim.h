@@ -1,4 +1,4 @@
-/* What the parts of the shim share: the page, and libc's own functions behind those that it takes the place of.
+/* What the parts of the shim share: the page, and libc's own functions, which it replaces.
  *
  * Everything here runs inside a User-Mode Linux kernel: on its small stacks, in its signal handlers. So: no malloc (the kernel has
  * its own), no large locals, no stdio.
@@ -43,7 +43,7 @@ struct libc {
 };
 
 extern struct libc libc;
-/* NULL in processes that the shim has no business in. */
+/* NULL in processes that the shim leaves alone. */
 extern struct page *page;
 
 /* Looks up libc's functions and maps the page, once; every interposed function calls it first. */
@@ -76,12 +76,12 @@ bool clock_expire(void);
 unsigned turn_idle(void);
 /* A program is about to go on: charges it, and hands over if that takes it to the horizon. */
 unsigned turn_step(void);
-/* The transmit ring is full: has it emptied. */
+/* The transmit ring is full: lets the Driver empty it. */
 void turn_flush(void);
 
 /* process.c: this process is the kernel's. */
 void process_settled(void);
-/* This one has just been made by it. */
+/* The kernel has just made this process. */
 void process_unsettled(void);
 
 /* nic.c: notes that a frame has become visible, and when the next one will (NEVER if none is known). */

@@ -3,9 +3,9 @@
  * Where the kernel is idle it has its interrupts off, so its handler only notes that there was one, to be served as soon as they
  * are on again: it is called like a function there, which saves two system calls each time. Elsewhere the signal is raised.
  *
- * In dilated time signals come by themselves, and one that comes after the kernel has its interrupts off and before it blocks signals
- * for its idle wait would be noted, and then slept over: up to its next timer, which may be a long time of the machine's. So it is
- * noted here too, and then there is no such wait.
+ * In dilated time signals come at any time. One that comes after the kernel has switched its interrupts off, and before it blocks signals
+ * for its idle wait, would be noted, and served only after the wait, which may last until the next timer: a long time of the machine's.
+ * So it is noted here too, and the wait is left out.
  */
 #include "shim.h"
 
@@ -16,7 +16,7 @@
 typedef void handler(int, siginfo_t *, void *);
 
 static handler *handlers[NSIG];
-/* Dilated: an interrupt has come, and it is not certain that the kernel has served it. */
+/* Dilated: an interrupt has come, and the kernel may not have served it yet. */
 static volatile sig_atomic_t noted;
 
 static void note(int signal, siginfo_t *info, void *context)

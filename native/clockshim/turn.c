@@ -23,7 +23,7 @@ static bool mine(uint32_t turn)
     return (turn & ~TURN_ASLEEP) == TURN_GUEST;
 }
 
-/* Waits for the turn: with open eyes for a while, then asleep. */
+/* Waits for the turn: spins for a while, then sleeps. */
 static void wait_for_turn(void)
 {
     for (uint32_t looks = page->spin; looks > 0; looks--) {
@@ -41,7 +41,7 @@ static void wait_for_turn(void)
     }
 }
 
-/* When there is something to do by itself: a timer, or a frame that is in the ring already. */
+/* When the guest next has something to do: its timer, or a frame that is already in the ring. */
 static uint64_t next(void)
 {
     uint64_t frame = nic_next();

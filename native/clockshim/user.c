@@ -68,7 +68,7 @@ static long set_state(pid_t process, const struct iovec *given)
     return libc.ptrace(PTRACE_SETREGSET, process, (void *)NT_X86_XSTATE, &whole);
 }
 
-/* What was written goes to the process, which has others as soon as it goes on. */
+/* Gives the process the registers that were kept. It has others as soon as it goes on. */
 static long flush(pid_t process)
 {
     struct registers *registers = registers_of(process);
@@ -79,7 +79,7 @@ static long flush(pid_t process)
     return written ? libc.ptrace(PTRACE_SETREGS, process, NULL, &registers->values) : 0;
 }
 
-/* Requests that are about the general registers, as far as they can be answered from what is known. */
+/* Answers requests about the general registers, as far as they are known. */
 static bool answered(int request, pid_t process, void *address, void *data)
 {
     struct registers *registers;
@@ -155,7 +155,7 @@ INTERPOSE long ptrace(enum __ptrace_request request, ...)
     if (resumes(number))
         resume(number, process);
     long done = keeps_registers(number, (long)address) ? 0 : flush(process);
-    /* One that is being killed may have none to write any more. */
+    /* A process that is being killed may have no registers any more. */
     if (done != 0 && resumes(number))
         return done;
     return libc.ptrace(number, process, address, data);
@@ -166,7 +166,7 @@ INTERPOSE pid_t waitpid(pid_t process, int *status, int options)
     shim_init();
     pid_t done = libc.waitpid(process, status, options);
     if (done > 0) {
-        /* It has gone on since, or it has ended and its number may be another's soon. */
+        /* It has gone on since, or it has ended, and another process may get its number. */
         struct registers *registers = registers_of(done);
         if (registers)
             registers->known = registers->written = false;
@@ -197,7 +197,7 @@ static int run(void *data)
 INTERPOSE int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
     shim_init();
-    /* With these there are more arguments, which the kernels that were studied never give. */
+    /* These flags take more arguments; no kernel that was examined uses them. */
     if (flags & (CLONE_PARENT_SETTID | CLONE_SETTLS | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) {
         errno = ENOSYS;
         return -1;

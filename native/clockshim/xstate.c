@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A guest process is a host process; two that fall onto one entry only cost time. */
+/* A guest process is a host process. Two processes with one entry only cost time. */
 #define ENTRIES 1024u
 
 struct xstate *xstate_of(pid_t process)

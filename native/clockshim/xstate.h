@@ -1,4 +1,4 @@
-/* What is known of the vector registers of the guest's processes, so that they are not written where nothing has changed.
+/* What is known of the vector registers of the guest's processes, so that they are written only after a change.
  *
  * The kernel saves and restores them around every entry into user mode, with a buffer of its own size; the host wants the whole
  * state or refuses, which the kernel answers with a panic. So the whole state is kept here, and the kernel's part laid over it.
@@ -15,14 +15,14 @@
 
 struct xstate {
     pid_t process;
-    bool valid;    /* what is here is what the process has */
+    bool valid;    /* these are the values that the process has */
     size_t length; /* bytes of the host's whole state */
     unsigned char *bytes;
 };
 
 /* The entry of a process, NULL if there is no memory. An entry that another process had is taken over. */
 struct xstate *xstate_of(pid_t process);
-/* Lays the kernel's part over the state. Returns whether that changed anything. */
+/* Writes the kernel's part into the state. Returns whether that changed anything. */
 bool xstate_merge(struct xstate *state, const void *part, size_t length);
 
 #endif
