@@ -71,7 +71,10 @@ impl From<ExitStatus> for Code {
 #[cfg(target_os = "linux")]
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Failure::not_started(error.source.kind() == ErrorKind::NotFound, &error)
+        match error.source.kind() {
+            ErrorKind::NotFound => Failure::no_program(error),
+            _ => Failure::not_started(error),
+        }
     }
 }
 
@@ -102,10 +105,15 @@ impl Failure {
         Failure { code: Code::Output, message: message.to_string() }
     }
 
-    /// A command could not be started: there is no such program, or it is not executable. The codes are those of shells.
+    /// There is no such program. The code is that of shells.
     #[cfg(target_os = "linux")]
-    pub(crate) fn not_started(there_is_none: bool, message: impl Display) -> Self {
-        Failure { code: Code::Command(if there_is_none { 127 } else { 126 }), message: message.to_string() }
+    pub(crate) fn no_program(message: impl Display) -> Self {
+        Failure { code: Code::Command(127), message: message.to_string() }
+    }
+    /// A program could not be started. The code is that of shells.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn not_started(message: impl Display) -> Self {
+        Failure { code: Code::Command(126), message: message.to_string() }
     }
 
     /// The exit code.

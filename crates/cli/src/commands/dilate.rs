@@ -150,11 +150,8 @@ fn find(command: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match places.iter().any(|path| path.exists()) {
-        true => Failure::not_started(
-            false,
-            format!("cannot start \"{command}\": it is not an executable program"),
-        ),
-        false => Failure::not_started(true, format!("cannot start \"{command}\": there is no such program")),
+        true => Failure::not_started(format!("cannot start \"{command}\": it is not an executable program")),
+        false => Failure::no_program(format!("cannot start \"{command}\": there is no such program")),
     })
 }
 
@@ -195,7 +192,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     match outcome.ending {
         Some(Ending::Exited(code)) => Ok(Code::returned(code)),
         Some(Ending::Signalled(signal)) => Ok(Code::signalled(signal)),
-        Some(Ending::NotStarted(why)) => Err(Failure::not_started(false, why)),
+        Some(Ending::NotStarted(why)) => Err(Failure::not_started(why)),
         Some(Ending::Stopped) | None => Ok(Code::signalled(SIGTERM)),
     }
 }
