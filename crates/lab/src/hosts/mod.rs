@@ -26,7 +26,7 @@ use counters::FlowTotals;
 use measure::{Letters, MeasureEnd};
 use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
-use wire::{Order, Reading, Wire, WireEndpoint};
+use wire::{OpenConnections, Order, Wire, WireEndpoint};
 
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
@@ -101,7 +101,7 @@ pub(crate) struct Flow {
     /// What went wrong with a connection of it.
     outcome: Option<&'static str>,
     /// What its open connections with programs say.
-    reading: Reading,
+    reading: OpenConnections,
     /// It waits for a program.
     held: bool,
 }
@@ -217,7 +217,7 @@ impl ModelHosts {
             open_transfers: 0,
             messages: counters::Messages::default(),
             outcome: None,
-            reading: Reading::default(),
+            reading: OpenConnections::default(),
             held: false,
         });
         id

@@ -170,7 +170,7 @@ impl Guests {
                 collect: program.collect.clone(),
                 output: format!("{}.{}", host.name, program.label(index)),
                 after: readiness.waits_of(scenario, &host.name, index),
-                told: readiness.told(&host.name, index),
+                notice: readiness.told(&host.name, index),
             });
             let row = programs::row(&host.name, (index, program.label(index)), shown, program.expect);
             self.programs.push(ProgramEntry { machine, row, expect: program.expect });
