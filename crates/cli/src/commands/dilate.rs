@@ -11,7 +11,7 @@ use warpline_net::{LinkConfig, RateConfig};
 use warpline_scenario::short::part;
 use warpline_scenario::{Size, Tdf, Time};
 
-use crate::commands::link_args::{LinkArgs, VALUES, or_shell, report};
+use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::failure::{Code, Failure};
 
 const BEGINNING: &str = "\
@@ -45,7 +45,7 @@ Exit code: the command's; 128 plus the signal's number if a signal ended it; wit
 
 /// The end of the help text.
 fn examples() -> String {
-    format!("{BEGINNING}\n{VALUES}\n{EXAMPLES}")
+    format!("{BEGINNING}\n{}\n{EXAMPLES}", values())
 }
 
 /// Run a command, or a shell, in dilated time: on Linux around a link that is faster than this machine

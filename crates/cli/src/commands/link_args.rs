@@ -1,27 +1,43 @@
 //! The two directions of an emulated link as command line options, for every command that has such a link.
 
 use clap::ValueHint;
+use warpline_core::parameter::Choice as _;
 use warpline_lab::run::links::{Duplex, LinkWords, Word, duplex};
 use warpline_live::clock::LagPolicy;
 use warpline_live::crossing::{Account, CrossingConfig};
 use warpline_live::emulator::EmulatorConfig;
 use warpline_net::RateConfig;
-use warpline_net::qdisc::QueueLimit;
+use warpline_net::jitter::JitterKind;
+use warpline_net::loss::LossKind;
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_scenario::{BitRate, Time};
 
 use crate::failure::Failure;
 use crate::output;
 
 /// Explains the values in the help of such a command.
-pub(crate) const VALUES: &str = "\
+pub(crate) fn values() -> String {
+    // A limit alone is a drop-tail queue; a loss or a jitter of none needs no words.
+    let kinds = |all: &[&'static str], but: &str| -> String {
+        all.iter().filter(|kind| **kind != but).copied().collect::<Vec<_>>().join(", ")
+    };
+    let queues = kinds(QdiscConfig::KINDS, QdiscConfig::KINDS[0]);
+    let losses = kinds(LossKind::KINDS, "none");
+    let jitters = kinds(JitterKind::KINDS, "none");
+    format!(
+        "\
 Values:
   rate    12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; or a trace (mahimahi's format) instead
   delay   20ms, one way
-  queue   100p, 150kB, 50ms or 1BDP (drop-tail); codel, fq_codel, red, priority
+  queue   100p, 150kB, 50ms or 1BDP (drop-tail); {queues},
           with parameters: codel,limit=100p,target=5ms; or a table as in a scenario
-  loss    1%, with its sign, or a model: every,n=100; gilbert-elliott,good_to_bad=1%,...
-  jitter  uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
-";
+  loss    1%, with its sign; or a model ({losses}),
+          with parameters: every,n=100; gilbert-elliott,good_to_bad=1%,...
+  jitter  a model ({jitters}), with parameters:
+          uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
+"
+    )
+}
 
 /// A link with two directions.
 #[derive(Debug, clap::Args)]

@@ -14,7 +14,7 @@ use warpline_live::shell::{Begun, ShellConfig, ShellError, run};
 use warpline_live::terminal::Title;
 use warpline_scenario::Time;
 
-use crate::commands::link_args::{LinkArgs, VALUES, or_shell, report};
+use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -52,7 +52,7 @@ Exit code: the command's; 128 plus the signal's number if a signal ended it; wit
 
 /// The end of the help text.
 fn examples() -> String {
-    format!("{DIRECTIONS}\n{VALUES}\n{EXAMPLES}")
+    format!("{DIRECTIONS}\n{}\n{EXAMPLES}", values())
 }
 
 /// Run a command, or a shell, behind an emulated link
