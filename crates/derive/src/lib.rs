@@ -26,6 +26,7 @@
 //! | `required` | it must be given; the default is an example |
 //! | `share` | a number that may be written as a percentage; from 0 to 1, unless another range is given |
 //! | `preset = FUNCTION` | a word that stands for the defaults of all others, which the function makes of it |
+//! | `skip` | it is no parameter |
 //! | `flatten` | the field's own parameters are this component's |
 
 mod choice;
