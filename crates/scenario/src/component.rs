@@ -76,7 +76,7 @@ pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choic
     }
 }
 
-fn given(value: &Value) -> Given {
+pub(super) fn given(value: &Value) -> Given {
     match value {
         Value::Bool(flag) => Given::Flag(*flag),
         Value::Number(number) => {
@@ -88,7 +88,7 @@ fn given(value: &Value) -> Given {
     }
 }
 
-fn value(given: Given) -> Value {
+pub(super) fn value(given: Given) -> Value {
     match given {
         Given::Flag(flag) => json!(flag),
         Given::Whole(number) => json!(number),
@@ -131,7 +131,7 @@ fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// The schema of a parameter.
-fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
+pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
     let mut schema = match parameter.kind {
         _ if parameter.share => generator.subschema_for::<Probability>().to_value(),
         Kind::Flag => json!({"type": "boolean"}),

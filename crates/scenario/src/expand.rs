@@ -11,9 +11,10 @@ use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::routing::{Graph, Metric, Router};
 
+use super::application::Application;
 use super::base_rtt;
 use super::document::Step;
-use super::flow::{Application, FlowRecordKind, Transport};
+use super::flow::{FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
 use super::quantity::StartTime;
 use super::tcp::TcpOptions;
