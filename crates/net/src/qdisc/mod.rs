@@ -49,7 +49,7 @@ pub struct Queued {
 
 impl Queued {
     /// Sets congestion-experienced, and returns true, if the packet is ECN-capable (RFC 3168 section 5).
-    pub(crate) fn mark(&mut self) -> bool {
+    pub fn mark(&mut self) -> bool {
         let capable = self.ecn != Ecn::NotEct;
         if capable {
             self.ecn = Ecn::Ce;

@@ -19,6 +19,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// Whose TCP-LP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum LpVariant {
     /// The paper's: the delays' range is that of the connection, and growth after an indication is congestion avoidance.
     #[default]

@@ -41,6 +41,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ph
 
 /// Whose TCP Nice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum NiceVariant {
     /// The paper's with a better notion of the queue, and quicker: interferes less.
     #[default]

@@ -16,6 +16,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// What a reduction starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum ReduceFrom {
     /// The congestion window (Linux).
     #[default]

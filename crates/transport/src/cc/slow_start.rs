@@ -16,6 +16,7 @@ use super::{AckSample, Phase};
 
 /// What an acknowledgement counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum AckCounting {
     /// The bytes it acknowledges (RFC 3465, Linux).
     #[default]

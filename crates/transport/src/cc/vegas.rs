@@ -21,6 +21,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ph
 
 /// How Diff, the segments that the connection itself holds in the queue, is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum VegasEstimate {
     /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.
     #[default]

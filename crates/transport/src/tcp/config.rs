@@ -31,6 +31,7 @@ pub enum InitialWindow {
 
 /// How the variance term of the retransmission time-out is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum RtoVariance {
     /// RFC 6298 section 2 to the letter; `min_rto` bounds the whole time-out.
     Rfc6298,
@@ -177,6 +178,7 @@ impl Default for TcpConfig {
 /// Why a [`TcpConfig`] cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{key} = {value} is out of range: {allowed}")]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The option.
     pub key: &'static str,

@@ -4,6 +4,7 @@ use warpline_core::TimeDelta;
 
 /// Counters of one endpoint since it was made. All bytes on the wire count from the IPv4 header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Segments sent, of every kind.
     pub segments_sent: u64,
