@@ -8,6 +8,7 @@ mod connection;
 mod ecn;
 mod handshake;
 mod log;
+mod reassembly;
 mod receiver;
 mod rtt;
 mod sender;

@@ -17,8 +17,9 @@ use super::config::{RtoVariance, TcpConfig};
 /// // RFC 6298 section 2.2: SRTT + 4 * RTTVAR, and RTTVAR is half of the first sample.
 /// assert_eq!(rtt.rto(), TimeDelta::from_millis(300));
 /// ```
-// All in nanoseconds.
+// All in nanoseconds; what every sample touches first.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Rtt {
     srtt: u64,
     /// RFC 6298's RTTVAR, or Linux's smoothed maximum of the mean deviation.
@@ -32,11 +33,11 @@ pub struct Rtt {
     rto: u64,
     backoff: u32,
     linux: bool,
-    min_rto: u64,
     max_rto: u64,
     granularity: u64,
     /// Phase of the heartbeat that time-outs wait for, where there is one.
     heartbeat: Option<u64>,
+    min_rto: u64,
 }
 
 impl Rtt {

@@ -146,7 +146,7 @@ impl<C: CongestionControl> Sender<C> {
         if let Some(rtt) = sample {
             log.stats.note_rtt(rtt);
         }
-        if self.rack_used {
+        if self.uses.rack {
             self.rack.on_delivered(now, &newest, said.echo(), self.rtt.min());
         }
         self.report(now, said, acked, Some(&newest), sample, prior_in_flight, true);
@@ -159,7 +159,7 @@ impl<C: CongestionControl> Sender<C> {
     /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
     #[cold]
     pub(super) fn echo_rtt(&mut self, now: Timestamp, said: Said) -> Option<TimeDelta> {
-        if !self.timestamps {
+        if !self.uses.timestamps {
             return None;
         }
         let millis = (now.as_millis() as u32).wrapping_sub(said.echo()?);
@@ -207,7 +207,7 @@ impl<C: CongestionControl> Sender<C> {
             srtt: self.rtt.srtt(),
             min_rtt,
             one_way_delay: match said.timestamps {
-                Some((value, echo)) if self.timestamps => {
+                Some((value, echo)) if self.uses.timestamps => {
                     Some(TimeDelta::from_millis(u64::from(value.wrapping_sub(echo))))
                 }
                 _ => None,
@@ -219,7 +219,7 @@ impl<C: CongestionControl> Sender<C> {
             in_flight: self.in_flight(),
             next_seq: self.nxt,
             ack: self.una,
-            ce: if said.ece && self.ecn { acked } else { 0 },
+            ce: if said.ece && self.uses.ecn { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: self.episode.phase(),
@@ -234,10 +234,16 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
+    /// Bound of the congestion window.
+    #[inline]
+    pub(super) fn window_bound(&self) -> u64 {
+        self.ramp.min(self.config.max_window_clamp.unwrap_or(u64::MAX))
+    }
+
     /// The window that is in force now.
     #[inline]
     pub(super) fn refresh_window(&mut self) {
-        let clamp = self.clamp.min(self.ramp);
+        let clamp = self.window_bound();
         let cwnd = self.cc.cwnd().min(clamp);
         self.small_window = cwnd < self.burst_bytes;
         if self.small_window && self.pacer.next > Timestamp::ZERO {
@@ -282,21 +288,21 @@ impl<C: CongestionControl> Sender<C> {
         let prior_una = self.una;
         let forward = self.una.max(self.board.sacked_end);
         let advanced = segment.ack > self.una;
-        let emulated = if self.sack_used { 0 } else { self.board.sacked };
+        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         let mut work = Work::NONE;
         if advanced {
             self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut work);
         }
         let dsack =
-            self.sack_used && !segment.sack.is_empty() && self.on_sack(now, log, segment, forward, &mut work);
-        if !self.sack_used && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
+            self.uses.sack && !segment.sack.is_empty() && self.on_sack(now, log, segment, forward, &mut work);
+        if !self.uses.sack && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
             self.on_duplicate_ack(&mut work);
         }
         let sample = self.sample_rtt(now, log, segment, &work, advanced);
         if work.reordered {
             self.rack.note_reordering();
         }
-        if self.rack_used
+        if self.uses.rack
             && let Some(newest) = &work.newest
         {
             let echo = if advanced { said.echo() } else { None };
@@ -384,7 +390,7 @@ impl<C: CongestionControl> Sender<C> {
                 if let Some(undo) = &mut self.undo {
                     undo.on_dsack(end);
                 }
-                if self.rack_used {
+                if self.uses.rack {
                     self.rack.on_dsack(self.una, self.nxt);
                 }
                 continue;

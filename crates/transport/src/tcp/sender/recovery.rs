@@ -76,7 +76,7 @@ impl<C: CongestionControl> Sender<C> {
         match self.episode {
             Episode::Recovery(_) | Episode::Loss { .. } => {}
             _ if self.board.has_waiting() => {
-                let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
+                let trigger = if self.uses.rack { LossTrigger::Rack } else { LossTrigger::DupAcks };
                 if self.config.recovery == LossRecovery::Tahoe {
                     log.stats.recoveries += 1;
                     self.enter_loss(now, log, LossTrigger::DupAcks);
@@ -86,7 +86,7 @@ impl<C: CongestionControl> Sender<C> {
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if self.ecn
+                if self.uses.ecn
                     && segment.flags.contains(Flags::ECE)
                     && !segment.flags.contains(Flags::SYN)
                     && self.una < self.nxt
@@ -107,14 +107,14 @@ impl<C: CongestionControl> Sender<C> {
         let threshold = self.config.dupack_threshold;
         let mss = self.mss;
         let before = log.stats.lost_segments;
-        if self.rack_used {
+        if self.uses.rack {
             let immediate =
                 self.episode.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
             self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
             let wake =
                 self.board.mark_by_time(&self.rack, now, |sent| note_lost(log, now, sent, LossTrigger::Rack));
             self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
-        } else if self.sack_used {
+        } else if self.uses.sack {
             if self.episode.phase() != Phase::Loss {
                 self.board
                     .mark_by_sack(threshold, mss, |sent| note_lost(log, now, sent, LossTrigger::DupAcks));
@@ -220,7 +220,7 @@ impl<C: CongestionControl> Sender<C> {
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         } else if reneged {
             self.board.clear_sacked();
@@ -243,7 +243,7 @@ impl<C: CongestionControl> Sender<C> {
             self.rearm(now);
         }
         if let Episode::Recovery(recovery) = &mut self.episode {
-            recovery.impatient = !self.sack_used;
+            recovery.impatient = !self.uses.sack;
         }
     }
 
@@ -254,7 +254,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.episode.phase() != Phase::Cwr {
             self.rack.on_recovery_exit();
         }
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         }
         self.enter(now, log, Episode::OPEN);

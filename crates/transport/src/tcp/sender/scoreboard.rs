@@ -63,21 +63,23 @@ impl Sent {
 }
 
 /// The segments in flight of one connection.
+// Laid out by hand: the counts, which every segment asks for; the ring, for those that acknowledge or carry data; what losses touch.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Scoreboard {
-    segments: VecDeque<Sent>,
-    /// Absolute position of the first.
-    base: u64,
+    /// Segments lost and not retransmitted since.
+    lost_waiting: u32,
+    /// Segments selectively acknowledged.
+    pub sacked_segments: u32,
     /// Bytes selectively acknowledged, or as many as duplicate acknowledgements stand for without SACK.
     pub sacked: u64,
     /// Bytes declared lost, whether retransmitted or not.
     pub lost: u64,
     /// Bytes of retransmissions in flight.
     pub retrans: u64,
-    /// Segments selectively acknowledged.
-    pub sacked_segments: u32,
-    /// Segments lost and not retransmitted since.
-    lost_waiting: u32,
+    segments: VecDeque<Sent>,
+    /// Absolute position of the first.
+    base: u64,
     /// No lost segment that waits is before.
     retransmit_cursor: u64,
     /// Every segment before is sacked, lost, or retransmitted.

@@ -116,7 +116,7 @@ impl<C: CongestionControl> Sender<C> {
             Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
             Alarm::Persist => {
                 self.retries += 1;
-                self.window_probes += 1;
+                self.window_probes = self.window_probes.saturating_add(1);
                 self.probe = Probe::Window;
                 self.arm_persist(now);
             }
@@ -157,7 +157,11 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.tlp_used && self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0 {
+        if self.uses.tail_probes
+            && self.episode.is_open()
+            && self.tail_probe.is_none()
+            && self.board.sacked == 0
+        {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {

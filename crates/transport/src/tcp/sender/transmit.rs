@@ -124,7 +124,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if self.ecn && len > 0 {
+        let ecn = if self.uses.ecn && len > 0 {
             if self.cwr_pending {
                 segment.flags = segment.flags.with(Flags::CWR);
                 self.cwr_pending = false;
@@ -204,7 +204,7 @@ impl<C: CongestionControl> Sender<C> {
     fn pace(&mut self, now: Timestamp, segment: &Segment) {
         let srtt = self.rtt.srtt();
         if self.small_window && !srtt.is_zero() {
-            let cwnd = self.cc.cwnd().min(self.clamp).min(self.ramp);
+            let cwnd = self.cc.cwnd().min(self.window_bound());
             let burst = self.small_window_burst();
             self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
         }
@@ -276,7 +276,7 @@ impl<C: CongestionControl> Sender<C> {
         probe: bool,
     ) -> Option<(Segment, Ecn)> {
         let state = self.rate.on_send(now, self.in_flight() == 0);
-        let sent = self.board.retransmit(position, now, state, self.rack_used)?;
+        let sent = self.board.retransmit(position, now, state, self.uses.rack)?;
         let mut segment = rx.header(now, sent.seq);
         segment.len = sent.payload();
         if sent.flags & Sent::FIN != 0 {
