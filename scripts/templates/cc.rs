@@ -7,7 +7,7 @@
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
@@ -27,7 +27,6 @@ pub struct @TYPE@Params {
 #[derive(Clone, Debug)]
 pub struct @TYPE@ {
     window: Window,
-    slow_start: SlowStart,
     beta: f64,
 }
 
@@ -36,8 +35,7 @@ impl BuiltIn for @TYPE@ {
 
     fn new(params: &@TYPE@Params, config: &CcConfig) -> Self {
         @TYPE@ {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             // A connection may be made of parameters that nobody has checked.
             beta: within(params.beta, 0.0, 1.0),
         }
@@ -55,9 +53,9 @@ impl CongestionControl for @TYPE@ {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
         // Zero in recovery, or while the window is not what limits sending.
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted > 0 {
-            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            let rest = self.window.slow_start(ack, counted);
             if rest > 0 {
                 self.window.additive_increase(rest);
             }
@@ -65,11 +63,9 @@ impl CongestionControl for @TYPE@ {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.threshold());
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.threshold());
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();

@@ -15,7 +15,7 @@ use warpline_core::parameter::{Component, Parameters};
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp, float};
 
-use super::slow_start::{Hystart, SlowStart, SlowStartParams};
+use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
@@ -71,7 +71,6 @@ struct Epoch {
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: Window,
-    slow_start: SlowStart,
     c: f64,
     beta: f64,
     beta_ecn: f64,
@@ -96,8 +95,7 @@ impl BuiltIn for Cubic {
 
     fn new(params: &CubicParams, config: &CcConfig) -> Self {
         Cubic {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             c: within(params.c, 1e-9, 1e9),
             beta: within(params.beta, 0.0, 1.0),
             beta_ecn: within(params.beta_ecn, 0.0, 1.0),
@@ -184,14 +182,14 @@ impl CongestionControl for Cubic {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
         let last_ack = std::mem::replace(&mut self.last_ack, ack.now);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted == 0 {
             if !ack.cwnd_limited && self.epoch.start.is_set() {
                 self.epoch.start += ack.now.saturating_since(last_ack);
             }
             return;
         }
-        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        let rest = self.window.slow_start(ack, counted);
         if rest == 0 {
             return;
         }
@@ -216,7 +214,6 @@ impl CongestionControl for Cubic {
             if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.epoch.w_max = self.window.whole(maximum as u64) as f64;
         self.window.reduce(self.threshold(event));
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.before_reduction();
@@ -224,7 +221,6 @@ impl CongestionControl for Cubic {
         // The next stage starts with K = 0 at its own window (section 4.8).
         self.epoch.w_max = 0.0;
         self.window.collapse(self.threshold(event));
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, now: Timestamp) {
         if self.window.undo()

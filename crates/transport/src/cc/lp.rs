@@ -13,7 +13,7 @@
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
@@ -53,7 +53,6 @@ pub struct LpParams {
 #[derive(Clone, Debug)]
 pub struct Lp {
     window: Window,
-    slow_start: SlowStart,
     params: LpParams,
     /// One-way delays in seconds: smoothed, smallest, largest; none before the first sample.
     delay: Option<Delay>,
@@ -94,8 +93,7 @@ impl BuiltIn for Lp {
 
     fn new(params: &LpParams, config: &CcConfig) -> Self {
         Lp {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             params: LpParams {
                 threshold: within(params.threshold, 0.0, 1.0),
                 smoothing: within(params.smoothing, 0.0, 1.0),
@@ -149,9 +147,9 @@ impl CongestionControl for Lp {
             self.reduce(ack, inferring);
             return;
         }
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted > 0 && !inferring {
-            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            let rest = self.window.slow_start(ack, counted);
             if rest > 0 {
                 self.window.additive_increase(rest);
             }
@@ -159,11 +157,9 @@ impl CongestionControl for Lp {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();

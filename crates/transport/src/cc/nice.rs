@@ -33,7 +33,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::rtt_range::Range;
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::train::Train;
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
@@ -142,7 +142,6 @@ impl NiceParams {
 #[derive(Clone, Debug)]
 pub struct Nice {
     window: Window,
-    slow_start: SlowStart,
     rule: VegasRule,
     round: Round,
     threshold: f64,
@@ -182,13 +181,12 @@ impl BuiltIn for Nice {
             min_samples: 1,
             ..VegasParams::default()
         };
-        let mut window = Window::new(config);
+        let mut window = Window::new(config, &params.slow_start);
         let floor = within((params.floor * window.mss as f64).ceil(), 1.0, MAX_WINDOW as f64) as u64;
         window.cwnd = window.cwnd.max(floor);
         window.ssthresh = window.ssthresh.max(floor);
         Nice {
             window,
-            slow_start: SlowStart::new(&params.slow_start),
             rule: VegasRule::new(&vegas),
             round: Round::default(),
             threshold: within(params.threshold, 0.0, 1e6),
@@ -316,7 +314,7 @@ impl CongestionControl for Nice {
         // The acknowledgement that ends a round was sent in the next one: the round is judged before it counts.
         let ends = self.round.ends(ack);
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if !normal || !self.enabled {
             // No samples meanwhile: in recovery they are often those of echoed timestamps, in whole milliseconds, and a minRTT that is short
             // by one would have the window too small for ten minutes.
@@ -329,7 +327,7 @@ impl CongestionControl for Nice {
                 self.enabled = false;
             }
             if counted > 0 {
-                let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+                let rest = self.window.slow_start(ack, counted);
                 // Below two segments nothing but a round without delay raises the window: where many flows keep the queue full
                 // by their losses alone, none of them would ever see how short it can be.
                 if !self.is_small() {
@@ -355,19 +353,17 @@ impl CongestionControl for Nice {
             self.end_round(ack);
         }
         if counted > 0 && self.window.in_slow_start() {
-            self.slow_start.on_ack(&mut self.window, ack, counted);
+            self.window.slow_start(ack, counted);
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.shrunk(0.5));
-        self.slow_start.on_reduction();
         self.enabled = false;
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         let half = self.shrunk(0.5);
         self.window.collapse(half);
         self.window.cwnd = self.window.cwnd.min(half).max(self.floor);
-        self.slow_start.on_rto();
         self.enabled = false;
     }
     fn undo(&mut self, _now: Timestamp) {

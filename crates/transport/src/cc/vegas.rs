@@ -15,7 +15,7 @@ use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
@@ -171,7 +171,6 @@ impl VegasRule {
 #[derive(Clone, Debug)]
 pub struct Vegas {
     window: Window,
-    slow_start: SlowStart,
     rule: VegasRule,
     round: Round,
     /// Off in recovery and after a time-out: Reno's rules then.
@@ -184,8 +183,7 @@ impl BuiltIn for Vegas {
 
     fn new(params: &VegasParams, config: &CcConfig) -> Self {
         Vegas {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             rule: VegasRule::new(params),
             round: Round::default(),
             enabled: true,
@@ -205,7 +203,7 @@ impl Vegas {
     #[inline]
     fn grow(&mut self, ack: &AckSample) {
         self.rule.take_sample(ack);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         let ends = self.round.ends(ack);
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
         if !normal || !self.enabled {
@@ -217,7 +215,7 @@ impl Vegas {
                 self.enabled = false;
             }
             if counted > 0 {
-                let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+                let rest = self.window.slow_start(ack, counted);
                 self.window.additive_increase(rest);
             }
             return;
@@ -233,7 +231,7 @@ impl Vegas {
         }
         if self.window.in_slow_start() {
             if self.rule.slow_start_grows() {
-                self.slow_start.on_ack(&mut self.window, ack, counted);
+                self.window.slow_start(ack, counted);
             }
         } else if ends {
             self.window.additive_increase(counted);
@@ -251,12 +249,10 @@ impl CongestionControl for Vegas {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, self.decrease));
-        self.slow_start.on_reduction();
         self.enabled = false;
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_rto();
         self.enabled = false;
     }
     fn undo(&mut self, _now: Timestamp) {
