@@ -3,9 +3,9 @@
 //! Sources: L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks" (INFOCOM
 //! 2004); the increments and constants follow Linux tcp_bic.c.
 //!
-//! The kernel divides the acknowledgements that a step takes by the segments that each covers, which was right while it counted
-//! acknowledgements; since it counts segments (Linux 3.15) a receiver that delays its acknowledgements makes BIC grow twice as fast
-//! above `low_window`. So does this ([`BicParams::ack_ratio`]).
+//! The kernel divides the number of acknowledgements that a step takes by the segments that each covers. That was
+//! right while it counted acknowledgements. Since it counts segments (Linux 3.15), BIC grows twice as fast above
+//! `low_window` if the receiver delays its acknowledgements. This is so here, too ([`BicParams::ack_ratio`]).
 //!
 //! Departures: undo restores the maximum as well; the initial threshold is the connection's, not the module's.
 

@@ -4,12 +4,13 @@
 //! which is there too). Like Linux's bictcp_update, the function is evaluated when the window has grown by a segment or 1/32 s has
 //! passed, and a byte counter stands between.
 //!
-//! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux; the time
-//! in which the application was the limit is taken out of the epoch acknowledgement by acknowledgement (section 5.8). As in Linux
-//! (bictcp_update), and unlike section 4.3, the window grows as the faster of the function and Reno says at any time, where the RFC takes the
-//! function's growth wherever the function is ahead; Reno's does not grow faster once the last maximum is regained
-//! ([`CubicParams::catch_up`]); maximum, target and Reno's lead are reckoned in whole segments, which decides at small windows; and before the
-//! first loss, or after a time-out, the window grows by 5 % per round trip at the least.
+//! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux. Time
+//! in which the application was the limit is taken out of the epoch at each acknowledgement (section 5.8). Some rules
+//! are those of Linux (bictcp_update) and not of section 4.3. The window always grows at the faster of the two rates,
+//! the function's and Reno's, where the RFC uses the function's rate whenever the function is ahead. Reno's window
+//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). Maximum, target and Reno's
+//! lead are in whole segments, which matters at small windows. Before the first loss, or after a time-out, the window
+//! grows by at least 5 % per round trip.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::record::LossTrigger;

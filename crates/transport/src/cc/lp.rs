@@ -5,7 +5,7 @@
 //! inference phase of three round trips begins, in which it does not grow; a second indication within the phase leaves one
 //! segment. And Linux tcp_lp.c, which departs from the paper in two ways, [`LpVariant::Linux`].
 //!
-//! Every acknowledgement may indicate, so that a delay that stays high leaves one segment within the round trip.
+//! Every acknowledgement may be an indication, so a delay that stays high leaves one segment within a round trip.
 //!
 //! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
 //! falls with the window.
@@ -113,7 +113,7 @@ impl Lp {
         self.indicated.is_some_and(|at| ack.now.saturating_since(at) < phase)
     }
 
-    /// Heeds an early indication of congestion.
+    /// Answers an early indication of congestion.
     fn reduce(&mut self, ack: &AckSample, inferring: bool) {
         let lower = if inferring { self.window.mss } else { (self.window.cwnd / 2).max(self.window.mss) };
         self.window.cwnd = self.window.cwnd.min(lower);

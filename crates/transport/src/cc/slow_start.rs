@@ -80,7 +80,7 @@ pub(super) struct SlowStart {
     limit: u32,
     counting: AckCounting,
     hystart: Hystart,
-    /// Only until it has ended slow start; boxed so that it does not weigh on the rest of the connection's life.
+    /// Only until it has ended slow start; boxed, since a connection does without it for the rest of its life.
     detector: Option<Box<Detector>>,
     /// Highest cumulative acknowledgement (kept when acknowledgements are counted).
     ack: u64,
@@ -131,7 +131,8 @@ impl SlowStart {
         }
     }
 
-    /// The window was reduced: HyStart++ is for the first slow start only (RFC 9406 section 4.3); and in Linux slow start is over, too.
+    /// The window was reduced. HyStart++ is for the first slow start only (RFC 9406 section 4.3), and in Linux slow
+    /// start is over then, too.
     pub(super) fn on_reduction(&mut self) {
         self.detector = None;
     }

@@ -6,10 +6,10 @@
 //!
 //! [`VegasParams::estimate`] and [`VegasParams::decrease`] give the paper's rules in place of the kernel's.
 //!
-//! Departures: Diff is compared exactly, not rounded down to whole segments as Linux does nor to the nearest one as ns-2
-//! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1). As in Linux, whatever is sent with nothing in
-//! flight begins with a new base RTT; but a time-out alone, after which Linux counts nothing as in flight either, leaves it, as in the
-//! paper: the path is still the same.
+//! Departures: Diff is compared exactly, not rounded down to whole segments as in Linux, nor to the nearest one as in
+//! ns-2. Rounds are counted by delivered bytes. The defaults are the kernel's (2, 4, 1). As in Linux, sending with
+//! nothing in flight begins with a new base RTT. After a time-out alone, when Linux counts nothing as in flight
+//! either, the base RTT stays, as in the paper: the path is still the same.
 
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
@@ -102,7 +102,7 @@ impl VegasRule {
         }
     }
 
-    /// Another base RTT, by who judges it better.
+    /// Sets the base RTT, for an algorithm that measures it in its own way.
     pub(super) fn set_base_rtt(&mut self, base: TimeDelta) {
         self.base_rtt = base;
     }
@@ -144,7 +144,7 @@ impl VegasRule {
             let mss = window.mss as f64;
             if window.in_slow_start() {
                 if diff > f64::from(self.gamma) * mss {
-                    // To the rate that really got through, plus a segment against rounding.
+                    // Down to the rate that got through, plus a segment against rounding.
                     let actual = (cwnd * base / rtt) as u64 + window.mss;
                     window.cwnd = window.cwnd.min(actual).max(floor.min(window.cwnd));
                     window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
@@ -173,7 +173,7 @@ pub struct Vegas {
     window: Window,
     rule: VegasRule,
     round: Round,
-    /// Off in recovery and after a time-out: Reno's rules then.
+    /// Off in recovery and after a time-out, when Reno's rules hold.
     enabled: bool,
     decrease: f64,
 }
@@ -207,7 +207,7 @@ impl Vegas {
         let ends = self.round.ends(ack);
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
         if !normal || !self.enabled {
-            // The round in which Vegas comes back holds samples of the recovery: it is not judged.
+            // The round in which Vegas takes over again has samples of the recovery: it is not judged.
             if normal && ends {
                 self.enabled = true;
                 self.rule.begin_round();
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_paper_counts_what_waits_and_gives_up_a_quarter() {
-        // RTT twice the base: of 20 segments 10 wait, which Linux reckons as 20.
+        // RTT twice the base: 10 of the 20 segments wait, which Linux counts as 20.
         for (estimate, beta, then) in
             [(VegasEstimate::Paper, 12.0, 20_000), (VegasEstimate::Linux, 12.0, 19_000)]
         {

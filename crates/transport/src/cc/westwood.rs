@@ -1,12 +1,14 @@
 //! Westwood+: Reno whose reduction goes to what the path was measured to carry.
 //!
-//! Sources: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links" (MobiCom
-//! 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004); filter,
-//! constants and order of things follow Linux tcp_westwood.c: after a loss the window halves, and takes the estimate when recovery ends
-//! (CA_EVENT_COMPLETE_CWR); an acknowledgement that ends a sample belongs to the next one; a sample spans at least the last RTT.
+//! Sources: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links"
+//! (MobiCom 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004).
+//! The filter, the constants and the order of events follow Linux tcp_westwood.c: after a loss the window halves, and
+//! it takes the estimate when recovery ends (CA_EVENT_COMPLETE_CWR); an acknowledgement that ends a sample belongs to
+//! the next one; a sample spans at least the last RTT.
 //!
-//! The kernel reckons in ticks of its clock: RTTs rounded up, the bandwidth in whole bytes per tick. On a short path that is much: with
-//! 100 ticks a second an RTT of 11 ms counts as 20. [`WestwoodParams::tick`] does the same.
+//! The kernel measures in ticks of its clock: RTTs are rounded up, and the bandwidth is in whole bytes per tick. That
+//! is coarse on a short path: with 100 ticks a second, an RTT of 11 ms counts as 20 ms. [`WestwoodParams::tick`] does
+//! the same.
 //!
 //! Departures: until there is an estimate the window halves. A sample counts the bytes acknowledged cumulatively and selectively, where
 //! Linux reconstructs them from duplicate ACKs.

@@ -31,7 +31,7 @@ pub(super) struct Agreed {
 #[derive(Debug)]
 pub(super) struct Handshake {
     config: Arc<TcpConfig>,
-    /// Largest segment that we send or ask for: the path may take less than was configured.
+    /// Largest segment that we send or ask for: less than was configured if the path takes less.
     mss: u32,
     sent: bool,
     agreed: Option<Agreed>,
@@ -46,7 +46,7 @@ impl Handshake {
         &self.config
     }
 
-    /// The SYN, or, where it answers one, the SYN/ACK. The second says whether it was sent before.
+    /// The SYN, or the SYN/ACK if it is an answer; and whether it was sent before.
     pub(super) fn make(&mut self, now: Timestamp, answer: bool, rx: &mut Receiver) -> (Segment, bool) {
         let offered = self.config.window_scaling.then(|| wanted_scale(&self.config));
         let (ecn, window_scale, sack_permitted) = match self.agreed.filter(|_| answer) {
@@ -83,8 +83,8 @@ impl Handshake {
         agreed
     }
 
-    /// The path takes no segments above `mss` bytes: our SYN asks for no more either, if it is still to come. Returns the payload of a
-    /// full segment then, if that is news.
+    /// Lowers the largest segment to `mss` bytes, also in a SYN that is still to be sent. Returns the payload of a
+    /// full segment, if that changes.
     pub(super) fn reduce_mss(&mut self, mss: u32) -> Option<u64> {
         let mss = mss.max(MIN_MSS);
         if mss >= self.mss {

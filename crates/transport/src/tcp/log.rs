@@ -1,4 +1,4 @@
-//! What one endpoint counts and, if somebody asked for it, records.
+//! What one endpoint counts and, on request, records.
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Segment, TimeDelta, Timestamp};
@@ -9,7 +9,7 @@ use super::stats::Stats;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Log {
-    /// Only once somebody has asked for records: without any, this costs eight bytes.
+    /// Allocated when records are first asked for.
     records: Option<Box<Records>>,
     pub stats: Stats,
 }

@@ -61,7 +61,7 @@ impl Ahead {
         (nxt, overlap)
     }
 
-    /// Files a range; returns how much of it was there.
+    /// Adds a range. Returns how much of it had arrived before.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> Overlap {
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
@@ -80,7 +80,7 @@ impl Ahead {
             }
             self.ranges.insert(first, merged);
         }
-        // To the front of the blocks to report; those it swallowed go.
+        // It becomes the first block to report, and replaces those that it covers.
         let mut kept = [merged; 4];
         let mut n = 1;
         for &block in self.recent() {
@@ -95,9 +95,10 @@ impl Ahead {
         overlap
     }
 
-    /// Makes room for a range that would be filed at `place`: an eighth of the ranges is forgotten, those furthest ahead, but none
-    /// before `place`. The sender keeps what was only selectively acknowledged (RFC 2018 section 8) and sends it again. Returns whether
-    /// there is room now: not if the new range lies beyond all others, for it is the first to go.
+    /// Makes room for a range at index `place`: forgets the eighth of the ranges that is furthest ahead, but none
+    /// before `place`. The sender keeps what was only selectively acknowledged (RFC 2018 section 8) and sends it
+    /// again. Returns whether there is room now. There is none for a range beyond all others: it would be the first
+    /// to go.
     #[cold]
     fn make_room(&mut self, place: usize) -> bool {
         let kept = place.max(MAX_RANGES - MAX_RANGES / 8);

@@ -22,7 +22,7 @@ pub(super) struct Receiver {
     last_ack_sent: u64,
     /// When a delayed acknowledgement is due.
     delayed_until: Timestamp,
-    /// Position of the FIN, if one came; it counts once all before it has come.
+    /// Position of the FIN, if one arrived. It counts once everything before it has arrived.
     fin_at: Option<NonZeroU64>,
     /// A duplicate to report (RFC 2883): its first byte, and one past its last.
     dsack: Option<(u64, NonZeroU64)>,
@@ -91,7 +91,7 @@ impl Receiver {
         }
     }
 
-    /// The other side's SYN came, and the handshake has settled the options.
+    /// The other side's SYN arrived, and the handshake has settled the options.
     pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed) {
         self.nxt = 1;
         self.timestamps = agreed.timestamps;
@@ -103,7 +103,7 @@ impl Receiver {
         self.set_scale(agreed.scale.unwrap_or(0));
     }
 
-    /// The connection has ended: nothing is acknowledged any more.
+    /// The connection has ended: no more acknowledgements.
     pub(super) fn stop(&mut self) {
         self.delayed_until = Timestamp::NEVER;
         self.ack_now = false;
@@ -131,7 +131,7 @@ impl Receiver {
     pub(super) fn is_ack_due(&self) -> bool {
         self.ack_now
     }
-    /// One is.
+    /// Asks for an acknowledgement now.
     #[inline]
     pub(super) fn request_ack(&mut self) {
         self.ack_now = true;
@@ -185,7 +185,7 @@ impl Receiver {
         }
     }
 
-    /// What the receiver has to say in a SYN.
+    /// The receiver's fields of a SYN.
     pub(super) fn syn_header(&mut self, now: Timestamp) -> Segment {
         let window = self.acknowledge(true);
         Segment { window, ack: self.nxt, timestamps: self.timestamp_option(now), ..Segment::default() }
@@ -205,7 +205,7 @@ impl Receiver {
         segment
     }
 
-    /// Whether SACK blocks or a D-SACK are to be told.
+    /// Whether there are SACK blocks or a D-SACK to send.
     #[inline]
     pub(super) fn has_sack(&self) -> bool {
         self.gap && !self.recent().is_empty() || self.dsack.is_some()
@@ -263,7 +263,7 @@ impl Receiver {
         if moves { edge.max(self.edge) } else { self.edge.max(self.nxt) }
     }
 
-    /// The window to send in an acknowledgement now (also done with it: the acknowledgement counts as sent).
+    /// The window to send in an acknowledgement now. The acknowledgement counts as sent.
     #[inline]
     fn acknowledge(&mut self, syn: bool) -> u32 {
         self.ack_now = false;
@@ -282,13 +282,13 @@ impl Receiver {
         window as u32
     }
 
-    /// Payload `start..end` (with a FIN at its end, if `fin`) arrived exactly in order and nothing waits: the common case.
+    /// `len` bytes of payload arrived in order, and nothing is missing: the common case.
     #[inline]
-    pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32, psh_now: bool) {
+    pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32) {
         self.nxt += u64::from(len);
         self.full = self.full.max(len);
         self.unacked = self.unacked.saturating_add(len);
-        self.schedule(now, psh_now);
+        self.schedule(now, false);
     }
 
     /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
@@ -311,10 +311,11 @@ impl Receiver {
         }
     }
 
-    /// Any segment's sequence space `start..end`, a FIN in it if `fin`.
+    /// Any segment with sequence space `start..end`, which includes a FIN if `fin`.
     ///
-    /// Of several FINs that one counts which is first in order, as in Linux (`tcp_ofo_queue`): an old FIN is ignored, one that lies within
-    /// later payload as well, and so is everything after the FIN that counts (RFC 9293 section 3.10.7.4, steps seven and eight).
+    /// Of several FINs, the first in order counts, as in Linux (`tcp_ofo_queue`). Ignored are an old FIN, one that
+    /// lies within later payload, and everything after the FIN that counts (RFC 9293 section 3.10.7.4, steps seven
+    /// and eight).
     pub(super) fn on_data(&mut self, now: Timestamp, start: u64, end: u64, fin: bool) -> Arrived {
         let payload_end = end - u64::from(fin);
         // A FIN may lie one past the window: it takes no buffer.
@@ -363,7 +364,7 @@ impl Receiver {
         Arrived { duplicate }
     }
 
-    /// The ranges that what came in order reaches join it, up to the FIN. Returns how much had arrived before.
+    /// Ranges that the data in order reaches become part of it, up to the FIN. Returns how much had arrived before.
     fn join_ahead(&mut self) -> u64 {
         let Some(ahead) = &mut self.ahead else { return 0 };
         let last = self.fin_at.map_or(u64::MAX, |at| at.get() + 1);
@@ -383,7 +384,7 @@ impl Receiver {
         }
     }
 
-    /// What of a segment was there already is reported. Returns how much it was.
+    /// Reports the part of a segment that had arrived before. Returns its size.
     fn report_overlap(&mut self, overlap: Overlap) -> u64 {
         if let Some((start, end)) = overlap.last.filter(|_| self.dsack_on) {
             self.dsack = NonZeroU64::new(end).map(|end| (start, end));
@@ -398,7 +399,7 @@ impl Receiver {
     }
 
     /// The blocks for an acknowledgement, at most `room`: the D-SACK first (RFC 2883 section 4), then the ranges that
-    /// changed most recently. The D-SACK is told once.
+    /// changed most recently. A D-SACK is sent once.
     fn sack_blocks(&mut self, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::NONE;
         let (nxt, dsack) = (self.nxt, self.dsack.take());

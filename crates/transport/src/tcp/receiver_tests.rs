@@ -55,7 +55,7 @@ fn out_of_order_ranges_are_bounded_and_the_furthest_go_first() {
     assert_eq!(ahead(&r).ranges().len(), MAX_RANGES - MAX_RANGES / 8 + 1);
     assert_eq!(ahead(&r).ranges()[0], (1001, 1101));
     for (start, end) in r.sack_blocks(4).iter(r.nxt) {
-        assert!(ahead(&r).ranges().contains(&(start, end)), "{start}..{end} was forgotten and is told");
+        assert!(ahead(&r).ranges().contains(&(start, end)), "{start}..{end} was forgotten and is reported");
     }
     // What was forgotten is taken when it comes again.
     r.on_data(NOW, 1, 60_001, false);
@@ -79,7 +79,7 @@ fn rfc_2883_duplicates_below_and_above() {
     r.on_data(NOW, 1, 1001, false);
     assert_eq!(r.on_data(NOW, 501, 1001, false).duplicate, 500);
     assert_eq!(r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(), [(501, 1001)]);
-    assert!(!r.has_sack(), "told once");
+    assert!(!r.has_sack(), "reported once");
     r.on_data(NOW, 2001, 3001, false);
     r.on_data(NOW, 4001, 5001, false);
     assert_eq!(r.on_data(NOW, 2001, 2501, false).duplicate, 500);
@@ -89,10 +89,10 @@ fn rfc_2883_duplicates_below_and_above() {
 #[test]
 fn every_second_full_segment_is_acknowledged_and_the_first_after_the_delay() {
     let mut r = receiver();
-    r.on_in_order(NOW, 1000, false);
+    r.on_in_order(NOW, 1000);
     assert!(!r.ack_now);
     assert_eq!(r.delayed_until, NOW + TimeDelta::from_millis(40));
-    r.on_in_order(NOW, 1000, false);
+    r.on_in_order(NOW, 1000);
     assert!(r.ack_now);
     r.acknowledge(false);
     assert!(!r.delayed_until.is_set());

@@ -1,4 +1,4 @@
-//! What one endpoint counted.
+//! The counters of one endpoint.
 
 use warpline_core::TimeDelta;
 

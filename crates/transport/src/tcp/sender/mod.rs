@@ -1,6 +1,7 @@
-//! The sending side: what is to be sent, what is in flight, the windows that bound it, and the episode that it goes through.
+//! The sending side: what is to be sent, what is in flight, the windows that limit it, and the episode that it is in.
 //!
-//! Its parts are in files of their own: segments out in `transmit`, acknowledgements in `ack`, losses and episodes in `recovery` and `undo`.
+//! It is implemented in several files: `transmit` sends segments, `ack` takes acknowledgements, `recovery` and `undo`
+//! handle losses.
 
 mod ack;
 mod episode;
@@ -25,7 +26,7 @@ use super::log::Log;
 use super::receiver::Receiver;
 use super::rtt::Rtt;
 use crate::cc::{CongestionControl, Phase};
-use ack::Said;
+use ack::AckFields;
 use episode::Episode;
 use pacing::Pacer;
 use rack::Rack;
@@ -84,7 +85,7 @@ pub(super) struct Sender<C> {
     /// The window was reduced for an ECN echo: the next new data carries CWR (RFC 3168 section 6.1.2).
     cwr_pending: bool,
     probe: Probe,
-    /// Window probes sent in a row, as far as can be counted.
+    /// Window probes sent in a row, counted up to 255.
     window_probes: u8,
     /// Time-outs without progress.
     retries: u32,
@@ -134,7 +135,7 @@ pub(super) struct Sender<C> {
     rate: DeliveryRate,
 
     rack: Rack,
-    /// What may show that the last reduction was spurious.
+    /// What may prove the last reduction spurious.
     undo: Option<Undo>,
     episode: Episode,
     pacer: Pacer,
@@ -192,7 +193,7 @@ impl<C: CongestionControl> Sender<C> {
 
     // ---- The application ----
 
-    /// Takes `bytes` of data to send; returns how many.
+    /// Accepts up to `bytes` of data to send. Returns how many.
     pub(super) fn write(&mut self, bytes: u64) -> u64 {
         if self.fin_requested || self.app_end >= UNLIMITED {
             return 0;
@@ -254,7 +255,7 @@ impl<C: CongestionControl> Sender<C> {
         self.board.retransmit(position, now, state, false);
     }
 
-    /// The handshake has settled the options.
+    /// Takes the options that the handshake has settled.
     pub(super) fn agree(&mut self, agreed: &Agreed) {
         let sack = agreed.sack && self.config.recovery == LossRecovery::Sack;
         self.uses = Uses {
@@ -289,7 +290,7 @@ impl<C: CongestionControl> Sender<C> {
             if sent.was_retransmitted() {
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
                 self.ramp = self.mss;
-                match self.echo_rtt(now, Said::by(segment)) {
+                match self.echo_rtt(now, AckFields::of(segment)) {
                     Some(rtt) => log.stats.note_rtt(rtt),
                     None => self.rtt.restart_after_syn_loss(),
                 }
@@ -354,9 +355,9 @@ impl<C: CongestionControl> Sender<C> {
         true
     }
 
-    // ---- What is known from outside ----
+    // ---- State ----
 
-    /// Whether something is to be sent out of the ordinary course.
+    /// Whether a retransmission or a probe is to be sent.
     #[inline]
     pub(super) fn has_special(&self) -> bool {
         self.board.has_waiting() || self.probe != Probe::None
@@ -369,7 +370,7 @@ impl<C: CongestionControl> Sender<C> {
     /// Whether RFC 6675 may let segments out that are not known to be lost.
     #[inline]
     pub(super) fn may_speculate(&self) -> bool {
-        // In this order: mostly the first line tells.
+        // In this order, since the first two are in a cache line that is at hand.
         self.uses.sack && !self.uses.rack && self.episode.is_recovery()
     }
     /// Next byte to send.

@@ -4,7 +4,7 @@ use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{Flags, Segment, Timestamp};
 
 use super::super::config::LossRecovery;
-use super::ack::Work;
+use super::ack::Delivery;
 use super::episode::{Episode, Signs};
 use super::prr::Prr;
 use super::scoreboard::Sent;
@@ -14,7 +14,7 @@ use super::{Log, Sender, TailProbe};
 use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
 impl<C: CongestionControl> Sender<C> {
-    /// An episode begins, and the one before is over with all that it held.
+    /// Begins an episode. The one before ends, and its state goes with it.
     pub(super) fn enter(&mut self, now: Timestamp, log: &mut Log, episode: Episode) {
         let (before, phase) = (self.episode.phase(), episode.phase());
         self.episode = episode;
@@ -54,7 +54,7 @@ impl<C: CongestionControl> Sender<C> {
         segment: &Segment,
         advanced: bool,
         prior_una: u64,
-        work: &Work,
+        delivery: &Delivery,
     ) -> bool {
         if let Episode::Open(signs) = &mut self.episode
             && self.board.sacked > 0
@@ -81,7 +81,7 @@ impl<C: CongestionControl> Sender<C> {
                     log.stats.recoveries += 1;
                     self.enter_loss(now, log, LossTrigger::DupAcks);
                 } else {
-                    self.enter_recovery(now, log, trigger, work.bytes);
+                    self.enter_recovery(now, log, trigger, delivery.bytes);
                 }
             }
             Episode::Cwr { .. } => {}
@@ -102,7 +102,7 @@ impl<C: CongestionControl> Sender<C> {
         newly_lost
     }
 
-    /// Marks what is lost by the rule in use. Returns whether that was news.
+    /// Marks losses by the rule in use. Returns whether there were new ones.
     fn find_losses(&mut self, now: Timestamp, log: &mut Log, advanced: bool) -> bool {
         let threshold = self.config.dupack_threshold;
         let mss = self.mss;
@@ -141,8 +141,8 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.lost_segments > before
     }
 
-    /// After an acknowledgement has been dealt with: the reordering deadline goes before a tail probe, which has no place
-    /// outside the open state.
+    /// Sets the auxiliary timer after an acknowledgement. The reordering deadline takes precedence over a tail probe,
+    /// which is for the open state only.
     pub(super) fn rearm_reordering(&mut self) {
         if self.rack_wake.is_set() && self.una < self.nxt {
             self.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
@@ -215,7 +215,8 @@ impl<C: CongestionControl> Sender<C> {
         if self.episode.phase() != Phase::Loss || self.retries <= 1 {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
-            // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
+            // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
+            // then.
             let genuine = self.episode.is_impatient();
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
         }
@@ -235,9 +236,9 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
-    /// Data was acknowledged: the deadlines start anew, but for all partial acknowledgements of a recovery without SACK
-    /// after its first. A window with many holes, of which such a recovery fills one per round trip, so ends in a time-out
-    /// (RFC 6582 sections 3.2 and 4, the "impatient" variant).
+    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK, only the first partial
+    /// acknowledgement does so (RFC 6582 sections 3.2 and 4, the "impatient" variant). Such a recovery fills one hole
+    /// per round trip, so a window with many holes ends in a time-out.
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
         if !self.episode.is_impatient() {
             self.rearm(now);

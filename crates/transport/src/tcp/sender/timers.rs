@@ -1,4 +1,4 @@
-//! The sender's timers: one alarm that is always about progress, one auxiliary, and the pacing gate.
+//! The sender's timers: the alarm, which watches over progress; an auxiliary one; and the pacing gate.
 
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
@@ -17,7 +17,7 @@ impl<P: Copy + PartialEq> Timer<P> {
     pub(super) const fn stopped(purpose: P) -> Self {
         Timer { purpose, at: Timestamp::NEVER }
     }
-    /// When it goes off; [`Timestamp::NEVER`] while it is stopped.
+    /// When it expires; [`Timestamp::NEVER`] while it is stopped.
     #[inline]
     pub(super) fn at(&self) -> Timestamp {
         self.at
@@ -64,21 +64,21 @@ pub(super) enum Auxiliary {
     Reordering,
 }
 
-/// What the connection is to do after a time-out.
+/// What the connection must do after a time-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum Expired {
     Nothing,
     /// Send the SYN again.
     Syn,
     /// End: it was tried often enough.
-    Patience,
+    GiveUp,
 }
 
 /// Worst delay of an acknowledgement that a probe allows for when one segment is out (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: TimeDelta = TimeDelta::from_millis(200);
 
 impl<C: CongestionControl> Sender<C> {
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     #[inline]
     pub(in crate::tcp) fn poll_timeout(&self) -> Timestamp {
         self.alarm.at().min(self.auxiliary.at()).min(self.pace_at)
@@ -113,7 +113,7 @@ impl<C: CongestionControl> Sender<C> {
     fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
         self.alarm.stop();
         match self.alarm.purpose() {
-            Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
+            Alarm::Persist if self.retries > self.config.data_retries => return Expired::GiveUp,
             Alarm::Persist => {
                 self.retries += 1;
                 self.window_probes = self.window_probes.saturating_add(1);
@@ -129,7 +129,7 @@ impl<C: CongestionControl> Sender<C> {
     fn on_retransmission_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
         let limit = if opening { self.config.syn_retries } else { self.config.data_retries };
         if self.retries >= limit {
-            return Expired::Patience;
+            return Expired::GiveUp;
         }
         self.retries += 1;
         log.stats.rtos += 1;
@@ -142,8 +142,8 @@ impl<C: CongestionControl> Sender<C> {
         if opening { Expired::Syn } else { Expired::Nothing }
     }
 
-    /// Data was acknowledged, or sent with nothing else out: the deadlines start anew (RFC 6298 section 5, RFC 8985 section
-    /// 7.2).
+    /// Restarts the deadlines, after data was acknowledged or was sent with nothing else in flight (RFC 6298 section
+    /// 5, RFC 8985 section 7.2).
     #[inline]
     pub(super) fn rearm(&mut self, now: Timestamp) {
         if self.una == self.nxt {
@@ -173,7 +173,8 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// The other side's window is closed and nothing is in flight that would tell when it opens.
+    /// Sets the alarm for a probe: the other side's window is closed, and nothing is in flight whose acknowledgement
+    /// would open it.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
         let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.window_probes.min(20));
         self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));

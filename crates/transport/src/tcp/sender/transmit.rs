@@ -39,7 +39,7 @@ impl<C: CongestionControl> Sender<C> {
         Some(self.emit(now, rx, log, len as u32, fin))
     }
 
-    /// Without limited transmit (RFC 3042), duplicate acknowledgements let nothing new out before recovery.
+    /// Without limited transmit (RFC 3042), duplicate acknowledgements release no new segments before recovery.
     #[inline]
     fn no_limited_transmit(&self, len: u64) -> bool {
         matches!(self.episode, Episode::Disorder(_))
@@ -47,8 +47,8 @@ impl<C: CongestionControl> Sender<C> {
             && self.nxt - self.una + len > self.window
     }
 
-    /// RFC 6675 `NextSeg` rules 3 and 4, where the window has room and no new data can go: a segment below the highest
-    /// sacked one that is not yet known to be lost, or, once per recovery, the last one (rescue).
+    /// RFC 6675 `NextSeg` rules 3 and 4, for when the window has room but no new data can be sent: a segment below
+    /// the highest sacked one that is not known to be lost, or, once per recovery, the last one (rescue).
     #[cold]
     pub(in crate::tcp) fn poll_speculative(
         &mut self,
@@ -185,7 +185,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// What follows the sending of any segment that takes window: congestion control, pacing, counts.
+    /// What every segment that takes up window needs when it is sent: congestion control, pacing, counters.
     #[inline]
     fn after_sending(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
         let bytes = u64::from(segment.len);
@@ -229,7 +229,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// What is out of the ordinary course: retransmissions and probes.
+    /// Retransmissions and probes.
     pub(in crate::tcp) fn poll_special(
         &mut self,
         now: Timestamp,
@@ -301,7 +301,8 @@ impl<C: CongestionControl> Sender<C> {
         Some((segment, Ecn::NotEct))
     }
 
-    /// RFC 8985 section 7.3: new data if there is any that the other side takes, else the last segment once more.
+    /// The probe of RFC 8985 section 7.3: new data, if there is any and the other side's window admits it, else the
+    /// last segment once more.
     fn make_tail_probe(
         &mut self,
         now: Timestamp,
@@ -328,7 +329,8 @@ impl<C: CongestionControl> Sender<C> {
         Some(out)
     }
 
-    /// Asks how large the window is: with what fits, or with an old sequence number, as Linux does, when nothing fits.
+    /// A probe that asks how large the window is: as much data as fits, or, if none fits, an old sequence number as
+    /// in Linux.
     fn make_window_probe(
         &mut self,
         now: Timestamp,

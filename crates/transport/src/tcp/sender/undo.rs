@@ -70,7 +70,7 @@ impl<C: CongestionControl> Sender<C> {
         if !self.uses.sack {
             self.board.sacked = 0;
         }
-        // What speaks for a loss still does.
+        // Signs of a loss remain.
         let signs = self.episode.signs().copied().unwrap_or_default();
         self.enter(now, log, Episode::Open(signs));
     }
