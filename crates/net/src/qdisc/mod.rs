@@ -1,7 +1,7 @@
 //! Queueing disciplines: what waits in front of a link, in which order it leaves, and what is dropped or marked.
 //!
 //! A qdisc holds [`Queued`] entries, not packets: the packet stays in the network's arena. A constant-rate drop-tail FIFO
-//! does not come here at all, as the link knows its departures on arrival (see `link`).
+//! does not come here at all, as the link knows its departures on arrival (see `fifo`).
 
 #[macro_use]
 mod list;

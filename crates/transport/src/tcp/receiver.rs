@@ -426,11 +426,6 @@ impl Receiver {
     }
 }
 
-/// Window scale to offer for this buffer (RFC 7323 section 2.2).
-pub(super) fn wanted_scale(config: &TcpConfig) -> u8 {
-    (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
-}
-
 #[cfg(test)]
 #[path = "receiver_tests.rs"]
 mod tests;

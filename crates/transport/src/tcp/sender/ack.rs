@@ -6,7 +6,7 @@ use warpline_core::record::TcpEvent;
 use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
 
 use super::pacing::burst_interval;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::{Log, Sender};
 use crate::cc::{AckSample, CongestionControl, Phase};
 
@@ -87,10 +87,10 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(always)]
     pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
         let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
-        self.max_offered = self.max_offered.max(u64::from(segment.window));
+        self.offered.largest = self.offered.largest.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
             // Nothing is in flight: the usual case of a receiver.
-            self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
+            self.offered.end = self.offered.end.max(segment.ack + u64::from(segment.window));
             self.settle_window_probes();
         } else if plain
             && segment.ack > self.una
@@ -112,7 +112,7 @@ impl<C: CongestionControl> Sender<C> {
     fn settle_window_probes(&mut self) {
         if self.window_probes > 0 {
             self.retries = 0;
-            if self.window_end > self.nxt {
+            if self.offered.end > self.nxt {
                 self.window_probes = 0;
             }
         }
@@ -123,7 +123,7 @@ impl<C: CongestionControl> Sender<C> {
     fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, fields: AckFields) {
         let prior_in_flight = self.nxt - self.una;
         let acked = fields.ack - self.una;
-        self.window_end = self.window_end.max(fields.edge);
+        self.offered.end = self.offered.end.max(fields.edge);
         let Some(first) = self.board.pop_clean(fields.ack) else { return };
         log.note_latency(now, first.first_sent_at);
         let mut newest = first;
@@ -272,7 +272,7 @@ impl<C: CongestionControl> Sender<C> {
     ) {
         let event = TcpEvent::Acked {
             ack: fields.ack,
-            window_end: self.window_end,
+            window_end: self.offered.end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
             rtt,
         };
@@ -287,8 +287,8 @@ impl<C: CongestionControl> Sender<C> {
             return false;
         }
         let fields = AckFields::of(segment);
-        let window_grew = fields.edge > self.window_end;
-        self.window_end = self.window_end.max(fields.edge);
+        let window_grew = fields.edge > self.offered.end;
+        self.offered.end = self.offered.end.max(fields.edge);
         self.settle_window_probes();
         if segment.ack < self.una {
             return true;

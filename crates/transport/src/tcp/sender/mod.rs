@@ -11,6 +11,7 @@ mod rack;
 mod rate;
 mod recovery;
 mod scoreboard;
+mod sent;
 mod timers;
 mod transmit;
 mod undo;
@@ -31,9 +32,10 @@ use episode::Episode;
 use pacing::Pacer;
 use rack::Rack;
 use rate::DeliveryRate;
-use scoreboard::{Scoreboard, Sent};
+use scoreboard::Scoreboard;
+use sent::Sent;
 pub(super) use timers::Expired;
-use timers::{Alarm, Auxiliary, Timer};
+use timers::Timers;
 use undo::Undo;
 
 /// Where the data of an unlimited source ends: further than any run sends.
@@ -69,6 +71,16 @@ struct Uses {
     ecn: bool,
 }
 
+/// The window that the other side offers.
+#[derive(Clone, Copy, Debug)]
+struct Offered {
+    /// Its right edge. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6), and old acknowledgements that the
+    /// network reordered do no harm this way.
+    end: u64,
+    /// The largest so far.
+    largest: u64,
+}
+
 /// The sending side of one connection.
 // Laid out by hand (see `Connection`): the first two lines are for every segment, the next three for those that acknowledge or carry data, then
 // the samples of acknowledgements, and last what only losses touch.
@@ -89,22 +101,15 @@ pub(super) struct Sender<C> {
     window_probes: u8,
     /// Time-outs without progress.
     retries: u32,
-    alarm: Timer<Alarm>,
-    auxiliary: Timer<Auxiliary>,
-    /// When the pacing gate opens for a segment that waits at it.
-    pace_at: Timestamp,
+    timers: Timers,
     /// Oldest byte not acknowledged.
     una: u64,
 
     /// Next byte to send.
     nxt: u64,
-    /// Right edge of the other side's window. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6),
-    /// and old acknowledgements that the network reordered do no harm this way.
-    window_end: u64,
     /// One past what may be sent now, FIN included; zero until established.
     send_end: u64,
-    /// Largest window the other side offered.
-    max_offered: u64,
+    offered: Offered,
     // Its counts end the second line; the third is its ring.
     board: Scoreboard,
     /// When RACK's reordering window ends for the next segment that waits in it.
@@ -158,14 +163,11 @@ impl<C: CongestionControl> Sender<C> {
             probe: Probe::None,
             window_probes: 0,
             retries: 0,
-            alarm: Timer::stopped(Alarm::Retransmit),
-            auxiliary: Timer::stopped(Auxiliary::TailProbe),
-            pace_at: Timestamp::NEVER,
+            timers: Timers::default(),
             una: 0,
             nxt: 0,
-            window_end: 1,
             send_end: 0,
-            max_offered: 0,
+            offered: Offered { end: 1, largest: 0 },
             board: Scoreboard::default(),
             rack_wake: Timestamp::NEVER,
             recover: 0,
@@ -280,8 +282,8 @@ impl<C: CongestionControl> Sender<C> {
 
     /// The window that a SYN or the end of the handshake offers.
     pub(super) fn on_peer_window(&mut self, window: u32) {
-        self.window_end = self.window_end.max(1 + u64::from(window));
-        self.max_offered = self.max_offered.max(u64::from(window));
+        self.offered.end = self.offered.end.max(1 + u64::from(window));
+        self.offered.largest = self.offered.largest.max(u64::from(window));
     }
 
     /// Our SYN is acknowledged, and `segment` completes the handshake.
@@ -316,9 +318,7 @@ impl<C: CongestionControl> Sender<C> {
         self.send_end = 0;
         self.episode = Episode::OPEN;
         self.cancel_probes();
-        self.alarm.stop();
-        self.auxiliary.stop();
-        self.pace_at = Timestamp::NEVER;
+        self.timers = Timers::default();
         self.board = Scoreboard::default();
         self.nxt = self.una;
     }
@@ -410,7 +410,7 @@ impl<C: CongestionControl> Sender<C> {
         self.app_end - self.una.clamp(1, self.app_end)
     }
     pub(super) fn send_window(&self) -> u64 {
-        self.window_end.saturating_sub(self.nxt)
+        self.offered.end.saturating_sub(self.nxt)
     }
     pub(super) fn payload(&self) -> u64 {
         self.mss

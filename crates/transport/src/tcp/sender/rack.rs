@@ -2,7 +2,7 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::scoreboard::Sent;
+use super::sent::Sent;
 
 /// RACK state of one connection.
 #[derive(Clone, Copy, Debug)]

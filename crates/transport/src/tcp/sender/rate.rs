@@ -6,7 +6,7 @@
 
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::scoreboard::Sent;
+use super::sent::Sent;
 
 /// Connection-wide state (the draft's `C`).
 #[derive(Clone, Copy, Debug, Default)]

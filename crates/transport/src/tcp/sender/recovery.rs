@@ -7,7 +7,7 @@ use super::super::config::LossRecovery;
 use super::ack::Delivery;
 use super::episode::{Episode, Signs};
 use super::prr::Prr;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
@@ -145,9 +145,9 @@ impl<C: CongestionControl> Sender<C> {
     /// which is for the open state only.
     pub(super) fn rearm_reordering(&mut self) {
         if self.rack_wake.is_set() && self.una < self.nxt {
-            self.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
-        } else if self.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
-            self.auxiliary.stop();
+            self.timers.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
+        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
+            self.timers.auxiliary.stop();
         }
     }
 
@@ -182,8 +182,8 @@ impl<C: CongestionControl> Sender<C> {
         self.recover = self.nxt;
         self.enter(now, log, Episode::recovery(prr));
         self.forget_tail_probe();
-        if self.auxiliary.purpose() == Auxiliary::TailProbe {
-            self.auxiliary.stop();
+        if self.timers.auxiliary.purpose() == Auxiliary::TailProbe {
+            self.timers.auxiliary.stop();
         }
         self.refresh_window();
         self.record_metrics(now, log);
@@ -229,7 +229,7 @@ impl<C: CongestionControl> Sender<C> {
         self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
         self.recover = self.nxt;
         self.forget_tail_probe();
-        self.auxiliary.stop();
+        self.timers.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
         self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
         self.pacer.reset();

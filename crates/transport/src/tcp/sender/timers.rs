@@ -64,6 +64,26 @@ pub(super) enum Auxiliary {
     Reordering,
 }
 
+/// All timers of a sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers {
+    pub alarm: Timer<Alarm>,
+    pub auxiliary: Timer<Auxiliary>,
+    /// When the pacing gate opens for a segment that waits at it.
+    pub pace_at: Timestamp,
+}
+
+impl Default for Timers {
+    /// All stopped.
+    fn default() -> Self {
+        Timers {
+            alarm: Timer::stopped(Alarm::Retransmit),
+            auxiliary: Timer::stopped(Auxiliary::TailProbe),
+            pace_at: Timestamp::NEVER,
+        }
+    }
+}
+
 /// What the connection must do after a time-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum Expired {
@@ -81,29 +101,29 @@ impl<C: CongestionControl> Sender<C> {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     #[inline]
     pub(in crate::tcp) fn poll_timeout(&self) -> Timestamp {
-        self.alarm.at().min(self.auxiliary.at()).min(self.pace_at)
+        self.timers.alarm.at().min(self.timers.auxiliary.at()).min(self.timers.pace_at)
     }
 
     /// Does what is due by `now`. `opening` while the handshake is not complete.
     #[inline]
     pub(in crate::tcp) fn handle_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
-        if now >= self.pace_at {
-            self.pace_at = Timestamp::NEVER;
+        if now >= self.timers.pace_at {
+            self.timers.pace_at = Timestamp::NEVER;
         }
-        if now >= self.auxiliary.at() {
+        if now >= self.timers.auxiliary.at() {
             self.on_auxiliary(now, log);
         }
-        if now >= self.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
+        if now >= self.timers.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
     }
 
     #[inline(never)]
     fn on_auxiliary(&mut self, now: Timestamp, log: &mut Log) {
-        self.auxiliary.stop();
-        match self.auxiliary.purpose() {
+        self.timers.auxiliary.stop();
+        match self.timers.auxiliary.purpose() {
             Auxiliary::Reordering => self.on_reordering_timeout(now, log),
             Auxiliary::TailProbe if self.una < self.nxt => {
                 self.probe = Probe::Tail;
-                self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+                self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
             }
             Auxiliary::TailProbe => {}
         }
@@ -111,8 +131,8 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline(never)]
     fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
-        self.alarm.stop();
-        match self.alarm.purpose() {
+        self.timers.alarm.stop();
+        match self.timers.alarm.purpose() {
             Alarm::Persist if self.retries > self.config.data_retries => return Expired::GiveUp,
             Alarm::Persist => {
                 self.retries += 1;
@@ -137,7 +157,7 @@ impl<C: CongestionControl> Sender<C> {
             self.enter_loss(now, log, LossTrigger::Rto);
         }
         self.rtt.back_off();
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.record_metrics(now, log);
         if opening { Expired::Syn } else { Expired::Nothing }
     }
@@ -147,11 +167,11 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn rearm(&mut self, now: Timestamp) {
         if self.una == self.nxt {
-            self.alarm.stop();
-            self.auxiliary.stop();
+            self.timers.alarm.stop();
+            self.timers.auxiliary.stop();
             return;
         }
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.rearm_probe(now);
     }
 
@@ -167,9 +187,9 @@ impl<C: CongestionControl> Sender<C> {
             if self.board.len() == 1 {
                 wait += WORST_ACK_DELAY;
             }
-            self.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.alarm.at()));
+            self.timers.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.timers.alarm.at()));
         } else {
-            self.auxiliary.stop();
+            self.timers.auxiliary.stop();
         }
     }
 
@@ -177,6 +197,6 @@ impl<C: CongestionControl> Sender<C> {
     /// would open it.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
         let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.window_probes.min(20));
-        self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
+        self.timers.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
     }
 }

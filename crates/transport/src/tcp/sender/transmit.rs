@@ -5,7 +5,7 @@ use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
 use super::episode::Episode;
 use super::pacing::burst_interval;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::timers::{Alarm, Auxiliary};
 use super::{Log, Probe, Receiver, Sender, TailProbe};
 use crate::cc::CongestionControl;
@@ -20,7 +20,7 @@ impl<C: CongestionControl> Sender<C> {
         log: &mut Log,
     ) -> Option<(Segment, Ecn)> {
         let available = self.app_end.saturating_sub(self.nxt);
-        let room = self.window_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
         if len < self.mss && !self.may_send_small(now, len, available, room, fin) {
@@ -33,7 +33,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         if (self.paced || self.small_window) && !self.pacer.is_open(now) {
             self.limited_until = self.nxt;
-            self.pace_at = self.pacer.next;
+            self.timers.pace_at = self.pacer.next;
             return None;
         }
         Some(self.emit(now, rx, log, len as u32, fin))
@@ -62,7 +62,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.small_window || self.paced && !self.pacer.is_open(now) {
             return None;
         }
-        if self.nxt < self.send_end && self.nxt < self.window_end {
+        if self.nxt < self.send_end && self.nxt < self.offered.end {
             return None;
         }
         if let Some(position) = self.board.next_unsacked_below_top() {
@@ -87,14 +87,14 @@ impl<C: CongestionControl> Sender<C> {
             return fin || !self.config.nagle || self.small_end <= self.una;
         }
         if room == 0 {
-            if idle && !self.alarm.is_set_for(Alarm::Persist) {
+            if idle && !self.timers.alarm.is_set_for(Alarm::Persist) {
                 self.arm_persist(now);
             }
             return false;
         }
         // The window cuts the segment.
-        let enough = room * 2 >= self.max_offered;
-        if !enough && idle && !self.alarm.is_set_for(Alarm::Persist) {
+        let enough = room * 2 >= self.offered.largest;
+        if !enough && idle && !self.timers.alarm.is_set_for(Alarm::Persist) {
             self.arm_persist(now);
         }
         enough
@@ -151,9 +151,9 @@ impl<C: CongestionControl> Sender<C> {
         }
         log.stats.data_segments_sent += 1;
         self.after_sending(now, log, &segment);
-        if idle || !self.alarm.is_set_for(Alarm::Retransmit) {
+        if idle || !self.timers.alarm.is_set_for(Alarm::Retransmit) {
             self.rearm(now);
-        } else if self.auxiliary.is_set() || self.board.len() == 2 {
+        } else if self.timers.auxiliary.is_set() || self.board.len() == 2 {
             self.rearm_tail(now);
         }
         if log.is_recording() {
@@ -166,7 +166,7 @@ impl<C: CongestionControl> Sender<C> {
     /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
     #[inline]
     fn rearm_tail(&mut self, now: Timestamp) {
-        if self.auxiliary.purpose() == Auxiliary::TailProbe {
+        if self.timers.auxiliary.purpose() == Auxiliary::TailProbe {
             self.rearm_probe(now);
         }
     }
@@ -260,7 +260,7 @@ impl<C: CongestionControl> Sender<C> {
                 return None;
             }
             if (self.paced || self.small_window) && !self.pacer.is_open(now) {
-                self.pace_at = self.pacer.next;
+                self.timers.pace_at = self.pacer.next;
                 return None;
             }
         }
@@ -292,8 +292,8 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.retransmitted_bytes += u64::from(segment.len);
         log.stats.data_segments_sent += 1;
         self.after_sending(now, log, &segment);
-        if sent.seq == self.una && !self.episode.is_impatient() || !self.alarm.is_set() {
-            self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        if sent.seq == self.una && !self.episode.is_impatient() || !self.timers.alarm.is_set() {
+            self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
         log.record(now, event);
@@ -314,7 +314,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         log.stats.tail_probes += 1;
         let available = self.app_end.saturating_sub(self.nxt);
-        let room = self.window_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
         let again = !(self.nxt < self.send_end && (len > 0 || fin));
@@ -324,8 +324,8 @@ impl<C: CongestionControl> Sender<C> {
             self.emit(now, rx, log, len as u32, fin)
         };
         self.tail_probe = Some(TailProbe { end: self.nxt, again });
-        self.auxiliary.stop();
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.auxiliary.stop();
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         Some(out)
     }
 
@@ -341,7 +341,7 @@ impl<C: CongestionControl> Sender<C> {
             return None;
         }
         let available = self.app_end.saturating_sub(self.nxt);
-        let len = self.mss.min(available).min(self.window_end.saturating_sub(self.nxt));
+        let len = self.mss.min(available).min(self.offered.end.saturating_sub(self.nxt));
         if len > 0 {
             return Some(self.emit(now, rx, log, len as u32, self.fin_requested && len == available));
         }
