@@ -82,8 +82,8 @@ struct Offered {
 }
 
 /// The sending side of one connection.
-// Laid out by hand (see `Connection`): the first two lines are for every segment, the next three for those that acknowledge or carry data, then
-// the samples of acknowledgements, and last what only losses touch.
+// Laid out by hand (see `Connection`): the first two lines are for every segment, the third and the sixth for those that acknowledge or carry
+// data. Then come the samples of acknowledgements, what losses touch, and congestion control.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sender<C> {
