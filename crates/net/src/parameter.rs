@@ -5,6 +5,7 @@ use thiserror::Error;
 /// A parameter has a value that it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{parameter}` is {value}: {allowed}")]
+#[non_exhaustive]
 pub struct InvalidParameter {
     /// The parameter's name, as in the scenario.
     pub parameter: &'static str,

@@ -17,6 +17,7 @@ use warpline_core::{LinkId, NodeId, TimeDelta};
 
 /// The quantity that a route minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Metric {
     /// The number of links.
     #[default]
@@ -27,6 +28,7 @@ pub enum Metric {
 
 /// Why there is no route.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RoutingError {
     /// No sequence of links leads there.
     #[error("no route from `{from}` to `{to}`: add links that join them (a link carries one direction only)")]

@@ -27,6 +27,7 @@ const MOST_UPDATES: u64 = 2000;
 
 /// How the delay of the queue is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum PieDelay {
     /// By how long the packet that left last had waited.
     #[default]

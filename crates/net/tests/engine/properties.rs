@@ -155,7 +155,7 @@ proptest! {
                 match &config.rate {
                     RateConfig::Constant(rate) => u128::from(rate.as_bps()) * span / 1_000_000_000,
                     RateConfig::Scheduled(schedule) => scheduled_bits(schedule, from, to),
-                    RateConfig::Unlimited | RateConfig::Trace(_) => u128::MAX,
+                    _ => u128::MAX,
                 }
             };
             for (first, &(from, _)) in sent.iter().enumerate() {

@@ -67,10 +67,10 @@ impl<C: CongestionControl> Sender<C> {
         self.rtt.reset_backoff();
         log.stats.undos += 1;
         log.record(now, TcpEvent::Undo);
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         }
-        // What speaks for a loss still does.
+        // Signs of a loss remain.
         let signs = self.episode.signs().copied().unwrap_or_default();
         self.enter(now, log, Episode::Open(signs));
     }
