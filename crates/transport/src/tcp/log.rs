@@ -47,9 +47,14 @@ impl Log {
 
     #[inline]
     pub(super) fn record(&mut self, now: Timestamp, event: TcpEvent) {
-        if let Some(records) = &mut self.records
-            && records.events_on
-        {
+        if self.is_recording() {
+            self.keep(now, event);
+        }
+    }
+    // Apart, here and below: pushing is long, and would stand between what every segment runs through.
+    #[cold]
+    fn keep(&mut self, now: Timestamp, event: TcpEvent) {
+        if let Some(records) = &mut self.records {
             records.events.push((now, event));
         }
     }
@@ -66,9 +71,13 @@ impl Log {
         self.stats.latency_count += 1;
         self.stats.latency_sum_ns += latency.as_nanos();
         self.stats.latency_max_ns = self.stats.latency_max_ns.max(latency.as_nanos());
-        if let Some(records) = &mut self.records
-            && records.latencies_on
-        {
+        if self.records.is_some() {
+            self.keep_latency(latency);
+        }
+    }
+    #[cold]
+    fn keep_latency(&mut self, latency: TimeDelta) {
+        if let Some(records) = self.records.as_mut().filter(|records| records.latencies_on) {
             records.latencies.push(latency);
         }
     }

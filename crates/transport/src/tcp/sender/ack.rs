@@ -427,6 +427,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.
+    #[inline(never)]
     fn on_duplicate_ack(&mut self, delivery: &mut Delivery) {
         let (phase, outstanding) = (self.episode.phase(), self.nxt - self.una);
         match self.episode.signs() {

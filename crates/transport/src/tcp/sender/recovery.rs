@@ -15,10 +15,11 @@ use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
 impl<C: CongestionControl> Sender<C> {
     /// Begins an episode. The one before ends, and its state goes with it.
+    #[inline]
     pub(super) fn enter(&mut self, now: Timestamp, log: &mut Log, episode: Episode) {
         let (before, phase) = (self.episode.phase(), episode.phase());
         self.episode = episode;
-        if before != phase {
+        if before != phase && log.is_recording() {
             let state = match phase {
                 Phase::Open => "open",
                 Phase::Disorder => "disorder",
@@ -169,6 +170,7 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
+    #[inline(never)]
     fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
         log.stats.recoveries += 1;
         let prr = if let Episode::Cwr { prr, .. } = self.episode {
@@ -196,6 +198,7 @@ impl<C: CongestionControl> Sender<C> {
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
+    #[inline(never)]
     fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs) {
         log.stats.ecn_reductions += 1;
         let event = self.congestion_event(now, LossTrigger::Ecn);
@@ -270,10 +273,21 @@ impl<C: CongestionControl> Sender<C> {
         advanced: bool,
         dsack: bool,
     ) {
-        let Some(TailProbe { end, again }) = self.tail_probe else { return };
-        if segment.ack < end {
-            return;
+        if let Some(probe) = self.tail_probe.filter(|probe| segment.ack >= probe.end) {
+            self.settle_tail_probe(now, log, segment, advanced, dsack, probe);
         }
+    }
+
+    #[inline(never)]
+    fn settle_tail_probe(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+        dsack: bool,
+        TailProbe { end, again }: TailProbe,
+    ) {
         if !again || dsack {
             // New data was sent, or the probe came twice: nothing was lost.
             self.tail_probe = None;

@@ -61,6 +61,12 @@ impl<C: CongestionControl> Sender<C> {
         if !(by_echo || undo.is_explained()) {
             return;
         }
+        self.take_back(now, log);
+    }
+
+    /// The last reduction was spurious.
+    #[inline(never)]
+    fn take_back(&mut self, now: Timestamp, log: &mut Log) {
         self.undo = None;
         self.cc.undo(now);
         self.board.clear_lost();
