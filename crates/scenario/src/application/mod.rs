@@ -13,7 +13,7 @@ macro_rules! applications {
         #[serde(rename_all = "kebab-case")]
         pub enum App {
             $($(
-                #[doc = concat!("[`", stringify!($name), "`](", stringify!($name), "@struct).")]
+                #[doc = concat!("[`", stringify!($name), "`].")]
                 $(#[$mark])*
                 $name,
             )+)+
@@ -24,7 +24,7 @@ macro_rules! applications {
         #[choice("application")]
         pub enum Application {
             $($(
-                #[doc = concat!("[`", stringify!($name), "`](", stringify!($name), "@struct).")]
+                #[doc = concat!("[`", stringify!($name), "`].")]
                 $name($name),
             )+)+
         }
