@@ -2,18 +2,19 @@
 
 /// What the list of applications makes: their modules and names, [`App`] for their names alone, and [`Application`] for their parameters.
 macro_rules! applications {
-    ($($file:ident::{$($name:ident),+}),+ $(,)?) => {
+    ($($file:ident::{$($(#[$mark:meta])* $name:ident),+}),+ $(,)?) => {
         $(
             mod $file;
             pub use $file::*;
         )+
 
         /// What a flow sends.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum App {
             $($(
-                #[doc = concat!("[`", stringify!($name), "`](", stringify!($name), "@struct).")]
+                #[doc = concat!("[`", stringify!($name), "`].")]
+                $(#[$mark])*
                 $name,
             )+)+
         }
@@ -23,7 +24,7 @@ macro_rules! applications {
         #[choice("application")]
         pub enum Application {
             $($(
-                #[doc = concat!("[`", stringify!($name), "`](", stringify!($name), "@struct).")]
+                #[doc = concat!("[`", stringify!($name), "`].")]
                 $name($name),
             )+)+
         }
@@ -45,7 +46,7 @@ macro_rules! applications {
 
 // A new application is one file beside this one and one line here. `cargo fmt` does not look behind the macro: `make format` does.
 applications! {
-    bulk::{Bulk},
+    bulk::{#[default] Bulk},
     transfer::{Transfer},
     cbr::{Cbr},
     poisson::{Poisson},
@@ -87,12 +88,6 @@ trait Traffic {
     /// Notes what is wrong with flow `number`, ranges aside.
     fn check(&self, check: &mut Check<'_>, number: usize, flow: &Flow) {
         let _ = (check, number, flow);
-    }
-}
-
-impl Default for App {
-    fn default() -> Self {
-        App::Bulk
     }
 }
 
