@@ -185,27 +185,15 @@ pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator)
 
 /// "Default 0.4; 0.5 with variant = \"paper\"."
 fn defaults(parameter: &Description, default: &Given) -> String {
-    let number = plain(default);
+    let number = default.plain();
     let unit = if number == "1" { parameter.unit.trim_end_matches('s') } else { parameter.unit };
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     let mut text = format!("Default {number}{unit}");
     for (word, other) in &parameter.with_preset {
-        let other = other.as_ref().map_or("none".to_owned(), plain);
+        let other = other.as_ref().map_or("none".to_owned(), Given::plain);
         text.push_str(&format!("; {other} with `{word}`"));
     }
     text + "."
-}
-
-/// A value as people write it, a number that is no short decimal as a fraction: "1/48".
-fn plain(given: &Given) -> String {
-    match given {
-        Given::Flag(flag) => flag.to_string(),
-        Given::Number(number) if number.to_string().len() > 8 => {
-            let over = (2..=1024).map(f64::from).find(|under| (number * under).round() / under == *number);
-            over.map_or(number.to_string(), |under| format!("{}/{under}", (number * under).round()))
-        }
-        other => other.to_string(),
-    }
 }
 
 fn capitalised(text: &str) -> String {
@@ -253,7 +241,7 @@ mod tests {
         for (number, text) in
             [(1.0 / 48.0, "1/48"), (819.0 / 1024.0, "819/1024"), (0.125, "0.125"), (2.0, "2")]
         {
-            assert_eq!(plain(&Given::Number(number)), text);
+            assert_eq!(Given::Number(number).plain(), text);
         }
     }
 }

@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use clap::ValueHint;
 use serde_json::json;
 use warpline_core::TimeDelta;
+use warpline_core::parameter::{Choice as _, Description};
 use warpline_live::bpf::{self, Direction, Socket, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Connections, NiceConfig, NiceError, NiceOutcome, run};
 use warpline_live::terminal::Title;
 use warpline_scenario::Time;
 use warpline_scenario::short::part;
-use warpline_transport::cc::NiceParams;
+use warpline_transport::cc::{Algorithm, NiceParams};
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, counted, short, with_unit};
@@ -92,22 +93,27 @@ enum Action {
 /// The algorithm's parameters.
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
-    /// A packet is late beyond this share of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART", value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part, help = help_of("threshold"))]
     threshold: Option<f64>,
-    /// Share of a round's packets that must be late for the window to be reduced [default: 0.4]
-    #[arg(long, value_name = "PART", value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part, help = help_of("fraction"))]
     fraction: Option<f64>,
-    /// Smallest window in segments [default: 1/48]
-    #[arg(long, value_name = "SEGMENTS")]
+    #[arg(long, value_name = "SEGMENTS", help = help_of("floor"))]
     floor: Option<f64>,
-    /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold; a plain number is milliseconds
-    /// [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = millis)]
+    #[arg(long, value_name = "TIME", value_parser = millis, help = help_of("most_delay"))]
     most_delay: Option<TimeDelta>,
     /// The paper's own form, without later additions (docs: nice)
     #[arg(long)]
     paper: bool,
+}
+
+/// What a parameter of TCP Nice means, and its default.
+fn help_of(name: &str) -> String {
+    let parameters = Algorithm::Nice(NiceParams::default()).describe();
+    let found = parameters.into_iter().find(|parameter| parameter.name == name);
+    found.map_or(String::new(), |Description { about, default, .. }| {
+        let default = default.map(|default| format!(" [default: {}]", default.plain())).unwrap_or_default();
+        format!("{}{default}", about.trim_end_matches('.'))
+    })
 }
 
 /// A time; a plain number is milliseconds.

@@ -19,6 +19,27 @@ pub enum Given {
     List(Vec<u64>),
 }
 
+impl Given {
+    /// As a text for people has it: a number that is not a short decimal is a fraction.
+    ///
+    /// ```
+    /// # use warpline_core::parameter::Given;
+    /// assert_eq!(Given::Number(1.0 / 48.0).plain(), "1/48");
+    /// assert_eq!(Given::Number(0.125).plain(), "0.125");
+    /// ```
+    pub fn plain(&self) -> String {
+        match self {
+            Given::Flag(flag) => flag.to_string(),
+            Given::Number(number) if number.to_string().len() > 8 => {
+                let over =
+                    (2..=1024).map(f64::from).find(|under| (number * under).round() / under == *number);
+                over.map_or(number.to_string(), |under| format!("{}/{under}", (number * under).round()))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Given {
     /// As a short form has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
