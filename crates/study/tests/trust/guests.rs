@@ -341,14 +341,14 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
             ["`cpu_share` is for the real and the dilated clock", "leave it out"],
         ),
         (format!("{STAR}cpu_share = 2\n{flow}"), ["`cpu_share` is out of range: 2", "allowed: 0 to 1"]),
-        (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64 MiB"]),
+        (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64MiB"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncpu_share = 0.5\n"),
             ["`cpu_share` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
         (
             format!("{STAR}{flow}app = \"cbr\"\nrate = \"1Mbit/s\"\n"),
-            ["does not make or take app = \"cbr\"", "let a program send"],
+            ["cannot send or receive app = \"cbr\"", "let a program send"],
         ),
         (
             format!("{STAR}{flow}app = \"transfer\"\nsize = \"1kB\"\ntransfers = 2\n"),
@@ -356,7 +356,7 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
         ),
         (
             format!("{STAR}{flow}app = \"request\"\nsize = \"1kB\"\n"),
-            ["app = \"request\" is for guests", "app = \"web\" asks"],
+            ["app = \"request\" needs guests", "app = \"web\" sends requests"],
         ),
         (
             format!("{STAR}{OTHER}{flow}app = \"request\"\nsize = \"1kB\"\nrequest_size = \"15B\"\n"),
