@@ -1,4 +1,4 @@
-//! The calibration as a page: the tables, and the curve of keeping pace as a plot. Of the same make as the reports of runs.
+//! The calibration as a page: the tables, and the keep-pace curve as a plot. It looks like the reports of runs.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::keep_pace::Point;
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 use super::tables::adjusted_percent;
 
-/// Writes the page: whole or not at all.
+/// Writes the page, completely or not at all.
 ///
 /// # Errors
 /// If it cannot be written.
