@@ -46,7 +46,7 @@ fn help() -> String {
 const EXAMPLES: &str = "\
 Needs no privilege. Many clients may measure at the same time. Before a client has proven its
 address, the server keeps no state for it and answers with no more bytes than it received. Ctrl-C
-or SIGTERM ends the server and notifies the clients under way.
+or SIGTERM ends the server and notifies the clients of running tests.
 
 Examples:
   warpline capd
@@ -205,7 +205,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     interrupt::listen_plainly()?;
     let stop = AtomicBool::new(false);
     let over = AtomicBool::new(false);
-    let tell = &mut |event: CapdEvent| {
+    let log = &mut |event: CapdEvent| {
         let text = match event {
             _ if args.quiet => return,
             CapdEvent::Listening(address) if args.json => format!("{}\n", json!({ "listening": address })),
@@ -239,11 +239,11 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 std::thread::park_timeout(std::time::Duration::from_millis(50));
             }
         });
-        let mut served = serve(&config, &stop, tell);
+        let mut served = serve(&config, &stop, log);
         // Machines without IPv6 still have IPv4.
         if served.is_err() && args.listen.is_none() {
             let listen = SocketAddr::from(([0, 0, 0, 0], args.port));
-            served = serve(&CapdConfig { listen, ..config.clone() }, &stop, tell);
+            served = serve(&CapdConfig { listen, ..config.clone() }, &stop, log);
         }
         result = served;
         over.store(true, Ordering::Relaxed);

@@ -28,7 +28,7 @@ impl Planned for Guests {
         session: &mut Session<'_>,
     ) -> Result<Box<dyn Attached>, RunError> {
         let mut machines = Machines::new(*self)?;
-        let up = machines.boot(&mut || session.tell_waiting())?;
+        let up = machines.boot(&mut || session.report_waiting())?;
         Ok(Box::new(GuestHosts { machines, up, row: None }))
     }
 
