@@ -67,7 +67,7 @@ pub fn replicate(
             ..options.clone()
         };
         let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
-        // A live run may fail for a passing reason, and the next may succeed.
+        // A live run may fail for a temporary reason, and the next may succeed.
         failed.fetch_or(
             matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))),
             Ordering::Relaxed,

@@ -661,7 +661,7 @@ impl ModelHosts {
 }
 
 impl Hosts for ModelHosts {
-    // Always inline: so that the packet is written directly to its place in the network.
+    // Always inline, so that the packet is not copied from its place in the network.
     #[inline(always)]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         match (self.endpoints.get_mut(packet.to.index()), &packet.body) {

@@ -76,7 +76,7 @@ fn rates(calibration: &Calibration, text: &mut String) {
     let _ = writeln!(
         text,
         "  {:>10} {:>6} {:>13} {:>10} {:>8} {:>14} {:>14}",
-        "set Mbit/s", "bytes", "seen Mbit/s", "error", "queue", "full queue ms", "under way ms"
+        "set Mbit/s", "bytes", "seen Mbit/s", "error", "queue", "full queue ms", "in flight ms"
     );
     for row in &calibration.accuracy.rate {
         let _ = writeln!(
