@@ -83,7 +83,7 @@ impl Conditions {
             let State::Under(under) = state else { continue };
             let holds = match &under.ending {
                 Some(Ending::Exited(0)) => Ok(true),
-                Some(ending) => Err(format!("the command that is to tell could not be tried: {ending:?}")),
+                Some(ending) => Err(format!("the command of `ready` could not be run: {ending:?}")),
                 None => under.probe.holds().map_err(|error| error.to_string()),
             };
             let ended = order.program.and_then(|program| programs.progress(program).1);
