@@ -97,15 +97,15 @@ fn recovery(options: &CapOptions) -> String {
 /// How slight reordering affects the window (RFC 3148 section 3.3).
 fn reordering(options: &CapOptions) -> String {
     let window = if options.count_acks && matches!(options.algorithm(), Algorithm::Reno(_)) {
-        "duplicate acknowledgements do not open it, and the acknowledgement that closes the gap opens it in slow start as one does, for all \
-         that it acknowledges; in congestion avoidance bytes count"
+        "duplicate acknowledgements do not open it; in slow start, the acknowledgement that closes the gap counts as one, however much it \
+         acknowledges; in congestion avoidance bytes count"
     } else {
-        "acknowledged bytes count, in whatever order they came, so that the window grows as it does without"
+        "acknowledged bytes count, in any order, so that the window grows as it does without reordering"
     };
     let enough = match (options.recovery, options.modern) {
         (LossRecovery::Sack, true) => {
-            "A segment is lost when one sent later came, and a reordering window on top of the round trip has passed: a quarter of the smallest \
-             round trip, once reordering was seen; before, three later ones do (RFC 8985)"
+            "A segment counts as lost when a later one has arrived and the round trip plus a reordering window has passed: a quarter of the smallest \
+             round trip once reordering was seen; before that, three later segments are enough (RFC 8985)"
         }
         _ => "A segment that three later ones overtake is sent again, and the window is reduced",
     };
@@ -147,7 +147,7 @@ impl Statements {
             (
                 format!(
                     "RFC 6298, one sample per round trip{}; at least {:#}, and",
-                    if options.timestamps { " (timestamps where a segment was sent twice)" } else { "" },
+                    if options.timestamps { " (with timestamps also for segments sent twice)" } else { "" },
                     options.min_rto
                 ),
                 clock,
@@ -161,8 +161,8 @@ impl Statements {
                 "{payload} bytes of data in packets of {size} bytes; given, not searched for. {}",
                 if reached {
                     format!(
-                        "Fragmentation was forbidden and packets came through: the path MTU is {size} bytes or more. Where it \
-                         is more, the segment size is limited to less than it"
+                        "Fragmentation was forbidden and packets arrived: the path MTU is {size} bytes or more. If it \
+                         is larger, the segment size is less than the path allows"
                     )
                 } else {
                     "Whether the path carries such packets is not known".to_owned()
@@ -175,14 +175,14 @@ impl Statements {
                 if options.timestamps { " (with 12 of timestamps)" } else { "" }
             ),
             retransmission_timeout: format!(
-                "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent with none out and anew when data is \
+                "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent while none is in flight, and again when data is \
                  acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
                 options.max_rto, options.initial_rto
             ),
             acknowledgements: match options.delayed_ack {
                 None => "every segment at once".into(),
                 Some(delay) => format!(
-                    "every second full segment, or after {delay:#}; at once where one is missing or fills a gap{}",
+                    "every second full segment, or after {delay:#}; at once if one is missing or fills a gap{}",
                     if options.quick_acks > 0 {
                         format!("; the first {} one by one", options.quick_acks)
                     } else {
