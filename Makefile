@@ -26,7 +26,7 @@ endif
 FUZZ_SECONDS ?= 30
 
 .PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-bench \
-	format lint deny test-rust test-release test-docs test-scenarios test-python golden miri memory
+	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python golden miri memory
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.to
 	$(CARGO) build --release --locked --package warpline-cli
 	$(RELEASE) run $(SCENARIO)
 
-test: setup-test format lint deny test-rust test-release test-docs test-scenarios test-python ## Run every check
+test: setup-test format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Compare speed and memory with ns-2 and ns-3, alternating in one session
@@ -101,7 +101,7 @@ $(VENV)/bin/python:
 format: ## Formatting
 	$(call say,format)
 	$(CARGO) fmt --all --check
-	rustfmt --edition 2024 --check crates/transport/src/cc/*.rs crates/net/src/qdisc/*.rs  # lists in macros name them, which cargo fmt does not see
+	rustfmt --edition 2024 --check crates/transport/src/cc/*.rs crates/net/src/{qdisc,loss,jitter}/*.rs crates/scenario/src/{application,topology}/*.rs  # lists in macros name them, which cargo fmt does not see
 
 lint: ## Clippy without warnings, fuzz targets included
 	$(call say,lint)
@@ -114,6 +114,15 @@ deny: ## Licences, sources and known vulnerabilities of dependencies
 test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	$(CARGO) test --locked --workspace --exclude warpline-py
+
+test-examples: ## The Rust examples
+	$(call say,test-examples)
+	$(CARGO) build --locked --workspace --exclude warpline-py --examples
+	@for example in dumbbell own_hosts own_wire; do echo "-- $$example"; $(TARGET)/debug/examples/$$example; done
+
+test-template: ## What scripts/new_part.py makes compiles and passes its tests
+	$(call say,test-template)
+	CARGO="$(CARGO)" $(PYTHON) scripts/new_part.py --check
 
 test-release: ## The engine's and TCP's tests in the release build, against figures recorded with the other build
 	$(call say,test-release)

@@ -9,9 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "build/block.rs"]
+#[allow(dead_code, reason = "the library fills what this build lays out")]
+mod block;
 #[path = "build/needs.rs"]
 mod needs;
 
+use block::{BURST, LAYOUT, SEGMENT, Unit, WORDS};
 use needs::{INSTALL, missing, watched};
 
 /// The sources of the programs, `NAME.bpf.c`.
@@ -37,8 +41,8 @@ fn main() {
                 println!(
                     "cargo::warning=no TCP Nice for the kernel in this build (warpline nice): {problem}; get it: {INSTALL}"
                 );
-                for place in watched(&env::var_os("PATH").unwrap_or_default()) {
-                    println!("cargo::rerun-if-changed={}", place.display());
+                for path in watched(&env::var_os("PATH").unwrap_or_default()) {
+                    println!("cargo::rerun-if-changed={}", path.display());
                 }
                 problem
             }
@@ -57,6 +61,8 @@ fn build() -> Result<(), String> {
     missing(&clang, &env::var_os("PATH").unwrap_or_default()).map_or(Ok(()), Err)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo does not say where the build's files go")?);
     let headers = build_libbpf(&out)?;
+    fs::write(out.join("nice_parameters.h"), parameters())
+        .map_err(|error| format!("{} cannot be written ({error})", out.display()))?;
     PROGRAMS.into_iter().for_each(|name| compile(&clang, &headers, &out, name));
     let library = headers.parent().unwrap_or(&headers);
     println!("cargo::rustc-link-search=native={}", library.display());
@@ -65,13 +71,35 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
+/// The C structure of the parameter block.
+fn parameters() -> String {
+    let mut text = format!(
+        "/* Made by crates/live/build.rs. What the parameters mean: crates/transport/src/cc/nice.rs. */\n#pragma once\n\n\
+         /* A segment, in the units of a window. */\n#define NICE_ONE {SEGMENT}u\n\
+         /* Segments that a window below as many sends together. */\n#define NICE_BURST {BURST}u\n\
+         /* Whoever reads a connection's state checks it. */\n#define NICE_LAYOUT {LAYOUT}u\n\n\
+         struct nice_parameters {{\n\tu32 layout;\n"
+    );
+    for (name, unit) in WORDS {
+        let unit = match unit {
+            Unit::Part => "in 1/65536",
+            Unit::Segments => "segments in 1/4096",
+            Unit::Micros => "microseconds; all ones for no limit",
+            Unit::Spans => "1024 microseconds",
+            Unit::Flag => "1 for yes",
+        };
+        text += &format!("\tu32 {name}; /* {unit} */\n");
+    }
+    text + "};\n"
+}
+
 /// Builds libbpf; returns the directory of its headers.
 fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
-    let told = out.join("libbpf.headers");
+    let place = out.join("libbpf.headers");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--features", "vendored", "--manifest-path", "libbpf/Cargo.toml"]);
-    command.arg("--target-dir").arg(out.join("libbpf")).env("WARPLINE_LIBBPF", &told);
+    command.arg("--target-dir").arg(out.join("libbpf")).env("WARPLINE_LIBBPF", &place);
     if let Some(target) = env::var_os("TARGET") {
         command.arg("--target").arg(target);
     }
@@ -92,7 +120,7 @@ fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
         let line = said.lines().rfind(|line| line.contains("error")).unwrap_or("it said nothing");
         return Err(format!("libbpf could not be built ({})", line.trim()));
     }
-    let headers = fs::read_to_string(&told).map_err(|error| format!("libbpf cannot be found ({error})"))?;
+    let headers = fs::read_to_string(&place).map_err(|error| format!("libbpf cannot be found ({error})"))?;
     Ok(headers.into())
 }
 
@@ -103,7 +131,7 @@ fn compile(clang: &OsStr, headers: &Path, out: &Path, name: &str) {
         .args(["-target", if big { "bpfeb" } else { "bpfel" }, "-mcpu=v3", "-O2", "-g"])
         // Programs of a table of operations need not use all their arguments.
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
-        .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-c")])
+        .args([OsStr::new("-I"), headers.as_os_str(), OsStr::new("-I"), out.as_os_str(), OsStr::new("-c")])
         .arg(Path::new("../../native/bpf").join(format!("{name}.bpf.c")))
         .arg("-o")
         .arg(out.join(format!("{name}.bpf.o")))

@@ -5,5 +5,5 @@
 /// # Panics
 /// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
-    warpline_live::datagram::fuzz_read(bytes);
+    warpline_live::router::fuzz_read(bytes);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
-/* Everything that the programs of a cgroup do over TCP goes in the background, without a change to them.
+/* Puts the TCP connections of a cgroup's programs into the background. The programs are not changed.
  *
  * Sending: every socket is given a congestion control (TCP Nice, nice.bpf.c) when it connects or listens, or is accepted; a program
- * that asks for another one is told that it has it, and has not.
+ * that asks for another one gets the answer that it has it, and nothing changes.
  *
- * Receiving: the paper governs senders only. Here the receiver applies the same rules to the window it advertises, so that a sender
+ * Receiving: the paper's rules are for senders. Here the receiver applies the same rules to the window it advertises, so that a sender
  * that knows nothing of Nice yields: as rLEDBAT (RFC 9840) does with LEDBAT++'s rules. Of each segment that arrives, the RTT is the time since
  * the acknowledgement left whose timestamp it echoes (RFC 7323); a round ends when a segment answers what was sent after it began.
  * Segments are seen where the cgroup's packets come in, before the kernel's TCP has them. The window goes to the kernel as
@@ -58,7 +58,7 @@ static __always_inline void switch_over(struct bpf_sock_ops *ctx)
 		__sync_fetch_and_add(&counts.switched, 1);
 }
 
-static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
+static __always_inline void limit_receiving(struct bpf_sock_ops *ctx)
 {
 	struct nice_receiver *receiver;
 	struct bpf_sock *sk = ctx->sk;
@@ -72,7 +72,7 @@ static __always_inline void govern_receiving(struct bpf_sock_ops *ctx)
 	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!receiver)
 		return;
-	/* As a sender's initial window, which it will use whatever we say. */
+	/* A sender's initial window, which it uses in any case. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
 	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	receiver->mss = at_least(tp->advmss, 1);
@@ -88,7 +88,7 @@ struct segment {
 	bool stamped;
 };
 
-/* Reads a segment's headers, from the IP header on. Tells whether there is one. */
+/* Reads a segment's headers, from the IP header on. Returns whether there is one. */
 static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *segment)
 {
 	u32 tcp, header;
@@ -101,7 +101,7 @@ static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *
 		if (bpf_skb_load_bytes(skb, 9, &next, 1))
 			return false;
 	} else {
-		/* Extension headers are not followed: who uses them with TCP is left alone. */
+		/* Extension headers are not followed: connections with them are left alone. */
 		tcp = 40;
 		if (bpf_skb_load_bytes(skb, 6, &next, 1))
 			return false;
@@ -245,11 +245,11 @@ int background_sockets(struct bpf_sock_ops *ctx)
 		if (choice.sending)
 			switch_over(ctx);
 		if (choice.receiving)
-			govern_receiving(ctx);
+			limit_receiving(ctx);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		if (choice.receiving)
-			govern_receiving(ctx);
+			limit_receiving(ctx);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		advertise(ctx);
@@ -258,7 +258,7 @@ int background_sockets(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* A program's own wish for a congestion control is granted in words only. */
+/* A program's own choice of a congestion control succeeds without effect. */
 SEC("cgroup/setsockopt")
 int background_options(struct bpf_sockopt *ctx)
 {

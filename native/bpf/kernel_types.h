@@ -139,7 +139,7 @@ struct tcp_sock {
 	u8 is_cwnd_limited : 1;
 };
 
-/* What sample->pkts_acked is told; the last member is not used. */
+/* The argument of pkts_acked; the last member is not used. */
 struct ack_sample {
 	u32 pkts_acked;
 	s32 rtt_us;

@@ -71,7 +71,7 @@ static __always_inline bool limited(const struct tcp_sock *tp, const struct nice
 	return nice->rules.window < nice->rules.ssthresh && tp->write_seq != tp->snd_nxt;
 }
 
-/* Ends the pacing of a small window. Not before the wait that is under way: the kernel takes the instant at which a segment
+/* Ends the pacing of a small window, but not in the middle of a wait: the kernel takes the instant at which a segment
  * might leave (tcp_wstamp_ns) for the one at which it left, so that one that leaves earlier would give too short an RTT. */
 static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 {
@@ -81,7 +81,7 @@ static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 	}
 }
 
-/* Gives the window to the kernel. */
+/* Sets the kernel's window. */
 static __always_inline void use_window(struct sock *sk, struct nice *nice)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -157,7 +157,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!conf)
 		return;
 	if (!nice->started) {
-		/* What a socket is given before it connects sees no sequence numbers yet. */
+		/* If it was chosen before the socket connected, it has not seen the sequence numbers yet. */
 		nice->started = 1;
 		ends = true;
 	}

@@ -1,54 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * What the programs here share with each other and with crates/live/src/bpf: parameters, a connection's state, and what is told of
- * a socket.
+ * What the programs here share with each other and with crates/live/src/bpf: a connection's state, and the report about a socket. A change of a
+ * structure needs another layout number (crates/live/build/block.rs).
  */
 #pragma once
 
-/* A segment, in the units of a window. */
-#define NICE_ONE 4096u
+/* struct nice_parameters, which the build makes. */
+#include "nice_parameters.h"
+
 #define NICE_INFINITE 0xffffffffu
 /* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
-/* Segments that a window below so many sends together. */
-#define NICE_BURST 2u
 
-/* What `warpline nice load` may set. Parts are in 1/65536, segments in 1/4096. */
-struct nice_parameters {
-	u32 threshold;
-	u32 fraction;
-	u32 decrease;
-	u32 floor;
-	u32 alpha;
-	u32 beta;
-	u32 gamma;
-	/* NICE_LAYOUT: who reads a connection's state checks it. */
-	u32 layout;
-	/* maxRTT at the start in minRTTs, in 1/65536. */
-	u32 start;
-	/* Delay above minRTT at which a packet is late in any case, in microseconds. */
-	u32 most_delay;
-	/* How long minRTT and maxRTT are remembered at least, in 1024 microseconds; zero for ever. */
-	u32 span;
-	/* NICE_MAX_OF_ROUNDS, NICE_PROMPT. */
-	u32 flags;
-	/* Packets that may wait at the narrowest link, by what they take there, before any is late; segments in 1/4096. */
-	u32 own_packets;
-	/* How much the window grows in a round trip where the queue is empty, in 1/4096 of a segment. */
-	u32 growth;
-	/* Delay at which it stays as it is, as a part of that at which a packet is late, in 1/65536; zero for growth at any delay. */
-	u32 target;
-};
-
-/* maxRTT is the largest of the rounds' smallest RTTs, not of all. */
-#define NICE_MAX_OF_ROUNDS 1u
-/* The window halves as soon as enough packets were late, not at the round's end. */
-#define NICE_PROMPT 2u
-
-/* Changes whenever a structure in this file does. */
-#define NICE_LAYOUT 4u
-
-/* What the rules go by. */
+/* The state of the rules. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
@@ -75,7 +39,7 @@ struct nice_rules {
 	u16 before_halving;
 };
 
-/* For people: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
+/* For reports: rounds that were judged congested, and the time from each until one that was not. Times are in 1024 microseconds: a
  * connection's state has no room for finer ones. */
 struct nice_account {
 	u32 begun;
@@ -94,7 +58,7 @@ struct nice {
 	u32 prior_ssthresh;
 	/* Sequence number at which the round ends. */
 	u32 end_seq;
-	/* snd_cwnd as we left it: who lowers it is heeded. */
+	/* snd_cwnd as we set it last: if the kernel has lowered it since, the window follows. */
 	u32 set_cwnd;
 	/* Reno's growth: segments acknowledged since the window last grew by one. */
 	u32 credit;
@@ -109,8 +73,8 @@ struct nice {
 
 _Static_assert(sizeof(struct nice) <= 104, "icsk_ca_priv holds 104 bytes");
 
-/* What a cgroup's sockets are to do: the name of a congestion control, if sending is governed, and the parameters by which
- * receiving is held back. */
+/* What the sockets of a cgroup do: the congestion control that they get, if they get one, and the parameters that limit what they
+ * receive. */
 struct background_choice {
 	struct nice_parameters parameters;
 	char congestion_control[16];
@@ -119,8 +83,8 @@ struct background_choice {
 	u8 unused[6];
 };
 
-/* Sockets that were given the congestion control, those that could not be, those whose receiving is governed, and those of them
- * that have no timestamps to go by. */
+/* Sockets that got the congestion control, sockets that could not get it, sockets whose receiving is limited, and those of the latter
+ * that have no timestamps. */
 struct background_counts {
 	u64 switched;
 	u64 refused;
@@ -134,7 +98,7 @@ struct nice_receiver {
 	struct nice_account account;
 	/* When the round began, in milliseconds of the clock. */
 	u32 round_began;
-	/* Payload of a full segment; packets out of order so far; what was asked of TCP_WINDOW_CLAMP, and what came of it. */
+	/* Payload of a full segment; packets out of order so far; the last value set by TCP_WINDOW_CLAMP, and what the kernel made of it. */
 	u32 mss;
 	u32 out_of_order;
 	s32 asked;
@@ -145,13 +109,13 @@ struct nice_receiver {
 	u16 unused;
 };
 
-/* One socket, as the iterator tells it. */
+/* One socket, as the iterator reports it. */
 struct nice_socket {
 	u64 cgroup;
 	/* Bytes that the other end has acknowledged, and bytes received from it. */
 	u64 bytes_acked;
 	u64 bytes_received;
-	/* Microseconds: how long Nice has governed it, and how much of that after a congested round. */
+	/* Microseconds: how long Nice has controlled it, and how much of that time it has yielded. */
 	u64 age;
 	u64 yielded;
 	u8 local[16];
@@ -159,7 +123,7 @@ struct nice_socket {
 	u16 local_port;
 	u16 remote_port;
 	u16 family;
-	/* 1: it sends as Nice does; 2: what it receives is held back; 3: both. */
+	/* 1: it sends as Nice does; 2: what it receives is limited; 3: both. */
 	u16 direction;
 	/* Windows in 1/4096 of a segment, times in microseconds. */
 	u32 window;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
  *
- * TCP Nice's rules, for whichever end applies them: the interference detector, halving, and Vegas's rule. The paper, and the same in
- * Rust: see nice.bpf.c.
+ * TCP Nice's rules, for the end that applies them: the interference detector, halving, and Vegas's rule. nice.bpf.c names the paper,
+ * and where the same rules are in Rust.
  *
  * Windows and packets are in 1/4096 of a segment, times in microseconds, parts in 1/65536.
  */
@@ -47,7 +47,7 @@ static __always_inline void start_rules(struct nice_rules *rules, u32 window)
 	start_round(rules);
 }
 
-/* Largest RTT: what was seen, or what is taken for it at the start. */
+/* The largest RTT seen; at the start an assumed one, if that is larger. */
 static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
 	u64 start = ((u64)rules->base_rtt * conf->start) >> 16;
@@ -55,20 +55,20 @@ static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct 
 	return at_least(rules->max_rtt, start < NICE_INFINITE ? (u32)start : NICE_INFINITE);
 }
 
-/* The range of the RTTs is another one. */
+/* Computes above which RTT a packet is late, after the range of RTTs has changed. */
 static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
 {
 	u32 delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
 	u64 own = ((u64)rules->segment_time * conf->own_packets) / NICE_ONE;
 
 	if (conf->own_packets && rules->segment_time == NICE_INFINITE)
-		/* Nothing is late before that is known. */
+		/* Until that time is known, nothing is late. */
 		rules->late_above = NICE_INFINITE;
 	else
 		rules->late_above = rules->base_rtt + at_least(delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
 }
 
-/* The round is over: tells whether its train was the shortest so far. */
+/* Ends a round's train. Returns whether a segment took less time in it than in any before. */
 static __always_inline bool end_train(struct nice_rules *rules)
 {
 	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
@@ -92,7 +92,7 @@ static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
 	return true;
 }
 
-/* Takes an RTT sample, which so many segments share, into the detector. The clock is in microseconds. */
+/* Gives the detector an RTT sample, which holds for `segments`. The clock is in microseconds. */
 static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
 {
 	u32 now = account_clock(clock);
@@ -100,8 +100,8 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 
 	/* Keeps the sum of two from overflowing. */
 	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
-	if (conf->span && now - rules->span_began >= conf->span) {
-		/* What is older than the span is forgotten. A span without a sample says nothing. */
+	if (conf->base_window && now - rules->span_began >= conf->base_window) {
+		/* Samples older than the span are dropped. A span without samples changes nothing. */
 		if (rules->new_base_rtt != NICE_INFINITE) {
 			rules->base_rtt = rules->new_base_rtt;
 			rules->max_rtt = rules->new_max_rtt;
@@ -116,7 +116,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 		rules->base_rtt = rtt;
 		moved = true;
 	}
-	if (!(conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rtt))
+	if (!conf->max_of_rounds && raise_max(rules, rtt))
 		moved = true;
 	if (moved)
 		set_threshold(rules, conf);
@@ -131,7 +131,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 		rules->late += segments;
 }
 
-/* Whether the round that ends was delayed by others' packets, or our own. */
+/* Whether packets in the queue, others' or our own, delayed the round that ends. */
 static __always_inline bool congested(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
 	return (u64)rules->late << 16 > (u64)at_most(rules->seen, rules->window) * conf->fraction;
@@ -163,7 +163,7 @@ static __always_inline s32 growth_of_round(const struct nice_rules *rules, const
 	return (s32)(conf->growth - step);
 }
 
-/* Vegas's rule at the end of a round that was not congested. Linear decrease stops at one segment: only the detector leads below. */
+/* Vegas's rule at the end of a round that was not congested. Linear decrease stops at one segment: only the detector makes the window smaller. */
 static __always_inline void vegas(struct nice_rules *rules, const struct nice_parameters *conf, bool may_grow)
 {
 	u32 floor = at_least(conf->floor, NICE_ONE);
@@ -171,11 +171,11 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 
 	if (rules->round_rtt == NICE_INFINITE || !base)
 		return;
-	/* What the connection itself holds in the queue. */
+	/* The connection's own part of the queue. */
 	diff = window * (rtt - base) / base;
 	if (rules->window < rules->ssthresh) {
 		if (diff > conf->gamma) {
-			/* To the rate that really got through, plus a segment against rounding. */
+			/* To the rate that was achieved, plus a segment against rounding. */
 			u32 actual = (u32)(window * base / rtt) + NICE_ONE;
 
 			rules->window = at_least(at_most(rules->window, actual), at_most(floor, rules->window));
@@ -227,7 +227,7 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 	if (!rules->seen)
 		return;
 	moved = end_train(rules);
-	if ((conf->flags & NICE_MAX_OF_ROUNDS) && raise_max(rules, rules->round_rtt))
+	if (conf->max_of_rounds && raise_max(rules, rules->round_rtt))
 		moved = true;
 	if (moved)
 		set_threshold(rules, conf);
@@ -241,12 +241,12 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 	note_yielding(account, clock, yields);
 }
 
-/* Halves as soon as so many packets of the present round were late that nothing can undo it. Tells whether it did: the caller then begins
- * a round, of what is under way. */
+/* Reduces the window as soon as enough packets of the present round were late. Returns whether it did: the caller then begins a round with
+ * what is under way. */
 static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 					u64 clock)
 {
-	if (!(conf->flags & NICE_PROMPT) || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
+	if (!conf->prompt || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
 		return false;
 	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
 		return false;

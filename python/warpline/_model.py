@@ -19,7 +19,7 @@ class BernoulliLoss(Part):
     """Each packet is lost with the same probability, independently.
 
     Attributes:
-        probability: Loss probability, 0 to 1.
+        probability: Loss probability. 0 to 1.
     """
 
     KIND: ClassVar[str | None] = "bernoulli"
@@ -349,21 +349,23 @@ class Flow(Part):
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
             the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
-        size: transfer: bytes of each transfer; request: bytes of an answer; source: bytes of each connection, default
-            as many as the program takes; http: bytes of every path but `/bytes/N`, default none.
-        transfers: transfer: how many, one after another, each on a connection of its own. Default 1; 0 goes on until
-            the end.
-        request_size: request: bytes of a request, at least 16. Default 100B.
-        requests: request: how many, one after another. Default 0, which goes on until the end.
-        pause: transfer, request: pause between the end of one and the start of the next. Default 0s.
-        rate: cbr: the rate; onoff: the rate while on. Counts the wire bytes of full packets for UDP, payload for TCP.
-        packet_size: cbr, onoff: bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
-            write. Default 1500B.
-        message_size: poisson: bytes of a message. Default 512B.
-        message_rate: poisson: mean number of messages per second. At least 0.
-        mean_on: onoff: mean time on. Default 250ms.
-        mean_off: onoff: mean time off. Default 250ms.
-        shape: onoff: Pareto tail index of both times, above 1. Default 1.5.
+        size: transfer: Bytes of each transfer. Above 0B. request: Bytes of an answer. Above 0B. source: Bytes of each
+            connection; without it, as many as the program takes. Above 0B. http: Bytes of every path but `/bytes/N`;
+            without it, none. Above 0B.
+        transfers: transfer: How many, one after another, each on a connection of its own; 0 goes on until the end.
+            Default 1.
+        pause: transfer, request: Pause between the end of one and the start of the next. Default 0s.
+        rate: cbr: The rate: wire bytes of full packets for UDP, payload for TCP. Above 0bit/s. onoff: The rate while
+            on: wire bytes of full packets for UDP, payload for TCP. Above 0bit/s.
+        packet_size: cbr, onoff: Bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
+            write. 29B to 65.535kB. Default 1.5kB.
+        message_size: poisson: Bytes of a message. Above 0B. Default 512B.
+        message_rate: poisson: Mean number of messages per second. Above 0.
+        mean_on: onoff: Mean time on. Above 0s. Default 250ms.
+        mean_off: onoff: Mean time off. Default 250ms.
+        shape: onoff: Pareto tail index of both times. Default 1.5. Above 1.
+        request_size: request: Bytes of a request, which says how long it and the answer are. 16B or more. Default 100B.
+        requests: request: How many, one after another; 0 goes on until the end. Default 0.
         web: web: the sessions.
         cc: TCP: the congestion control. Default cubic.
         start: When the flow starts; a range lets each instance draw its own start. Default 0s.
@@ -387,8 +389,6 @@ class Flow(Part):
     ipv6: bool | None = None
     size: Size | None = None
     transfers: int | None = None
-    request_size: Size | None = None
-    requests: int | None = None
     pause: Time | None = None
     rate: Rate | None = None
     packet_size: Size | None = None
@@ -397,6 +397,8 @@ class Flow(Part):
     mean_on: Time | None = None
     mean_off: Time | None = None
     shape: float | None = None
+    request_size: Size | None = None
+    requests: int | None = None
     web: Web | Mapping[str, Any] | None = None
     cc: Cc | None = None
     start: StartTime | None = None
@@ -437,11 +439,11 @@ class GilbertElliottLoss(Part):
     """Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
 
     Attributes:
-        good_to_bad: Probability per packet of going from good to bad, 0 to 1.
-        bad_to_good: Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its
-            inverse.
-        loss_good: Loss probability in the good state. Default 0.
-        loss_bad: Loss probability in the bad state. Default 1.
+        good_to_bad: Probability per packet of going from good to bad (netem's p). 0 to 1.
+        bad_to_good: Probability per packet of going from bad to good (netem's r): the inverse of the mean length of a
+            bad phase. 0 to 1.
+        loss_good: Loss probability in the good state (netem's 1-k). 0 to 1. Default 0.
+        loss_bad: Loss probability in the bad state (netem's 1-h). 0 to 1. Default 1.
     """
 
     KIND: ClassVar[str | None] = "gilbert-elliott"
@@ -816,8 +818,8 @@ class NormalJitter(Part):
     """Normal, cut off at zero.
 
     Attributes:
-        mean: Mean.
-        stddev: Standard deviation.
+        mean: Mean before the cut at zero.
+        stddev: Standard deviation before the cut.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """
 
@@ -845,11 +847,11 @@ class ParetoDistribution(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParetoJitter(Part):
-    """Pareto (heavy-tailed), shifted to start at zero (Lomax).
+    """Pareto (heavy-tailed): no delay is below mean (shape - 1) / shape.
 
     Attributes:
         mean: Mean.
-        shape: Tail index, above 1 so that the mean exists. Default 1.5.
+        shape: Tail index; the variance is infinite up to 2. Default 1.5. Above 1.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """
 
@@ -1204,7 +1206,7 @@ class UniformJitter(Part):
     """Uniform between two delays.
 
     Attributes:
-        min: Smallest extra delay. Default 0s.
+        min: Smallest extra delay. Not above `max`. Default 0s.
         max: Largest extra delay.
         reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
     """

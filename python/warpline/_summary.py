@@ -19,8 +19,8 @@ Totals = TypedDict(
         "drops": int,
         # Packets marked congestion-experienced on all links.
         "marks": int,
-        # Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent
-        # without flows or goodput.
+        # Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent of
+        # fewer than two flows, or without goodput.
         "jain": float | None,
     },
 )
@@ -43,7 +43,7 @@ GroupSummary = TypedDict(
         "goodput_mean_bps": float,
         # Wire bits sent per second of the measured part of the run.
         "throughput_bps": float,
-        # Jain's fairness index of the flows' goodput.
+        # Jain's fairness index of the flows' goodput; absent of fewer than two flows, or without goodput.
         "jain": float | None,
         # Packets sent.
         "sent_packets": int,

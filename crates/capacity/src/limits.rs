@@ -91,6 +91,7 @@ impl Default for StrangerLimits {
 
 /// An option that is limited for a client without a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Bound {
     /// A window that ignores congestion.
     FixedWindow,

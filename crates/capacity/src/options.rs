@@ -106,6 +106,7 @@ impl Default for CapOptions {
 /// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} = {value}: must be {allowed}")]
+#[non_exhaustive]
 pub struct OptionError {
     /// Which option.
     pub option: &'static str,

@@ -57,6 +57,7 @@ impl Default for TrenoOptions {
 /// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} = {value}: must be {allowed}")]
+#[non_exhaustive]
 pub struct TrenoError {
     /// Which option.
     pub option: &'static str,

@@ -2,6 +2,11 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
+#[cfg(target_os = "linux")]
+use std::{io::ErrorKind, os::unix::process::ExitStatusExt, process::ExitStatus};
+
+#[cfg(target_os = "linux")]
+use warpline_live::start::StartError;
 
 /// The exit codes that `--help` and the book promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +44,40 @@ impl Code {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl Code {
+    /// That of a command that returned `code`.
+    pub(crate) const fn returned(code: i32) -> Self {
+        Code::Command(code as u8)
+    }
+
+    /// That of a command that a signal ended, as in shells.
+    pub(crate) const fn signalled(signal: i32) -> Self {
+        Code::Command(128u8.wrapping_add(signal as u8))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<ExitStatus> for Code {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Code::returned(code),
+            (None, Some(signal)) => Code::signalled(signal),
+            (None, None) => Code::Failed,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error.source.kind() {
+            ErrorKind::NotFound => Failure::no_program(error),
+            _ => Failure::not_started(error),
+        }
+    }
+}
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         ExitCode::from(code.number())
@@ -66,10 +105,15 @@ impl Failure {
         Failure { code: Code::Output, message: message.to_string() }
     }
 
-    /// A command could not be started; `code` is the one that shells return then.
+    /// There is no such program. The code is that of shells.
     #[cfg(target_os = "linux")]
-    pub(crate) fn command(code: u8, message: impl Display) -> Self {
-        Failure { code: Code::Command(code), message: message.to_string() }
+    pub(crate) fn no_program(message: impl Display) -> Self {
+        Failure { code: Code::Command(127), message: message.to_string() }
+    }
+    /// A program could not be started. The code is that of shells.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn not_started(message: impl Display) -> Self {
+        Failure { code: Code::Command(126), message: message.to_string() }
     }
 
     /// The exit code.

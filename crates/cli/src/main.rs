@@ -14,7 +14,7 @@ mod suggestion;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::{Command, EXIT_CODES};
 
@@ -37,8 +37,24 @@ pub(crate) struct Cli {
     command: Command,
 }
 
+/// The values that may begin with a minus sign: the option that gets one refuses it, and says what is allowed.
+const QUANTITIES: [&str; 8] = ["TIME", "RATE", "SIZE", "LOSS", "PART", "SHARE", "SEGMENTS", "FACTOR"];
+
+/// Takes a quantity with a minus sign for the value of its option, not for another option.
+fn with_signs(command: clap::Command) -> clap::Command {
+    let is_quantity = |name: &clap::builder::Str| QUANTITIES.contains(&name.as_str());
+    command
+        .mut_args(|arg| {
+            let quantity = arg.get_value_names().is_some_and(|names| names.iter().any(is_quantity));
+            if quantity { arg.allow_hyphen_values(true) } else { arg }
+        })
+        .mut_subcommands(with_signs)
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command.execute() {
+    let given = with_signs(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    match cli.command.execute() {
         Ok(code) => code.into(),
         Err(failure) => {
             output::error(failure.message());

@@ -216,6 +216,16 @@ pub enum Body {
     Frame(Frame),
 }
 
+impl Body {
+    /// The TCP segment, if it is one.
+    pub fn tcp(&self) -> Option<&Segment> {
+        match self {
+            Body::Tcp(segment) => Some(segment),
+            Body::Udp(_) | Body::Frame(_) => None,
+        }
+    }
+}
+
 /// A packet in the network. Laid out so that the fields that every hop needs come first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
@@ -234,6 +244,19 @@ pub struct Packet {
     pub id: u64,
     /// Contents.
     pub body: Body,
+}
+
+impl Packet {
+    /// A TCP segment of a flow on its way to an endpoint, as large as over IPv4 and in the first traffic class. The network numbers it.
+    pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
+        Packet { flow, to, size: segment.wire_size(), ecn, class: 0, id: 0, body: Body::Tcp(segment) }
+    }
+
+    /// A UDP datagram; otherwise as [`tcp`](Self::tcp).
+    pub fn udp(flow: FlowId, to: EndpointId, datagram: Datagram) -> Self {
+        let size = datagram.len.saturating_add(IPV4_HEADER + UDP_HEADER);
+        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, id: 0, body: Body::Udp(datagram) }
+    }
 }
 
 /// Bytes of an IPv4 header without options.

@@ -39,6 +39,7 @@ impl Rate {
 
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ParseQuantityError {
     /// It does not start with a number.
     #[error("`{text}` does not start with a number; write for example `{example}`")]

@@ -26,13 +26,13 @@ impl Timestamp {
     pub const fn from_nanos(nanos: u64) -> Self {
         Timestamp(nanos)
     }
-    /// The instant `millis` milliseconds after the start.
+    /// The instant `millis` milliseconds after the start; [`Timestamp::NEVER`] beyond 584 years.
     pub const fn from_millis(millis: u64) -> Self {
-        Timestamp(millis * 1_000_000)
+        Timestamp(millis.saturating_mul(1_000_000))
     }
-    /// The instant `secs` seconds after the start.
+    /// The instant `secs` seconds after the start; [`Timestamp::NEVER`] beyond 584 years.
     pub const fn from_secs(secs: u64) -> Self {
-        Timestamp(secs * 1_000_000_000)
+        Timestamp(secs.saturating_mul(1_000_000_000))
     }
     /// Nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
@@ -74,17 +74,17 @@ impl TimeDelta {
     pub const fn from_nanos(nanos: u64) -> Self {
         TimeDelta(nanos)
     }
-    /// A span of `micros` microseconds.
+    /// A span of `micros` microseconds; the longest span beyond 584 years.
     pub const fn from_micros(micros: u64) -> Self {
-        TimeDelta(micros * 1_000)
+        TimeDelta(micros.saturating_mul(1_000))
     }
-    /// A span of `millis` milliseconds.
+    /// A span of `millis` milliseconds; the longest span beyond 584 years.
     pub const fn from_millis(millis: u64) -> Self {
-        TimeDelta(millis * 1_000_000)
+        TimeDelta(millis.saturating_mul(1_000_000))
     }
-    /// A span of `secs` seconds.
+    /// A span of `secs` seconds; the longest span beyond 584 years.
     pub const fn from_secs(secs: u64) -> Self {
-        TimeDelta(secs * 1_000_000_000)
+        TimeDelta(secs.saturating_mul(1_000_000_000))
     }
     /// A span of `secs` seconds, to the nearest nanosecond; negative and not-a-number give zero, too large gives the
     /// longest span.
@@ -139,7 +139,8 @@ impl AddAssign<TimeDelta> for Timestamp {
 }
 impl Sub for Timestamp {
     type Output = TimeDelta;
-    /// The span since `earlier`, which must not be later.
+    /// The span since `earlier`, which must not be later: as with integers, a debug build panics then. Where it may be later, use
+    /// [`saturating_since`](Timestamp::saturating_since).
     fn sub(self, earlier: Timestamp) -> TimeDelta {
         debug_assert!(earlier.0 <= self.0, "{earlier} is after {self}");
         TimeDelta(self.0.wrapping_sub(earlier.0))
@@ -158,6 +159,8 @@ impl AddAssign for TimeDelta {
 }
 impl Sub for TimeDelta {
     type Output = TimeDelta;
+    /// The difference from `other`, which must not be longer: as with integers, a debug build panics then. Where it may be longer, use
+    /// [`saturating_sub`](TimeDelta::saturating_sub).
     fn sub(self, other: TimeDelta) -> TimeDelta {
         debug_assert!(other.0 <= self.0, "{other} is longer than {self}");
         TimeDelta(self.0.wrapping_sub(other.0))
@@ -263,6 +266,16 @@ mod tests {
         assert!(Timestamp::from_secs(1 << 33) < Timestamp::NEVER);
         assert_eq!(Timestamp::NEVER + TimeDelta::from_secs(1), Timestamp::NEVER);
         assert!(!Timestamp::NEVER.is_set());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_end_of_time() {
+        for many in [u64::MAX, u64::MAX / 1_000 + 1] {
+            assert_eq!([Timestamp::from_secs(many), Timestamp::from_millis(many)], [Timestamp::NEVER; 2]);
+            let spans =
+                [TimeDelta::from_secs(many), TimeDelta::from_millis(many), TimeDelta::from_micros(many)];
+            assert_eq!(spans, [TimeDelta::MAX; 3]);
+        }
     }
 
     #[test]

@@ -24,8 +24,9 @@
 //! | `unit = "TEXT"` | the unit of a number |
 //! | `was = "NAME"` | a former name, which is still read |
 //! | `required` | it must be given; the default is only an example |
-//! | `share` | a number from 0 to 1 that may be written as a percentage |
+//! | `share` | a number that may be written as a percentage; from 0 to 1, unless another range is given |
 //! | `preset = FUNCTION` | a word that selects the defaults of all parameters; the function returns them |
+//! | `skip` | the field is not a parameter |
 //! | `flatten` | the parameters of the field's struct are parameters of this component |
 
 mod choice;

@@ -20,6 +20,7 @@ struct Said {
     required: bool,
     share: bool,
     flatten: bool,
+    skip: bool,
 }
 
 impl Said {
@@ -41,10 +42,15 @@ impl Said {
                     "required" => said.required = true,
                     "share" => said.share = true,
                     "flatten" => said.flatten = true,
+                    "skip" => said.skip = true,
                     _ => return Err(meta.error("unknown key of #[parameter]")),
                 }
                 Ok(())
             })?;
+        }
+        if said.share {
+            said.low.get_or_insert((syn::parse_quote!(0.0), false));
+            said.high.get_or_insert((syn::parse_quote!(1.0), false));
         }
         Ok(said)
     }
@@ -109,7 +115,7 @@ pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
     };
     let fields: Vec<(&Field, Said)> =
         named.named.iter().map(|field| Ok((field, Said::of(field)?))).collect::<syn::Result<_>>()?;
-    let entries = fields.iter().map(|(field, said)| entry(field, said));
+    let entries = fields.iter().filter(|(_, said)| !said.skip).map(|(field, said)| entry(field, said));
     let names = fields.iter().map(|(field, _)| &field.ident);
     let defaults = fields.iter().map(|(_, said)| match &said.default {
         Some(default) => quote!(#default),

@@ -49,8 +49,8 @@ impl Machine {
         let still = Pace { current: Line { host, run: frozen, tdf: Tdf::STILL }, next: None };
         write_pace(&self.page, &still, |shown| shown);
         let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
-        freeze.doing(|| "tell a guest that its time stands still".to_owned())?;
-        if !self.wait_for(warpline_agent::SHOWN, patience, "tell what its clock shows", go_on)? {
+        freeze.doing(|| "stop a guest's time".to_owned())?;
+        if !self.wait_for(warpline_agent::SHOWN, patience, "report what its clock shows", go_on)? {
             return Ok(false);
         }
         let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();

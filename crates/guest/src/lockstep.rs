@@ -294,7 +294,7 @@ impl LockStep {
         const LIMIT: u64 = 60 * SECOND;
         let limit = to_guest(until) + LIMIT;
         for index in 0..self.guests.len() {
-            let mut told = !early;
+            let mut ends = !early;
             loop {
                 if !self.wait(index, go_on)? {
                     return Ok(false);
@@ -305,7 +305,7 @@ impl LockStep {
                 }
                 drain(guest)?;
                 guest.coming.clear();
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut ends, true) {
                     let at = guest.machine.page.now.load(Ordering::Relaxed).max(to_guest(until));
                     self.frames += 1;
                     guest.coming.push(Reverse((at, self.frames, Notice::End.frame())));

@@ -21,7 +21,7 @@ pub struct Nic {
     /// Number of the guest's bells that have been handled.
     heard: u64,
     /// Whether to notify the guest of what has been put into its ring.
-    tell: bool,
+    notify: bool,
     /// Difference between the guest's clock and the shim's time.
     offset: i64,
     frame: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Nic {
 
 impl Nic {
     pub(crate) fn new(page: Arc<Page>, bell: OwnedFd, offset: i64) -> Self {
-        Nic { page, bell, heard: 0, tell: false, offset, frame: Vec::new() }
+        Nic { page, bell, heard: 0, notify: false, offset, frame: Vec::new() }
     }
 
     /// Becomes readable when the guest sends something after [`Nic::receive`] has found nothing.
@@ -67,13 +67,13 @@ impl Nic {
     /// Puts a frame, made of several parts, into the guest's ring; false if there is no room. [`Nic::flush`] notifies the guest.
     pub fn transmit(&mut self, parts: &[&[u8]]) -> bool {
         let pushed = self.page.receive.push(0, parts);
-        self.tell |= pushed == Some(true);
+        self.notify |= pushed == Some(true);
         pushed.is_some()
     }
 
     /// Notifies the guest of new frames, if it may not know of them.
     pub fn flush(&mut self) {
-        if std::mem::take(&mut self.tell) {
+        if std::mem::take(&mut self.notify) {
             // A full socket already contains bells; a guest that has ended needs none.
             let _ = rustix::net::send(&self.bell, &[0], rustix::net::SendFlags::NOSIGNAL);
             // Counted only now that it can be received.

@@ -98,8 +98,8 @@ impl CpuShare {
         }
         let none = "no control group with the cpu controller is mounted";
         let kind = problems.last().map_or(io::ErrorKind::Unsupported, |problem| problem.1);
-        let told: Vec<&str> = problems.iter().map(|problem| problem.2.as_str()).collect();
-        Err(io::Error::new(kind, if told.is_empty() { none.to_owned() } else { told.join("; ") }))
+        let reasons: Vec<&str> = problems.iter().map(|problem| problem.2.as_str()).collect();
+        Err(io::Error::new(kind, if reasons.is_empty() { none.to_owned() } else { reasons.join("; ") }))
     }
 
     /// The file to which a process writes `0` to enter, with all that it starts.

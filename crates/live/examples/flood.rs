@@ -184,13 +184,13 @@ mod flood {
                     .args(numbers)
                     .stdout(Stdio::piped());
                 let mut attacker = Process(command.spawn()?);
-                let told = attacker.0.stdout.take().ok_or("the attacker has no output")?;
-                let mut told = BufReader::new(told);
+                let output = attacker.0.stdout.take().ok_or("the attacker has no output")?;
+                let mut output = BufReader::new(output);
                 // It reports when it begins, and at the end how many it sent.
-                told.read_line(&mut String::new())?;
+                output.read_line(&mut String::new())?;
                 let attacked = measure(&server.0, address, plan, Some(&attacker.0))?;
                 let mut sent = String::new();
-                told.read_line(&mut sent)?;
+                output.read_line(&mut sent)?;
                 let (sent, span) = sent.trim().split_once(' ').ok_or("the attacker says nothing")?;
                 println!(
                     "{}",

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
+use warpline_results::live::LatenessSummary;
 
 use crate::port::PortCounters;
 
@@ -44,9 +45,9 @@ impl Ledger {
         (self.lateness.len(), self.late)
     }
 
-    pub(crate) fn lateness(&self) -> Lateness {
+    pub(crate) fn lateness(&self) -> LatenessSummary {
         let micros = |nanos: u64| nanos as f64 / 1e3;
-        Lateness {
+        LatenessSummary {
             packets: self.lateness.len(),
             median_us: micros(self.lateness.value_at_quantile(0.5)),
             p99_us: micros(self.lateness.value_at_quantile(0.99)),
@@ -56,25 +57,6 @@ impl Ledger {
             late_packets: self.late,
         }
     }
-}
-
-/// How much later than due packets left the emulator, in the run's time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lateness {
-    /// Packets that left.
-    pub packets: u64,
-    /// Median, in microseconds.
-    pub median_us: f64,
-    /// 99th percentile, in microseconds.
-    pub p99_us: f64,
-    /// 99.9th percentile, in microseconds.
-    pub p999_us: f64,
-    /// Largest, in microseconds.
-    pub max_us: f64,
-    /// Lateness from which a packet counts as late, in microseconds.
-    pub threshold_us: f64,
-    /// Packets later than that.
-    pub late_packets: u64,
 }
 
 /// A port's part of the audit.
@@ -95,7 +77,7 @@ pub struct Audit {
     /// CPU time that the emulator used, as a share of one core.
     pub cpu_share: f64,
     /// How late packets left.
-    pub lateness: Lateness,
+    pub lateness: LatenessSummary,
     /// Packets seen after the network had already passed their arrival time, and corrected as far as possible.
     pub corrected_packets: u64,
     /// Packets lost outside the emulated network: full rings, a full pool, send errors.
@@ -201,7 +183,7 @@ mod tests {
                 "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
             )
         );
-        let (lateness, lost) = (Lateness::default(), 1);
+        let (lateness, lost) = (LatenessSummary::default(), 1);
         assert!(!Audit { lateness, lost_outside: lost, ..Audit::default() }.kept_pace());
     }
 

@@ -16,13 +16,14 @@ use serde::Serialize;
 use warpline_core::TimeDelta;
 
 use crate::bpf;
+use crate::cgroup::Cgroup;
 use crate::clock::{RealClock, be_punctual};
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
-use crate::nice::cgroup::Cgroup;
 use crate::nice::supervise;
 use crate::privilege;
 use crate::shell::outward;
+use crate::start::in_path;
 
 /// A feature.
 #[derive(Clone, Debug, Serialize)]
@@ -209,15 +210,6 @@ fn present(paths: &[&str]) -> Option<String> {
     paths.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
 }
 
-/// The first of these programs in `PATH` or in the directories of administrators' programs.
-pub(crate) fn in_path(names: &[&str]) -> Option<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let administrators = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
-    let directories: Vec<_> = std::env::split_paths(&path).chain(administrators).collect();
-    let places = names.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
-    places.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
-}
-
 /// Starts a child that makes a user and a network namespace, and ends.
 fn user_namespace() -> io::Result<()> {
     let mut command = Command::new("true");
@@ -290,7 +282,7 @@ fn clock() -> Result<String, String> {
     }
     late.sort_unstable();
     let micros = |nanos: u64| nanos as f64 / 1e3;
-    let told = format!(
+    let found = format!(
         "source {source}, resolution {} ns; sleeps end late by {:.0} us (median), {:.0} us (9 of 10), {:.0} us (worst of 100)",
         resolution.tv_nsec,
         micros(late[50]),
@@ -298,9 +290,9 @@ fn clock() -> Result<String, String> {
         micros(late[99])
     );
     if resolution.tv_sec == 0 && resolution.tv_nsec <= 1000 && late[50] < 1_000_000 {
-        Ok(told)
+        Ok(found)
     } else {
-        Err(told)
+        Err(found)
     }
 }
 
@@ -310,8 +302,8 @@ mod tests {
 
     #[test]
     fn where_sessions_are_groups_it_is_said_what_replaces_nice() {
-        let told = priorities(Some("1\n"));
-        assert!(told.contains("no effect between") && told.contains("/proc/PID/autogroup"), "{told}");
+        let text = priorities(Some("1\n"));
+        assert!(text.contains("no effect between") && text.contains("/proc/PID/autogroup"), "{text}");
         for without in [Some("0\n"), None] {
             assert_eq!(priorities(without), "nice works between all processes");
         }

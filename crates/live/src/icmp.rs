@@ -262,45 +262,45 @@ mod tests {
                 let (source, destination) = ends(v6);
                 for payload in [0, 100, 3000] {
                     let about = datagram(&IpHeader::new(source, destination, UDP), payload);
-                    let told = error(destination, &about, problem, 7).unwrap();
-                    assert!(told.len() == most || told.len() < most && payload < 3000);
-                    let read = ip::parse(&told).unwrap();
+                    let sent = error(destination, &about, problem, 7).unwrap();
+                    assert!(sent.len() == most || sent.len() < most && payload < 3000);
+                    let read = ip::parse(&sent).unwrap();
                     assert_eq!((read.header.source, read.header.destination), (destination, source));
                     assert_eq!((read.payload[0], read.payload[1]), numbers);
                     let Ok(Message::Error { problem: found, quoted }) = parse(&read) else {
-                        panic!("{told:?}")
+                        panic!("{sent:?}")
                     };
                     assert_eq!((found, quoted), (problem, &about[..quoted.len()]));
-                    assert!(quoted.len() == about.len() || told.len() == most);
+                    assert!(quoted.len() == about.len() || sent.len() == most);
                     let inner = ip::quoted(quoted).unwrap();
                     assert_eq!((inner.source, inner.destination, inner.protocol), (source, destination, UDP));
                     assert_eq!(inner.payload[..4], [0, 7, 0, 9]);
                     // Never about an error.
-                    assert_eq!(error(source, &told, problem, 7), None);
+                    assert_eq!(error(source, &sent, problem, 7), None);
                 }
             }
         }
     }
 
     #[test]
-    fn nothing_is_told_to_or_about_groups_and_later_fragments() {
-        let told = |header: &IpHeader, problem| {
+    fn nothing_is_sent_to_or_about_groups_and_later_fragments() {
+        let sent = |header: &IpHeader, problem| {
             error("192.0.2.9".parse().unwrap(), &datagram(header, 0), problem, 1)
         };
         let (source, destination) = ends(false);
         let good = IpHeader::new(source, destination, UDP);
-        assert!(told(&good, Problem::PortUnreachable).is_some());
+        assert!(sent(&good, Problem::PortUnreachable).is_some());
         let group: IpAddr = "224.0.0.5".parse().unwrap();
-        assert_eq!(told(&IpHeader { destination: group, ..good }, Problem::PortUnreachable), None);
-        assert_eq!(told(&IpHeader { source: [0; 4].into(), ..good }, Problem::PortUnreachable), None);
+        assert_eq!(sent(&IpHeader { destination: group, ..good }, Problem::PortUnreachable), None);
+        assert_eq!(sent(&IpHeader { source: [0; 4].into(), ..good }, Problem::PortUnreachable), None);
         let (source, _) = ends(true);
         let group = IpHeader::new(source, "ff05::1".parse().unwrap(), UDP);
-        assert!(told(&group, Problem::NoRoute).is_none());
+        assert!(sent(&group, Problem::NoRoute).is_none());
         assert!(error(source, &datagram(&group, 0), Problem::TooBig { mtu: 1280 }, 1).is_some());
         let whole = datagram(&IpHeader { dont_fragment: false, ..good }, 2000);
         let parts = crate::router::fragments(&whole, 1000, 0).unwrap();
-        let told = |part: &[u8]| error(destination, part, Problem::TimeExceeded, 1).is_some();
-        assert!(told(&parts[0]) && !told(&parts[1]));
+        let sent = |part: &[u8]| error(destination, part, Problem::TimeExceeded, 1).is_some();
+        assert!(sent(&parts[0]) && !sent(&parts[1]));
         for end in 0..whole.len() {
             assert_eq!(error(destination, &whole[..end], Problem::NoRoute, 1), None);
             ip::quoted(&whole[..end]);

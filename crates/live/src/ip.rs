@@ -299,6 +299,23 @@ pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
     (inner.at <= datagram.len()).then_some(inner)
 }
 
+/// A datagram's source and destination.
+pub fn addresses(datagram: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    match datagram.first()? >> 4 {
+        4 => {
+            let both = datagram.get(12..20)?.first_chunk::<8>()?;
+            let address = |at: usize| Ipv4Addr::new(both[at], both[at + 1], both[at + 2], both[at + 3]);
+            Some((address(0).into(), address(4).into()))
+        }
+        6 => {
+            let source: [u8; 16] = *datagram.get(8..24)?.first_chunk()?;
+            let destination: [u8; 16] = *datagram.get(24..40)?.first_chunk()?;
+            Some((Ipv6Addr::from(source).into(), Ipv6Addr::from(destination).into()))
+        }
+        _ => None,
+    }
+}
+
 /// The first bytes of a datagram, as ICMP errors quote them: its source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
@@ -314,7 +331,7 @@ pub struct Quoted<'a> {
 
 /// Parses the first bytes of a datagram, however few of its payload there are. `None` if they do not identify its flow.
 pub fn quoted(bytes: &[u8]) -> Option<Quoted<'_>> {
-    let (source, destination) = crate::router::addresses(bytes)?;
+    let (source, destination) = addresses(bytes)?;
     let (protocol, at, later) = match source {
         IpAddr::V4(_) => {
             let word = u16::from_be_bytes([bytes[6], bytes[7]]);
@@ -334,7 +351,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn addresses(v6: bool) -> (IpAddr, IpAddr) {
+    fn ends(v6: bool) -> (IpAddr, IpAddr) {
         if v6 {
             ("2001:db8::1".parse().unwrap(), "2001:db8::2:3".parse().unwrap())
         } else {
@@ -355,7 +372,7 @@ mod tests {
             v6: bool, protocol in 61u8.., ecn in 0u8..4, dscp in 0u8..64, ttl: u8, id: u16, df: bool,
             payload in prop::collection::vec(any::<u8>(), 0..100), padding in 0usize..50,
         ) {
-            let (source, destination) = addresses(v6);
+            let (source, destination) = ends(v6);
             let (identification, dont_fragment) = if v6 { (0, true) } else { (id, df) };
             let header =
                 IpHeader { source, destination, protocol, ecn: super::ecn(ecn), dscp, ttl, identification, dont_fragment };
@@ -370,7 +387,7 @@ mod tests {
         /// Any single wrong bit of an IPv4 header is found.
         #[test]
         fn a_wrong_bit_is_found(bit in 0usize..160) {
-            let (source, destination) = addresses(false);
+            let (source, destination) = ends(false);
             let mut bytes = written(&IpHeader::new(source, destination, TCP), &[1, 2, 3]);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(parse(&bytes).is_err());
@@ -386,7 +403,7 @@ mod tests {
 
     #[test]
     fn extension_headers_are_gone_past_and_fragments_are_told() {
-        let (source, destination) = addresses(true);
+        let (source, destination) = ends(true);
         let with = |payload: &[u8], next: u8| written(&IpHeader::new(source, destination, next), payload);
         let bytes = with(&[TCP, 0, 1, 4, 0, 0, 0, 0, 9, 9], 60);
         let read = parse(&bytes).unwrap();
@@ -401,10 +418,21 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_not_made() {
-        let ((v4, _), (v6, _)) = (addresses(false), addresses(true));
+        let ((v4, _), (v6, _)) = (ends(false), ends(true));
         let mut out = Vec::new();
         assert_eq!(IpHeader::new(v4, v6, TCP).write(&mut out, 0), Err(WireError::Families));
         assert_eq!(IpHeader::new(v4, v4, TCP).write(&mut out, 65_516), Err(WireError::TooLong(65_536)));
         assert_eq!(IpHeader::new(v6, v6, TCP).write(&mut out, 65_535), Ok(()));
+    }
+
+    #[test]
+    fn addresses_are_found_where_there_are_enough_bytes() {
+        for v6 in [false, true] {
+            let (source, destination) = ends(v6);
+            let bytes = written(&IpHeader::new(source, destination, TCP), &[1, 2, 3]);
+            assert_eq!(addresses(&bytes), Some((source, destination)));
+            let needed = if v6 { IPV6_HEADER } else { IPV4_HEADER };
+            assert!((0..bytes.len()).all(|end| addresses(&bytes[..end]).is_some() == (end >= needed)));
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! - [`datagram`], [`ip`]: parsing of IP headers, to carry a datagram, and to receive or make one; the bytes may be anything.
 //! - [`clock`]: the real clock, and how to wait for an instant of it.
 //! - [`emulator`]: the loop over any number of ports, one network and one [`emulator::World`] (live rules and simulated hosts).
-//! - [`crossing`]: the smallest network with live ends.
+//! - [`crossing`]: the smallest network with live ends, and a command behind it.
 //! - [`audit`]: whether it kept pace, and what was lost outside the emulated network.
 //! - [`netns`], [`netlink`], [`offload`]: namespaces, veth pairs, addresses and routes; offloads switched off.
 //! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, ICMP errors and echo, reassembly of fragments.
@@ -21,6 +21,7 @@
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`registry`]: a record of what exists now, so that leftovers of a killed run can be removed. [`private`]: the directory for that.
 //! - [`nice`]: a command whose TCP connections yield to all others. [`bpf`]: the programs in the kernel that do it.
+//! - [`start`], [`signals`]: programs that end with this process, and the signals that it passes on to them.
 //! - [`measure`]: the sockets of `cap` and `treno`.
 //! - [`shell`]: a command behind an emulated link. [`doctor`]: what this machine can do.
 //! - [`terminal`]: the title of the terminal that a command uses.
@@ -33,9 +34,11 @@
 
 #![cfg(target_os = "linux")]
 
+mod address;
 pub mod audit;
 pub mod bpf;
 pub mod calibrate;
+pub mod cgroup;
 pub mod checksum;
 pub mod clock;
 pub mod crossing;
@@ -50,18 +53,21 @@ pub mod measure;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+mod nftables;
 pub mod nice;
 pub mod offload;
 pub mod pool;
 pub mod port;
 pub mod private;
 pub mod privilege;
+mod process;
 pub mod program;
 pub mod reassembly;
 pub mod registry;
 pub mod router;
 pub mod shell;
-mod signals;
+pub mod signals;
+pub mod start;
 pub mod stepper;
 pub mod terminal;
 pub mod wire;

@@ -1,13 +1,12 @@
 //! The route from the emulated network to the world beyond this machine: forwarding, and address translation by nftables.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Stdio};
 
-use crate::doctor::in_path;
+use crate::address;
+use crate::nftables::{FAMILIES, run, table};
 use crate::registry::{Session, Setting};
-use crate::shell::address;
 
 /// How far packets from inside can travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -17,28 +16,6 @@ pub enum Reach {
     World,
     /// To the namespace outside only.
     Base,
-}
-
-/// Runs one command or script of `nft`.
-///
-/// # Errors
-/// If there is no `nft`, or if it refuses.
-pub fn nft(script: &str) -> io::Result<()> {
-    let program = in_path(&["nft"]).ok_or(io::ErrorKind::NotFound)?;
-    let mut child = Command::new(program)
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(script.as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
 /// A way out for packets from inside.
@@ -54,27 +31,6 @@ pub struct Way<'a> {
     /// Whether the emulator made the namespace itself. Then packets that match no connection are dropped: they would not be translated
     /// back, and the namespace would answer with a reset (pasta of 2023 sends window updates without the ACK flag).
     pub own: bool,
-}
-
-/// Address families of the tables that sessions make.
-const FAMILIES: [&str; 2] = ["ip", "inet"];
-
-/// The name of the table that the session `id` makes.
-pub(crate) fn table(id: &str) -> String {
-    format!("warpline_{}", id.replace('-', "_"))
-}
-
-/// Whether the session `id` makes this table; the name includes its family.
-pub(crate) fn is_table(named: &str, id: &str) -> bool {
-    FAMILIES.iter().any(|family| named == format!("{family} {}", table(id)))
-}
-
-/// Removes a table of a session; the name includes its family.
-///
-/// # Errors
-/// If there is no such table, or without permission.
-pub(crate) fn remove(table: &str) -> io::Result<()> {
-    nft(&format!("delete table {table}"))
 }
 
 /// Lets packets travel wherever this namespace can reach, under its own address. Records changes in `session`, which undoes
@@ -118,7 +74,7 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
         );
     }
     script += "}\n";
-    nft(&script)?;
+    run(&script)?;
     session.tables.push(format!("{family} {table}"));
     session.set(Setting::ForwardIpv4, "1")
 }

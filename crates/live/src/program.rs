@@ -8,9 +8,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,7 +25,7 @@ use warpline_core::TimeDelta;
 
 use crate::netns::NetNs;
 use crate::privilege;
-use crate::registry::MARK;
+use crate::start;
 
 /// What to run, and how.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl Changes {
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
@@ -214,7 +213,7 @@ fn live(
             };
         }
     }
-    changes.tell();
+    changes.notify();
 }
 
 /// Creates the process; returns when it has become the program.
@@ -225,30 +224,16 @@ fn spawn(
     gate: OwnedFd,
     ready: OwnedFd,
 ) -> io::Result<std::process::Child> {
-    let Some((program, arguments)) = config.words.split_first() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .envs(config.environment)
-        .env(MARK, session)
-        .stdin(Stdio::null())
-        .stdout(config.stdout)
-        .stderr(config.stderr);
+    let mut command = start::command(&config.words, session)?;
+    command.envs(config.environment).stdin(Stdio::null()).stdout(config.stdout).stderr(config.stderr);
     if let Some(directory) = &config.directory {
         command.current_dir(directory);
     }
-    let parent = std::process::id();
     let ordinary = config.ordinary;
     let prepare = move || {
         setns(&namespace, CloneFlags::CLONE_NEWNET)?;
         // Ctrl-C at a terminal is for the run, which stops programs itself.
         nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        if std::os::unix::process::parent_id() != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
         if ordinary {
             privilege::keep_capabilities()?;
         }
@@ -262,7 +247,5 @@ fn spawn(
         }
         if byte[0] == GO { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ECANCELED)) }
     };
-    // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number does
-    // not).
-    unsafe { command.pre_exec(prepare) }.spawn()
+    start::start(&mut command, rustix::process::Signal::KILL, prepare)
 }

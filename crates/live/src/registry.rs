@@ -6,7 +6,6 @@
 //! The files are in a directory that only this user can write to ([`PrivateDirectory`]); without such a directory there are none. And the content of a
 //! file is believed only as far as a session can have written it: settings of one list, and names that follow from the session's own.
 
-mod process;
 mod setting;
 
 use std::io;
@@ -14,16 +13,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use process::Process;
-use process::started;
 pub use setting::Setting;
 
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
-
-/// The environment variable that marks a session's processes.
-pub const MARK: &str = "WARPLINE_SESSION";
+use crate::process::{Process, pause, started};
+use crate::{address, cgroup, nftables};
 
 /// The suffix of a session's file.
 const FILE: &str = ".json";
@@ -210,15 +207,15 @@ pub enum CleanError {
     },
 }
 
-/// Removes what killed sessions left. Calls `tell` before it ends a process, and for names in a file that no session makes.
+/// Removes what killed sessions left. Calls `report` before it ends a process, and for names in a file that no session makes.
 ///
 /// # Errors
 /// If the directory of sessions is not sound or cannot be read. What cannot be removed for lack of permission is listed in the outcome.
-pub fn clean(tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
-    clean_in(&directory()?, tell)
+pub fn clean(report: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
+    clean_in(&directory()?, report)
 }
 
-fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
+fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Result<Cleaned, CleanError> {
     let mut cleaned = Cleaned::default();
     let names = directory
         .names()
@@ -239,15 +236,15 @@ fn clean_in(directory: &PrivateDirectory, tell: &mut dyn FnMut(&str)) -> Result<
         }
     }
     for mut session in gone {
-        leave_foreign(&mut session, tell);
-        let mut removed = process::end(&session, tell);
+        leave_foreign(&mut session, report);
+        let mut removed = end(&session, report);
         // What another session uses by now stays: names are reused, and settings are shared.
         let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
         if !others.is_empty() {
             session.settings.clear();
         }
-        removed.extend(undo(&session, tell));
+        removed.extend(undo(&session, report));
         let _ = directory.remove(&session.file());
         cleaned.sessions.push((session.described(), removed));
     }
@@ -264,17 +261,17 @@ fn is_dead(name: &str) -> bool {
 }
 
 /// Drops from a session what no session makes: the content of a file is not trusted.
-fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
+fn leave_foreign(session: &mut Session, report: &mut dyn FnMut(&str)) {
     let id = session.id.clone();
     let mut keep = |what: &str, name: &str, own: bool| {
         if !own {
-            tell(&format!("left alone: the {what} {name:?}, which no session makes"));
+            report(&format!("left alone: the {what} {name:?}, which no session makes"));
         }
         own
     };
-    session.interfaces.retain(|name| keep("interface", name, crate::shell::address::is_interface(name)));
-    session.tables.retain(|table| keep("nftables table", table, crate::nat::is_table(table, &id)));
-    session.cgroups.retain(|path| keep("control group", path, crate::nice::is_group(path, &id)));
+    session.interfaces.retain(|name| keep("interface", name, address::is_interface(name)));
+    session.tables.retain(|table| keep("nftables table", table, nftables::is_table(table, &id)));
+    session.cgroups.retain(|path| keep("control group", path, cgroup::is_group(path, &id)));
     session.settings.retain(|(setting, value)| {
         keep("value", &format!("{value} of {}", setting.path()), setting.allows(value))
     });
@@ -282,20 +279,55 @@ fn leave_foreign(session: &mut Session, tell: &mut dyn FnMut(&str)) {
 
 /// Ends processes of a session: asks, waits a little, kills. Returns the processes.
 pub fn end_processes(session: &Session) -> Vec<String> {
-    process::end(session, &mut |_| {})
+    end(session, &mut |_| {})
 }
 
-/// Waits for a twentieth of a second.
-#[expect(clippy::disallowed_methods, reason = "processes are waited for, not the run's clock")]
-pub(crate) fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(50));
+/// Steps of [`pause`] that a process has to end after it was asked, and after it was killed.
+const PATIENCE: u32 = 20;
+
+/// Processes of a session that run now, apart from its main process and this one: those of this user that are in one of its network namespaces and have
+/// its mark in their environment.
+fn processes(session: &Session) -> Vec<Process> {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let spared = |pid: i32| {
+        pid == std::process::id() as i32 || pid == session.pid && started(pid) == Some(session.started)
+    };
+    let others = numbers.filter(|&pid| !spared(pid)).filter_map(|pid| Process::open(pid).ok());
+    // A shell in a shell has changed the mark of its own processes, but those are in another namespace.
+    let own = others.filter(|one| one.is_in(&session.namespaces) && one.is_marked(&session.id));
+    // A process that has ended and is not reaped has no environment any more.
+    own.collect()
+}
+
+/// Ends processes of a session: asks, waits a little, kills. Calls `report` before it asks each.
+fn end(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
+    let mut ended = Vec::new();
+    for signal in [Signal::TERM, Signal::KILL] {
+        for process in processes(session) {
+            let name = process.to_string();
+            if !ended.contains(&name) {
+                report(&format!("ending {name}, left by {}", session.described()));
+            }
+            if process.signal(signal).is_ok() && !ended.contains(&name) {
+                ended.push(name);
+            }
+        }
+        for _ in 0..PATIENCE {
+            if processes(session).is_empty() {
+                return ended;
+            }
+            pause();
+        }
+    }
+    ended
 }
 
 /// Undoes what a session changed in the namespace that it started from.
-fn undo(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
+fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {
-        if crate::nice::cgroup::remove(path, &session.id, tell).is_ok_and(|was_there| was_there) {
+        if cgroup::remove(path, &session.id, report).is_ok_and(|was_there| was_there) {
             removed.push(format!("control group {path}"));
         }
     }
@@ -309,7 +341,7 @@ fn undo(session: &Session, tell: &mut dyn FnMut(&str)) -> Vec<String> {
         }
     }
     for table in &session.tables {
-        if crate::nat::remove(table).is_ok() {
+        if nftables::remove(table).is_ok() {
             removed.push(format!("nftables {table}"));
         }
     }

@@ -1,30 +1,12 @@
 //! What a router does to datagrams: time to live, fragments, and the fields that captures show.
 //!
-//! All functions work on datagrams that [`crate::datagram::read`] has accepted; other bytes are left alone.
-
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! [`fuzz_read`] is the entry for a fuzzer. All other functions work on datagrams that [`crate::datagram::read`] has accepted; other bytes are left alone.
 
 use warpline_core::Ecn;
 
 use crate::checksum::{fold, sum};
+use crate::datagram::{self, Header};
 use crate::ip::{FRAGMENT, IPV6_HEADER};
-
-/// A datagram's source and destination.
-pub fn addresses(datagram: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    match datagram.first()? >> 4 {
-        4 => {
-            let both = datagram.get(12..20)?.first_chunk::<8>()?;
-            let address = |at: usize| Ipv4Addr::new(both[at], both[at + 1], both[at + 2], both[at + 3]);
-            Some((address(0).into(), address(4).into()))
-        }
-        6 => {
-            let source: [u8; 16] = *datagram.get(8..24)?.first_chunk()?;
-            let destination: [u8; 16] = *datagram.get(24..40)?.first_chunk()?;
-            Some((Ipv6Addr::from(source).into(), Ipv6Addr::from(destination).into()))
-        }
-        _ => None,
-    }
-}
 
 /// Changes the 16-bit word at `at` of an IPv4 header and updates its checksum (RFC 1624, equation 3).
 fn change_word(datagram: &mut [u8], at: usize, new: [u8; 2]) {
@@ -141,8 +123,25 @@ pub(crate) fn finish_header(datagram: &mut [u8]) {
     datagram[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
+/// Fuzz target: passes any bytes through everything that touches bytes from outside.
+///
+/// # Panics
+/// If the parser violates its contract, which is what the fuzzer looks for.
+pub fn fuzz_read(bytes: &[u8]) {
+    let Ok(header) = datagram::read(bytes) else { return };
+    let len = header.len as usize;
+    assert!(len >= 20 && len <= bytes.len(), "{header:?} of {} bytes", bytes.len());
+    datagram::link_local_multicast(&bytes[..len]);
+    datagram::complete(&mut bytes[..len].to_vec(), &header);
+    let mut marked = bytes[..len].to_vec();
+    set_ecn(&mut marked, Ecn::Ce);
+    assert_eq!(datagram::read(&marked), Ok(Header { ecn: Ecn::Ce, ..header }));
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::datagram::read;
 
@@ -193,15 +192,25 @@ mod tests {
         assert_eq!(fragments(&ipv4(100, 9), 27, 0), None);
     }
 
-    #[test]
-    fn addresses_are_found() {
-        for end in 0..40 {
-            addresses(&ipv4(40, 1)[..end]);
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            fuzz_read(&bytes);
         }
-        let addresses = addresses(&ipv4(40, 1)).unwrap();
-        assert_eq!(
-            (addresses.0.to_string(), addresses.1.to_string()),
-            ("10.0.0.1".to_owned(), "10.0.0.2".to_owned())
-        );
+
+        /// Bytes that are almost a datagram reach more of the parser.
+        #[test]
+        fn no_damaged_datagram_panics(v6: bool, at in 0usize..64, byte: u8, cut in 0usize..64) {
+            let mut bytes = if v6 {
+                [&[0x6b, 0x90, 0, 0, 0, 12, 0, 63][..], &[1; 16], &[2; 16], &[6, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]].concat()
+            } else {
+                ipv4(36, 64)
+            };
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            bytes.truncate(cut);
+            fuzz_read(&bytes);
+        }
     }
 }

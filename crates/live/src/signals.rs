@@ -1,7 +1,4 @@
 //! Signals while a command of the user's runs.
-//!
-//! The terminal sends Ctrl-C and Ctrl-\ to the command as well as to us: they are for the command, and we ignore them. SIGTERM
-//! and SIGHUP come to us alone: we pass them on, and the second SIGTERM kills the command.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -10,49 +7,62 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+pub use nix::sys::signal::Signal;
 
-/// The signals received since [`Signals::listen`].
+/// The signals that are caught, in the order in which they are passed on.
+const CAUGHT: [Signal; 5] =
+    [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGWINCH, Signal::SIGTERM, Signal::SIGHUP];
+
+/// The signals that have come since [`Signals::listen`].
 #[derive(Debug)]
-pub(crate) struct Signals {
-    term: Arc<AtomicBool>,
-    hangup: Arc<AtomicBool>,
+pub struct Signals {
+    flags: Vec<(Signal, Arc<AtomicBool>)>,
+    /// Whether the command was asked to end.
     asked: Cell<bool>,
-    /// Readable when a signal has come that was not passed on yet.
+    /// Readable when a signal has come that was not taken yet.
     bell: UnixStream,
 }
 
 impl Signals {
-    pub(crate) fn listen() -> io::Result<Self> {
-        let nobody = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGINT, Arc::clone(&nobody))?;
-        signal_hook::flag::register(SIGQUIT, nobody)?;
+    /// Catches the signals that a terminal or another process sends to a command: from now on they have no other effect on this process.
+    ///
+    /// # Errors
+    /// If the system does not allow a handler.
+    pub fn listen() -> io::Result<Self> {
         let (bell, rung) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
-        let signals = Signals { term: Arc::default(), hangup: Arc::default(), asked: Cell::new(false), bell };
-        signal_hook::flag::register(SIGTERM, Arc::clone(&signals.term))?;
-        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.hangup))?;
-        // After the flags: who hears the bell finds them set.
-        for signal in [SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, rung.try_clone()?)?;
+        let mut flags = Vec::new();
+        for signal in CAUGHT {
+            let flag = Arc::default();
+            signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;
+            // After the flag: whoever hears the bell finds it set.
+            signal_hook::low_level::pipe::register(signal as i32, rung.try_clone()?)?;
+            flags.push((signal, flag));
         }
-        Ok(signals)
+        Ok(Signals { flags, asked: Cell::new(false), bell })
     }
 
     /// Becomes readable when a signal comes. A signal interrupts a wait that has begun, but not one that is about to begin: that needs this.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+    pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Passes on what has come, by `send`.
-    pub(crate) fn forward(&self, send: impl Fn(Signal)) {
+    /// Takes the signals that have come, each once.
+    pub fn take(&self) -> Vec<Signal> {
         while matches!((&self.bell).read(&mut [0; 16]), Ok(1..)) {}
-        if self.term.swap(false, Ordering::Relaxed) {
-            send(if self.asked.replace(true) { Signal::SIGKILL } else { Signal::SIGTERM });
-        }
-        if self.hangup.swap(false, Ordering::Relaxed) {
-            send(Signal::SIGHUP);
+        let come = self.flags.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
+        come.map(|(signal, _)| *signal).collect()
+    }
+
+    /// Passes on by `send` what has come for a command of this process's terminal. SIGTERM and SIGHUP come to this process alone; the second
+    /// SIGTERM kills the command. The others the terminal has sent to the command as well.
+    pub(crate) fn forward(&self, send: impl Fn(Signal)) {
+        for signal in self.take() {
+            match signal {
+                Signal::SIGTERM if self.asked.replace(true) => send(Signal::SIGKILL),
+                Signal::SIGTERM | Signal::SIGHUP => send(signal),
+                _ => {}
+            }
         }
     }
 }
@@ -75,7 +85,7 @@ mod tests {
             let mut fds = [PollFd::from_borrowed_fd(signals.bell(), PollFlags::IN)];
             poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
         };
-        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTERM] {
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
             assert!(!rings());
             raise(signal).unwrap();
             assert!(rings());

@@ -9,11 +9,12 @@ use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::jitter::JitterModel;
-use crate::link::{LinkStats, Wire};
 use crate::loss::LossModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
+use crate::stats::LinkStats;
+use crate::wire::Wire;
 
 /// The parts of a link.
 #[derive(Debug)]

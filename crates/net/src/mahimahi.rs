@@ -22,6 +22,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Why a text is not a trace. Lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// A character that is not a digit.
     #[error(

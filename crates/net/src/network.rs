@@ -3,24 +3,18 @@
 //! The network knows endpoints only by number. The hosts are behind [`Hosts`], which gets the network's [`Port`] to send
 //! packets and set timers with.
 
-use std::sync::Arc;
-
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
-use warpline_core::{EndpointId, LinkId, NodeId, Packet, Rate, Stream, Streams, TimeDelta, Timestamp};
+use warpline_core::{EndpointId, LinkId, Packet, Stream, Streams, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
+use crate::fifo::Fifo;
 use crate::general::{self, Announce, General, Step};
 use crate::hops::{HopId, Hops};
-use crate::jitter::JitterConfig;
-use crate::link::{Fifo, Kind, Link, LinkStats};
-use crate::loss::{LossConfig, LossKind};
-use crate::mahimahi::{Trace, TraceLink};
+use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::near::First;
-use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig, Sizing};
-use crate::schedule::{RateSchedule, Steps};
-use crate::serialise::{ConstantRate, Serialiser};
+use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig};
 
 /// The hosts: called when a packet arrives or a timer fires.
 pub trait Hosts {
@@ -37,87 +31,6 @@ pub struct RouteId(HopId);
 
 /// The last possible instant.
 const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
-
-/// How fast a link sends.
-#[derive(Clone, Debug)]
-pub enum RateConfig {
-    /// Serialisation takes no time.
-    Unlimited,
-    /// Always the same rate.
-    Constant(Rate),
-    /// A rate that changes at stated times.
-    Scheduled(RateSchedule),
-    /// The opportunities of a mahimahi trace.
-    Trace(Arc<Trace>),
-}
-
-impl RateConfig {
-    fn serialiser(&self) -> Option<Serialiser> {
-        match self {
-            RateConfig::Unlimited => None,
-            RateConfig::Constant(rate) => Some(Serialiser::Constant(ConstantRate::new(*rate))),
-            RateConfig::Scheduled(schedule) => Some(Serialiser::Scheduled(schedule.clone())),
-            RateConfig::Trace(trace) => Some(Serialiser::Trace(TraceLink::new(trace.clone()))),
-        }
-    }
-}
-
-/// Configuration of a link.
-#[derive(Clone, Debug)]
-pub struct LinkConfig {
-    /// Its name, "from>to": also the name of its random streams.
-    pub name: String,
-    /// Where it starts.
-    pub from: NodeId,
-    /// Where it ends.
-    pub to: NodeId,
-    /// Rate: constant, scheduled, from a trace, or without limit.
-    pub rate: RateConfig,
-    /// Propagation delay.
-    pub delay: TimeDelta,
-    /// Additional delay that changes over time, as when packets take another route: each packet gets the value in force when it leaves. No packet
-    /// overtakes another because of that, unless jitter allows it.
-    pub detour: Option<Steps<TimeDelta>>,
-    /// Queueing discipline.
-    pub qdisc: QdiscConfig,
-    /// A queue of one's own, in place of `qdisc`.
-    pub own_queue: Option<OwnQueue>,
-    /// What limits of the queue in BDPs, times and full packets are counted by.
-    pub sizing: Sizing,
-    /// Loss on the wire.
-    pub loss: LossConfig,
-    /// Extra delay per packet.
-    pub jitter: Option<JitterConfig>,
-    /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, and packets on the wire arrive.
-    /// Outages that meet or overlap become one.
-    pub outages: Vec<(Timestamp, Timestamp)>,
-    /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
-    pub framing: u32,
-    /// Whether every packet event is recorded.
-    pub record: bool,
-}
-
-impl LinkConfig {
-    /// A link without a limit, delay or loss.
-    pub fn new(name: impl Into<String>, from: NodeId, to: NodeId) -> Self {
-        LinkConfig {
-            name: name.into(),
-            from,
-            to,
-            rate: RateConfig::Unlimited,
-            delay: TimeDelta::ZERO,
-            detour: None,
-            qdisc: QdiscConfig::default(),
-            own_queue: None,
-            sizing: Sizing::default(),
-            loss: LossConfig::default(),
-            jitter: None,
-            outages: Vec::new(),
-            framing: 0,
-            record: false,
-        }
-    }
-}
 
 /// Everything but the hosts: links, packets, events, timers.
 #[derive(Debug)]
@@ -192,7 +105,11 @@ impl Port<'_> {
         }
     }
 
-    /// Requests a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was requested before.
+    /// Requests a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was requested before. Endpoints should be
+    /// numbered from 0 on: each number below the largest takes memory.
+    ///
+    /// # Panics
+    /// If the endpoint's number is 2^30 or more.
     #[inline]
     pub fn set_timer(&mut self, endpoint: EndpointId, deadline: Timestamp) {
         self.core.set_timer(self.now, endpoint, deadline);
@@ -250,6 +167,7 @@ impl Core {
     fn set_timer(&mut self, now: Timestamp, endpoint: EndpointId, deadline: Timestamp) {
         let index = endpoint.index();
         if index >= self.timers.len() {
+            assert!(index <= MAX_INDEX, "endpoint {index}: the largest number is {MAX_INDEX}");
             self.timers.resize(index + 1, Timestamp::NEVER);
         }
         if deadline < self.timers[index] {
@@ -421,10 +339,14 @@ impl Core {
 
 /// Why a route cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RouteError {
     /// It has no link.
     #[error("a route needs at least one link")]
     Empty,
+    /// A link is not of this network.
+    #[error("there is no link {0} in this network")]
+    Unknown(u32),
     /// A link does not start where the one before ends.
     #[error("the link {after} does not start where {before} ends")]
     Gap {
@@ -467,6 +389,7 @@ impl Network {
     /// Adds a link; its random models draw from streams of `streams` named after it.
     pub fn add_link(&mut self, config: LinkConfig, streams: &Streams) -> LinkId {
         let id = self.core.links.len() as u32;
+        // So many take more memory than there is.
         debug_assert!((id as usize) < MAX_INDEX);
         self.core.events.add_link(id);
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
@@ -483,9 +406,10 @@ impl Network {
             QdiscConfig::DropTail(params) => Some(params.limit.resolve(&config.sizing)),
             _ => None,
         };
+        let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
-            config.jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let loss = (config.loss.kind != LossKind::None).then(|| config.loss.build(stream("loss")));
+            jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
+        let loss = config.loss.build(|| stream("loss"));
         let kind = match limit {
             Some(limit) if simple && simple_rate => {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, limit, loss))
@@ -500,7 +424,7 @@ impl Network {
                     qdisc,
                     serialiser: config.rate.serialiser(),
                     delay: config.delay,
-                    jitter: config.jitter.as_ref().map(|jitter| jitter.build(stream("jitter"))),
+                    jitter,
                     detour: config.detour,
                     framing: config.framing,
                     loss,
@@ -521,10 +445,13 @@ impl Network {
     /// before the first packet is sent: they determine where flows can meet.
     ///
     /// # Errors
-    /// If there is no link, the links do not meet, or a packet has been sent already.
+    /// If there is no link, a link is not of this network, the links do not meet, or a packet has been sent already.
     pub fn add_route(&mut self, links: &[LinkId]) -> Result<RouteId, RouteError> {
         if links.is_empty() {
             return Err(RouteError::Empty);
+        }
+        if let Some(unknown) = links.iter().find(|link| link.index() >= self.core.links.len()) {
+            return Err(RouteError::Unknown(unknown.0));
         }
         if let Some(pair) = links.windows(2).find(|pair| self.link(pair[0]).to() != self.link(pair[1]).from())
         {
@@ -640,7 +567,7 @@ impl Network {
     }
 
     /// A port to send and set timers with from outside of a call, at time `now`. Events before that must have been handled
-    /// ([`run_until`](Self::run_until) `now`); it must not lie before the current time.
+    /// ([`run_until`](Self::run_until) `now`); it must not lie before the current time. A debug build panics otherwise.
     pub fn port(&mut self, now: Timestamp) -> Port<'_> {
         debug_assert!(now >= self.now, "{now} is past, the present is {}", self.now);
         debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
@@ -656,6 +583,9 @@ impl Network {
     }
 
     /// One link.
+    ///
+    /// # Panics
+    /// If the link is not of this network, here and wherever else one is named but in a route.
     pub fn link(&self, id: LinkId) -> &Link {
         &self.core.links[id.index()]
     }

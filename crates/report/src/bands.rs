@@ -1,61 +1,12 @@
 //! A quantity over time across the runs of several seeds: mean, and the 95 % confidence interval of the mean at each sample.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use warpline_results::{ColumnInfo, Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Summary};
+use warpline_results::{Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Summary};
 
 use super::ReportError;
-use super::heads::axis_kind;
+use super::quantity::Quantity;
 use super::tables::scan;
-
-/// What can be drawn over time: a column of a series that is declared so (`drawn`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantity {
-    word: &'static str,
-    column: &'static ColumnInfo,
-    /// Whether it is that of a link; else of flows.
-    link: bool,
-}
-
-/// The quantities of a table.
-fn quantities<R: Row>(link: bool) -> impl Iterator<Item = Quantity> {
-    let info = R::COLUMNS.iter().map(|column| &column.info);
-    info.filter_map(move |column| Some(Quantity { word: column.quantity?, column, link }))
-}
-
-impl Quantity {
-    /// All of them, those of flows first.
-    pub fn all() -> Vec<Quantity> {
-        quantities::<FlowSample>(false).chain(quantities::<LinkSample>(true)).collect()
-    }
-
-    /// The quantity of this word.
-    pub fn named(word: &str) -> Option<Quantity> {
-        Self::all().into_iter().find(|quantity| quantity.word == word)
-    }
-
-    /// Its word on the command line.
-    pub fn name(self) -> &'static str {
-        self.word
-    }
-    /// What an axis is called.
-    pub fn label(self) -> Cow<'static, str> {
-        self.column.heading()
-    }
-    /// What it is, in a sentence.
-    pub(crate) fn about(self) -> &'static str {
-        self.column.about()
-    }
-    /// The kind of number, as the page and figures scale it.
-    pub(crate) fn kind(self) -> &'static str {
-        axis_kind(self.column.unit)
-    }
-    /// Whether it is that of a link, not of flows.
-    pub fn of_link(self) -> bool {
-        self.link
-    }
-}
 
 /// A quantity over time across runs.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use warpline_results::Replicated;
 
-use super::bands::Quantity;
 use super::column::Column;
+use super::quantity::Quantity;
 
 /// Everything one report page shows.
 #[derive(Clone, Debug, Default)]

@@ -68,9 +68,9 @@ mod tests {
     fn heads_are_declared_or_guessed() {
         let columns = ["flow", "rtos", "goodput_bps", "new_ms"].map(str::to_owned);
         let heads = of_table("flows", &columns);
-        let told = |key: &str| heads.iter().map(|head| head[key].clone()).collect::<Vec<_>>();
-        assert_eq!(told("kind"), ["id", "count", "bps", "ms"]);
-        assert_eq!(told("label"), ["№", "Time-outs", "Goodput", "New"]);
+        let values = |key: &str| heads.iter().map(|head| head[key].clone()).collect::<Vec<_>>();
+        assert_eq!(values("kind"), ["id", "count", "bps", "ms"]);
+        assert_eq!(values("label"), ["№", "Time-outs", "Goodput", "New"]);
         assert_eq!((&heads[1]["fold"], &heads[3]["about"]), (&"sum".into(), &Value::Null));
         assert!(of_summary("totals").iter().any(|head| head["label"] == "Jain’s index"));
     }

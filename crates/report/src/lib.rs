@@ -14,7 +14,9 @@ mod decimate;
 pub mod figure;
 mod heads;
 mod links;
+mod names;
 mod page;
+mod quantity;
 mod run;
 mod series;
 mod sets;
@@ -29,13 +31,15 @@ use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
 use warpline_results::{ResultError, seed_directory, seeds_in};
 
-pub use bands::{Band, Quantity, band, busiest_link};
+pub use bands::{Band, band, busiest_link};
 pub use column::{Column, Precision};
 pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
     RunData, SetData, Shares, Table, TcpTrace,
 };
+pub use names::distinct_names;
 pub use page::render;
+pub use quantity::Quantity;
 pub use run::{CapacityTest, ReadCapacity};
 
 /// Why a report could not be made.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
+use super::names::distinct_names;
 use super::series::Candidate;
 use super::{links, series, tables, tcp};
 
@@ -122,12 +123,9 @@ pub(super) fn label(runs: &mut [RunData], dirs: &[&Path]) {
         };
     }
     let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-    for (i, run) in runs.iter_mut().enumerate() {
+    for (run, name) in runs.iter_mut().zip(distinct_names(dirs)) {
         if labels.iter().filter(|label| **label == run.label).count() > 1 {
-            // The directory's last name only: a page must not depend on where it was made.
-            let dir =
-                dirs.get(i).and_then(|dir| dir.file_name()).map(|name| name.to_string_lossy().into_owned());
-            run.label = format!("{} ({})", run.label, dir.unwrap_or_else(|| format!("{}", i + 1)));
+            run.label = format!("{} ({name})", run.label);
         }
     }
 }

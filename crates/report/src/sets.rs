@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use warpline_results::{Replications, RunSet, Summary, spoken_seeds};
 
 use super::ReportError;
-use super::bands::{Quantity, band};
+use super::bands::band;
 use super::column::Column;
 use super::data::{BandData, SetData};
 use super::decimate::{grid_bins, thin_column, thin_times};
+use super::names::distinct_names;
+use super::quantity::Quantity;
 
 /// Samples of a band on the page, at the most.
 const MAX_SAMPLES: usize = 1500;
@@ -45,12 +47,11 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
         }
         all.push(data);
     }
-    // Scenarios of the same name, told apart by the directories' last names: a page must not depend on where it was made.
     let labels: Vec<String> = all.iter().map(|set| set.label.clone()).collect();
-    for (index, set) in all.iter_mut().enumerate() {
+    let directories: Vec<&Path> = parts.iter().map(|(directory, _)| *directory).collect();
+    for (set, name) in all.iter_mut().zip(distinct_names(&directories)) {
         if labels.iter().filter(|label| **label == set.label).count() > 1 {
-            let name = parts[index].0.file_name().map(|name| name.to_string_lossy().into_owned());
-            set.label = name.unwrap_or_else(|| format!("{} ({})", set.label, index + 1));
+            set.label = name;
         }
     }
     Ok(all)

@@ -56,7 +56,7 @@ impl Change {
     }
 
     /// Whether there is anything to show: a value that is not zero.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn has_value(&self) -> bool {
         [self.a, self.b].into_iter().flatten().any(|value| value != 0.0)
     }
 }

@@ -44,9 +44,9 @@ impl Comparison {
         for note in &self.notes {
             let _ = writeln!(text, "Note: {note}.");
         }
-        let told: Vec<&Change> = self.changes.iter().filter(|change| change.tells()).collect();
+        let known: Vec<&Change> = self.changes.iter().filter(|change| change.has_value()).collect();
         let (mut changed, same): (Vec<_>, Vec<_>) =
-            told.into_iter().partition(|change| change.difference != Some(0.0));
+            known.into_iter().partition(|change| change.difference != Some(0.0));
         let mut quiet = Quiet { same: same.len(), ..Quiet::default() };
         match self.method {
             Method::Single => {

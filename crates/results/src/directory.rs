@@ -11,6 +11,7 @@ use warpline_disk::{Directory, DiskFile as _, Kind, Open, create_directories, re
 
 use crate::error::ResultError;
 use crate::run::is_run;
+use crate::set::seed_of;
 use crate::tables::FILE_MODE;
 
 /// A directory under construction; removed when dropped before [`PartialDirectory::publish`].
@@ -54,6 +55,12 @@ fn check_target(at: &impl Directory, target: &Path, force: bool) -> Result<(), R
     match (names.is_empty(), is_run(at, target), force) {
         (true, _, _) | (_, true, true) => Ok(()),
         (_, true, false) => Err(ResultError::Exists(target.to_owned())),
+        _ if names
+            .iter()
+            .any(|name| name.to_str().and_then(seed_of).is_some() && is_run(at, &target.join(name))) =>
+        {
+            Err(ResultError::HoldsSet(target.to_owned()))
+        }
         (_, false, _) => Err(ResultError::Occupied(target.to_owned())),
     }
 }

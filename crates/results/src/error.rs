@@ -27,6 +27,12 @@ pub enum ResultError {
     /// Something that is not a run is there. It is never overwritten.
     #[error("{} exists and is not a run directory; it is left alone: name another directory", .0.display())]
     Occupied(PathBuf),
+    /// Runs of several seeds are there, which one run does not replace.
+    #[error(
+        "{} holds the runs of several seeds, which one run does not replace; name another directory, or repeat those seeds (--seeds, with --force)",
+        .0.display()
+    )]
+    HoldsSet(PathBuf),
     /// The path cannot name a run directory.
     #[error("{} does not end in a name; name the run's own directory, such as runs/first", .0.display())]
     NoName(PathBuf),

@@ -5,14 +5,14 @@ use warpline_core::time::TimeDelta;
 
 /// Jain's fairness index, (sum x)^2 / (n sum x^2): 1 where all shares are equal, 1/n where one takes all (Jain, Chiu and
 /// Hawe, "A quantitative measure of fairness and discrimination for resource allocation in shared computer systems", DEC
-/// TR-301, 1984). None without shares, or where all are zero.
+/// TR-301, 1984). None of fewer than two shares, which nobody shares with, or where all are zero.
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for share in shares {
         (count, sum, squares) = (count + 1.0, sum + share, squares + share * share);
     }
     let index = sum * sum / (count * squares);
-    index.is_finite().then_some(index)
+    (count > 1.0 && index.is_finite()).then_some(index)
 }
 
 /// The arithmetic mean; none without samples.
@@ -175,7 +175,7 @@ mod tests {
     fn fairness_of_known_shares() {
         assert_eq!(jain([5.0, 5.0, 5.0]), Some(1.0));
         assert_eq!(jain([1.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain([]), None);
+        assert_eq!((jain([]), jain([5.0])), (None, None));
         assert_eq!(jain([0.0, 0.0]), None);
     }
 

@@ -13,7 +13,7 @@ use crate::units::{Unit, grouped};
 pub(crate) const MANY: usize = 20;
 
 /// The summary as lines of at most `width` characters, as far as names allow; columns that do not fit are left out, the least
-/// telling first.
+/// shown_links first.
 pub fn render(summary: &Summary, width: usize) -> String {
     let mut text = heading(summary);
     if summary.flows.len() > MANY {
@@ -27,7 +27,7 @@ pub fn render(summary: &Summary, width: usize) -> String {
         let _ = write!(text, "\nFlows\n{}", table(&summary.flows.iter().collect::<Vec<_>>()).render(width));
     }
     if !summary.links.is_empty() {
-        let (shown, title, rest) = telling(&summary.links);
+        let (shown, title, rest) = shown_links(&summary.links);
         let _ = write!(text, "\n{title}\n{}", table(&shown).render(width));
         if rest > 0 {
             let _ = writeln!(text, "  {}: links.parquet", counted(rest as u64, "more link", "more links"));
@@ -48,7 +48,7 @@ pub fn render(summary: &Summary, width: usize) -> String {
 fn totals(summary: &Summary, width: usize) -> String {
     let totals = &summary.totals;
     let mut parts = vec![format!("Total: goodput {}", Unit::BitPerSecond.show(totals.goodput_bps))];
-    if let Some(jain) = totals.jain.filter(|_| summary.flows.len() > 1) {
+    if let Some(jain) = totals.jain {
         parts.push(format!("Jain's index {}", Unit::Index.show(jain)));
     }
     parts.push(counted(totals.drops, "packet lost", "packets lost"));
@@ -133,14 +133,14 @@ fn table<R: Row>(rows: &[&R]) -> TextTable {
 
 /// Whether a link says something about what happened: it lost or marked packets, was used for a good part, or let packets
 /// wait for a time that shows beside an RTT. Access links and ways back that only passed packets on do not.
-pub(crate) fn tells(link: &LinkRow) -> bool {
+pub(crate) fn matters(link: &LinkRow) -> bool {
     let busy = link.utilisation.is_some_and(|share| share >= 0.5);
     busy || link.drops() > 0 || link.marks > 0 || link.queue_delay_mean_ms >= 5.0
 }
 
 /// The links to show, what stands above them, and how many are left out.
-fn telling(links: &[LinkRow]) -> (Vec<&LinkRow>, String, usize) {
-    let mut shown: Vec<&LinkRow> = links.iter().filter(|link| tells(link)).collect();
+fn shown_links(links: &[LinkRow]) -> (Vec<&LinkRow>, String, usize) {
+    let mut shown: Vec<&LinkRow> = links.iter().filter(|link| matters(link)).collect();
     let busy = |link: &LinkRow| (link.utilisation.unwrap_or(0.0), link.drops());
     let by_use =
         |a: &&LinkRow, b: &&LinkRow| busy(b).0.total_cmp(&busy(a).0).then_with(|| busy(b).1.cmp(&busy(a).1));
@@ -211,6 +211,14 @@ mod tests {
         assert!(text.contains("r2>r1") && text.contains("1 more link: links.parquet"), "{text}");
         let many = of(vec![links[0].clone(); 30]);
         assert!(many.contains("the 20 busiest of 30") && many.contains("10 more links"), "{many}");
+    }
+
+    #[test]
+    fn a_group_of_one_flow_has_no_fairness() {
+        let summary = example::summary(1, 1);
+        assert!(summary.groups.iter().all(|group| group.flows == 1 && group.jain.is_none()));
+        let text = render(&summary, 200);
+        assert!(!text.contains("Jain  ") && !text.contains(" Jain\n"), "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::declaration::ColumnInfo;
 use crate::measures::{Subject, subjects};
 use crate::metrics::Estimate;
-use crate::render::{MANY, tells};
+use crate::render::{MANY, matters};
 use crate::summary::Summary;
 use crate::text_table::{ABSENT, TextTable};
 
@@ -39,7 +39,7 @@ pub struct Replications {
     pub measures: Vec<Replicated>,
     /// Links that the terminal shows: those that it would show of one of the runs.
     #[serde(skip)]
-    telling: BTreeSet<String>,
+    mattering: BTreeSet<String>,
 }
 
 impl Replications {
@@ -47,9 +47,9 @@ impl Replications {
     pub fn of(summaries: &[Summary]) -> Replications {
         let mut order: Vec<(Subject, &'static ColumnInfo)> = Vec::new();
         let mut samples: BTreeMap<(Subject, &'static str), Vec<f64>> = BTreeMap::new();
-        let mut telling = BTreeSet::new();
+        let mut mattering = BTreeSet::new();
         for summary in summaries.iter().filter(|summary| summary.info.complete) {
-            telling.extend(summary.links.iter().filter(|link| tells(link)).map(|link| link.name.clone()));
+            mattering.extend(summary.links.iter().filter(|link| matters(link)).map(|link| link.name.clone()));
             for (subject, figures) in subjects(summary, true) {
                 for (column, value) in figures {
                     let Some(value) = value else { continue };
@@ -74,7 +74,7 @@ impl Replications {
             seeds: seeds(|_| true),
             incomplete: seeds(|summary| !summary.info.complete),
             measures,
-            telling,
+            mattering,
         }
     }
 
@@ -99,12 +99,12 @@ impl Replications {
         let flows = by_subject().filter(|all| matches!(all[0].subject, Subject::Flow(_))).count();
         let mut rest = 0;
         for all in by_subject() {
-            if matches!(&all[0].subject, Subject::Link(name) if !self.telling.contains(name)) {
+            if matches!(&all[0].subject, Subject::Link(name) if !self.mattering.contains(name)) {
                 rest += 1;
                 continue;
             }
-            let telling = |m: &&Replicated| m.estimate.min != 0.0 || m.estimate.max != 0.0;
-            let shown: Vec<&Replicated> = all.iter().filter(telling).collect();
+            let mattering = |m: &&Replicated| m.estimate.min != 0.0 || m.estimate.max != 0.0;
+            let shown: Vec<&Replicated> = all.iter().filter(mattering).collect();
             let Some(first) = shown.first() else { continue };
             if matches!(first.subject, Subject::Flow(_)) && flows > MANY {
                 continue;

@@ -18,6 +18,11 @@ pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
     directory.join(format!("{SEED_PREFIX}{seed}"))
 }
 
+/// The seed whose run directory has this name, in the directory of a set; none where it is no such name.
+pub(crate) fn seed_of(name: &str) -> Option<u64> {
+    name.strip_prefix(SEED_PREFIX)?.parse().ok()
+}
+
 /// The seeds of which a directory holds runs, in rising order; empty where it is no set. A directory of another name that only begins
 /// like one of ours is passed over.
 pub fn seeds_in(directory: &Path) -> Vec<u64> {
@@ -25,7 +30,7 @@ pub fn seeds_in(directory: &Path) -> Vec<u64> {
     let mut seeds: Vec<u64> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            let seed = entry.file_name().to_str()?.strip_prefix(SEED_PREFIX)?.parse().ok()?;
+            let seed = seed_of(entry.file_name().to_str()?)?;
             entry.path().join(SUMMARY_FILE).is_file().then_some(seed)
         })
         .collect();

@@ -75,7 +75,7 @@ table! {
         drops: u64 ["packets" compared] = links.iter().map(LinkRow::drops).sum(),
         /// Packets marked congestion-experienced on all links.
         marks: u64 ["packets" compared] = links.iter().map(|link| link.marks).sum(),
-        /// Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent without flows or goodput.
+        /// Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent of fewer than two flows, or without goodput.
         jain: Option<f64> ["index" compared called("Jain’s index")] =
             jain(flows.iter().filter(|flow| flow.app != PROGRAM).map(|flow| flow.goodput_bps)),
     }
@@ -100,8 +100,8 @@ table! {
             mean(flows.iter().map(|flow| flow.goodput_bps)).unwrap_or(0.0),
         /// Wire bits sent per second of the measured part of the run.
         throughput_bps: f64 ["bit/s" compared] = rate(sum(flows, |flow| flow.sent_bytes), measured_s),
-        /// Jain's fairness index of the flows' goodput.
-        jain: Option<f64> ["index" compared terminal(5, "Jain") called("Jain’s index")] = jain(flows.iter().map(|flow| flow.goodput_bps)),
+        /// Jain's fairness index of the flows' goodput; absent of fewer than two flows, or without goodput.
+        jain: Option<f64> ["index" compared terminal(5, "Jain") if_any called("Jain’s index")] = jain(flows.iter().map(|flow| flow.goodput_bps)),
         /// Packets sent.
         sent_packets: u64 ["packets" called("Packets sent")] = sum(flows, |flow| flow.sent_packets),
         /// Packets retransmitted.

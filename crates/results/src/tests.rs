@@ -291,6 +291,22 @@ fn what_is_not_a_run_is_left_alone() {
 }
 
 #[test]
+fn one_run_does_not_replace_those_of_several_seeds() {
+    let scratch = tempfile::tempdir().unwrap();
+    let set = scratch.path().join("set");
+    writer(&crate::seed_directory(&set, 2), false).finish(&example::summary(1, 2), &[]).unwrap();
+    for force in [false, true] {
+        let error = RunWriter::create(&set, force, example::book()).unwrap_err();
+        assert!(matches!(error, ResultError::HoldsSet(_)), "{error}");
+        assert!(
+            error.to_string().contains("several seeds") && error.to_string().contains("--seeds"),
+            "{error}"
+        );
+    }
+    assert_eq!(names(&set), ["seed-2"]);
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_named_with_advice() {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("file"), "").unwrap();

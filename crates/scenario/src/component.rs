@@ -21,6 +21,13 @@ pub(super) const NOW: &str = "x-now";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written<C>(pub C);
 
+impl<C: Default + PartialEq> Written<C> {
+    /// Whether it is another than the default.
+    pub fn is_some(&self) -> bool {
+        self.0 != C::default()
+    }
+}
+
 impl<C: Choice> Serialize for Written<C> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(&self.0).serialize(serializer)
@@ -36,7 +43,8 @@ impl<'de, C: Choice> Deserialize<'de> for Written<C> {
 
 impl<C: Choice> JsonSchema for Written<C> {
     fn schema_name() -> Cow<'static, str> {
-        capitalised(C::WHAT).into()
+        // "Loss" for loss models.
+        capitalised(C::WHAT.split(' ').next().unwrap_or_default()).into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({"description": format!("A {}.", C::WHAT), "oneOf": variants::<C>(generator)})
@@ -68,7 +76,7 @@ pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choic
     }
 }
 
-fn given(value: &Value) -> Given {
+pub(super) fn given(value: &Value) -> Given {
     match value {
         Value::Bool(flag) => Given::Flag(*flag),
         Value::Number(number) => {
@@ -80,7 +88,7 @@ fn given(value: &Value) -> Given {
     }
 }
 
-fn value(given: Given) -> Value {
+pub(super) fn value(given: Given) -> Value {
     match given {
         Given::Flag(flag) => json!(flag),
         Given::Whole(number) => json!(number),
@@ -123,7 +131,7 @@ fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// The schema of a parameter.
-fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
+pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
     let mut schema = match parameter.kind {
         _ if parameter.share => generator.subschema_for::<Probability>().to_value(),
         Kind::Flag => json!({"type": "boolean"}),
@@ -132,7 +140,9 @@ fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
             json!({"type": "integer", "minimum": 0, "format": format!("uint{bits}")})
         }
         Kind::Number => json!({"type": "number"}),
-        Kind::List => json!({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+        Kind::List => {
+            json!({"type": "array", "items": {"type": "integer", "minimum": 0, "format": "uint64"}})
+        }
         Kind::Time => generator.subschema_for::<Time>().to_value(),
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
@@ -147,12 +157,16 @@ fn property(parameter: &Description, generator: &mut SchemaGenerator) -> Value {
     };
     let mut about = vec![parameter.about.to_owned()];
     let Range { low, high, not_below, not_above } = &parameter.range;
-    if matches!(parameter.kind, Kind::Whole(_) | Kind::Number) && !parameter.share {
+    if matches!(parameter.kind, Kind::Whole(_) | Kind::Number | Kind::List) && !parameter.share {
+        let number = if parameter.kind == Kind::List { &mut schema["items"] } else { &mut schema };
         for (end, within, beyond) in
             [(low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")]
         {
             if let Some(end) = end {
-                schema[if end.open { beyond } else { within }] = value(end.given.clone());
+                number[if end.open { beyond } else { within }] = match &end.given {
+                    Given::List(numbers) => json!(numbers.first()),
+                    given => value(given.clone()),
+                };
             }
         }
         about.extend(not_below.map(|other| format!("Not below `{other}`.")));

@@ -10,15 +10,15 @@ use warpline_core::parameter::Choice;
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::routing::{Graph, Metric, Router};
-use warpline_net::topology;
 
+use super::application::Application;
 use super::base_rtt;
 use super::document::Step;
-use super::flow::{Application, FlowRecordKind, Transport};
+use super::flow::{FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
-use super::quantity::{BitRate, StartTime, Time};
+use super::quantity::StartTime;
 use super::tcp::TcpOptions;
-use super::topology::Topology;
+use super::topology;
 use super::{Cc, Scenario};
 
 /// A scenario spelt out.
@@ -114,16 +114,11 @@ impl LinkSpec {
             QdiscConfig::DropTail(_) => write!(text, ", queue {limit}"),
             other => write!(text, ", queue {} of {limit}", other.kind()),
         };
-        let percent = |p: f64| format!("{} %", (p * 1e8).round() / 1e6);
-        let _ = match &self.loss {
-            Loss::None {} => Ok(()),
-            Loss::Bernoulli { probability } => write!(text, ", loss {}", percent(*probability)),
-            Loss::Every { n } => write!(text, ", loss of every {n}th packet"),
-            Loss::List { packets } => write!(text, ", loss of {} listed packets", packets.len()),
-            Loss::GilbertElliott { .. } => write!(text, ", loss in bursts (Gilbert-Elliott)"),
-        };
-        if !matches!(self.jitter, Jitter::None {}) {
-            let _ = write!(text, ", {} jitter", self.jitter.kind());
+        if self.loss.is_some() {
+            let _ = write!(text, ", {}", self.loss.0.words());
+        }
+        if self.jitter.is_some() {
+            let _ = write!(text, ", {} jitter", self.jitter.0.words());
         }
         if !self.down.is_empty() {
             text += ", down at times";
@@ -207,7 +202,9 @@ impl Scenario {
     pub(crate) fn expand_noting(&self, problems: &mut Vec<Problem>) -> Expanded {
         let mut builder = Builder { scenario: self, index: BTreeMap::new(), expanded: Expanded::default() };
         if let Some(topology) = &self.topology {
-            builder.topology(topology);
+            for edge in topology.layout().links(self) {
+                builder.duplex(&edge.from, &edge.to, &edge.options, &topology::at(edge.key));
+            }
         }
         for (i, link) in self.link.iter().enumerate() {
             let Some((from, to)) = link.ends() else { continue };
@@ -237,15 +234,6 @@ impl Scenario {
             names.push(name);
         }
         names
-    }
-
-    /// How many flow instances there are from one group of hosts to the other, in the busier direction; at least one.
-    fn pairs_needed(&self, a: &str, b: &str) -> u32 {
-        let count = |from: &str, to: &str| {
-            let flows = self.flow.iter().filter(|f| f.from == from && f.to == to);
-            flows.fold(0u32, |sum, f| sum.saturating_add(f.count))
-        };
-        count(a, b).max(count(b, a)).clamp(1, 100_000)
     }
 }
 
@@ -286,8 +274,8 @@ impl Builder<'_> {
             delay: options.delay.unwrap_or_default().0,
             delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
-            loss: options.loss.clone().unwrap_or(Loss::None {}),
-            jitter: options.jitter.clone().unwrap_or(Jitter::None {}),
+            loss: options.loss.clone().unwrap_or_default(),
+            jitter: options.jitter.clone().unwrap_or_default(),
             down: options.down.clone().unwrap_or_default(),
             framing: options.framing.unwrap_or(self.scenario.framing).0.0,
             mtu: options.mtu.map(|mtu| u32::try_from(mtu.0.0).unwrap_or(u32::MAX)),
@@ -303,46 +291,15 @@ impl Builder<'_> {
         self.one_way(b, a, &back, origin);
     }
 
-    /// The links that a topology stands for, each with the key of the scenario that its options come from.
-    fn topology(&mut self, topology: &Topology) {
-        let links = match topology {
-            Topology::Dumbbell { pairs, bottleneck, access, access_delays, rtt } => {
-                let pairs = pairs.unwrap_or_else(|| self.scenario.pairs_needed("left", "right"));
-                let access = access_with_defaults(access, bottleneck);
-                let delays = access_delays.as_deref().unwrap_or_default();
-                let own = |pair: usize| {
-                    let mut own = access.clone();
-                    if !delays.is_empty() {
-                        own.options.delay = Some(delays[pair % delays.len()]);
-                    }
-                    ("access", own)
-                };
-                let mut middle = bottleneck.clone();
-                if let Some(rtt) = rtt {
-                    let edges = own(0).1.options.delay.unwrap_or_default().0 * 2;
-                    middle.options.delay = Some(Time((rtt.0 / 2).saturating_sub(edges)));
-                }
-                topology::dumbbell_with(pairs as usize, own, ("bottleneck", middle), own)
-            }
-            Topology::ParkingLot { hops, pairs, hop, access } => {
-                let pairs = pairs.unwrap_or_else(|| self.scenario.pairs_needed("left", "right"));
-                let access = ("access", access_with_defaults(access, hop));
-                topology::parking_lot(*hops as usize, pairs as usize, access, ("hop", hop.clone()))
-            }
-            Topology::Chain { hops, hop } => topology::chain(*hops as usize, ("hop", hop.clone())),
-            Topology::Star { leaves, leaf } => topology::star(*leaves as usize, ("leaf", leaf.clone())),
-        };
-        for link in links {
-            let (name, options) = &link.params;
-            self.duplex(&link.from, &link.to, options, &[key("topology"), key(name)]);
-        }
+    /// The names that flows may use for groups of hosts.
+    fn host_groups(&self) -> &'static [&'static str] {
+        self.scenario.topology.as_ref().map(|topology| topology.layout().groups()).unwrap_or_default()
     }
 
-    /// Hosts in the group `name`, if it is one of the topology's.
+    /// Hosts in the group `name` of the topology, unless a node has that name.
     fn group_size(&self, name: &str) -> Option<u32> {
-        let groups = self.scenario.topology.as_ref().map(Topology::groups).unwrap_or_default();
-        let known = groups.contains(&name) && !self.index.contains_key(name);
-        known.then(|| (0..).take_while(|i| self.index.contains_key(&format!("{name}.{i}"))).count() as u32)
+        (!self.index.contains_key(name))
+            .then(|| (0..).take_while(|i| self.index.contains_key(&format!("{name}.{i}"))).count() as u32)
     }
 
     fn flows(&mut self, problems: &mut Vec<Problem>) {
@@ -366,9 +323,8 @@ impl Builder<'_> {
             .collect();
         let mut turns: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         let groups = self.scenario.group_names();
-        let sizes: BTreeMap<&str, u32> = ["left", "right", "in", "out", "leaf"]
-            .into_iter()
-            .filter_map(|name| self.group_size(name).map(|size| (name, size)))
+        let sizes: BTreeMap<&str, u32> = (self.host_groups().iter())
+            .filter_map(|name| self.group_size(name).map(|size| (*name, size)))
             .collect();
         for (i, flow) in self.scenario.flow.iter().enumerate() {
             let mut level = flow.tcp.clone().unwrap_or_default();
@@ -451,8 +407,7 @@ impl Builder<'_> {
     }
 
     fn unknown_node(&self, path: Vec<Step>, name: &str) -> Problem {
-        let mut known: Vec<&str> =
-            self.scenario.topology.as_ref().map(Topology::groups).unwrap_or_default().to_vec();
+        let mut known: Vec<&str> = self.host_groups().to_vec();
         known.extend(self.expanded.nodes.iter().map(String::as_str));
         Problem {
             path,
@@ -482,23 +437,6 @@ impl Builder<'_> {
             link.base_rtt = largest;
         }
     }
-}
-
-/// Access links as given, with the rate and delay that they have where nothing is said.
-fn access_with_defaults(access: &DuplexOptions, bottleneck: &DuplexOptions) -> DuplexOptions {
-    let mut access = access.clone();
-    let options = &mut access.options;
-    if options.rate.is_none() && options.schedule.is_none() && options.trace.is_none() {
-        let middle = &bottleneck.options;
-        let varies = middle.schedule.is_some() || middle.trace.is_some();
-        let rate = match middle.rate {
-            Some(rate) if !varies => rate.0.as_bps().saturating_mul(10),
-            _ => 1_000_000_000,
-        };
-        options.rate = Some(BitRate(Rate::from_bps(rate)));
-    }
-    options.delay.get_or_insert(Time(TimeDelta::from_millis(1)));
-    access
 }
 
 #[cfg(test)]

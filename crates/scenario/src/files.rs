@@ -8,8 +8,7 @@ use sha2::{Digest, Sha256};
 use warpline_net::mahimahi::Trace;
 
 use super::Scenario;
-use super::link::{DuplexOptions, LinkOptions};
-use super::topology::Topology;
+use super::link::LinkOptions;
 use crate::access_log;
 
 /// Where copies are, in a run's directory.
@@ -78,26 +77,12 @@ fn options<'a>(
     all.extend(reverse.as_mut().and_then(|reverse| reverse.trace.as_mut()));
 }
 
-fn duplex<'a>(link: &'a mut DuplexOptions, all: &mut Vec<&'a mut String>) {
-    options(&mut link.options, &mut link.reverse, all);
-}
-
 impl Scenario {
     /// The paths of all files that the scenario reads, as it writes them.
     fn paths_mut(&mut self) -> Vec<&mut String> {
         let mut all = Vec::new();
-        match &mut self.topology {
-            None => {}
-            Some(Topology::Dumbbell { bottleneck, access, .. }) => {
-                duplex(bottleneck, &mut all);
-                duplex(access, &mut all);
-            }
-            Some(Topology::ParkingLot { hop, access, .. }) => {
-                duplex(hop, &mut all);
-                duplex(access, &mut all);
-            }
-            Some(Topology::Chain { hop, .. }) => duplex(hop, &mut all),
-            Some(Topology::Star { leaf, .. }) => duplex(leaf, &mut all),
+        for part in self.topology.iter_mut().flat_map(|topology| topology.layout_mut().parts()) {
+            options(&mut part.options.options, &mut part.options.reverse, &mut all);
         }
         for link in &mut self.link {
             options(&mut link.options, &mut link.reverse, &mut all);

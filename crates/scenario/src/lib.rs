@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod addresses;
+pub mod application;
 mod base_rtt;
 pub mod cc;
 pub mod changes;
@@ -39,13 +40,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use application::{App, Application, Distribution, WebModel};
 pub use cc::Cc;
 pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use endpoint::{Endpoint, Traffic};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
-pub use flow::{App, Application, Distribution, Flow, FlowRecordKind, Transport, Web, WebModel};
+pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,

@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warpline_net::jitter::JitterKind;
+use warpline_net::loss::LossKind;
 use warpline_net::qdisc::QdiscConfig;
 
 use super::Scenario;
 use super::component::Written;
 use super::quantity::{BitRate, Size, Time};
-use super::short::Probability;
 
 /// A link between two nodes, written `[[link]]`. Nodes exist by being named.
 ///
@@ -156,106 +157,10 @@ pub enum LinkRecordKind {
 pub type Queue = Written<QdiscConfig>;
 
 /// A loss model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Loss {
-    /// No loss; for `reverse`, to switch off what the forward direction has.
-    None {},
-    /// Each packet is lost with the same probability, independently.
-    Bernoulli {
-        /// Loss probability, 0 to 1.
-        #[schemars(with = "Probability", example = 0.001)]
-        probability: f64,
-    },
-    /// Every n-th packet is lost: the n-th, the 2n-th, and so on.
-    Every {
-        /// How many packets from one loss to the next.
-        #[schemars(range(min = 1), example = 1000)]
-        n: u64,
-    },
-    /// Listed packets are lost, counted from 1 in the order in which they are sent on the link.
-    List {
-        /// Numbers of the packets lost.
-        #[schemars(example = &serde_json::json!([17, 18, 40]))]
-        packets: Vec<u64>,
-    },
-    /// Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
-    GilbertElliott {
-        /// Probability per packet of going from good to bad, 0 to 1.
-        #[schemars(with = "Probability", example = 0.002)]
-        good_to_bad: f64,
-        /// Probability per packet of going from bad to good, 0 to 1. The mean length of a bad phase is its inverse.
-        #[schemars(with = "Probability", example = 0.2)]
-        bad_to_good: f64,
-        /// Loss probability in the good state. Default 0.
-        #[schemars(with = "Option<Probability>")]
-        loss_good: Option<f64>,
-        /// Loss probability in the bad state. Default 1.
-        #[schemars(with = "Option<Probability>")]
-        loss_bad: Option<f64>,
-    },
-}
+pub type Loss = Written<LossKind>;
 
-/// A distribution of random extra delay.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Jitter {
-    /// No jitter; for `reverse`, to switch off what the forward direction has.
-    None {},
-    /// Uniform between two delays.
-    Uniform {
-        /// Smallest extra delay. Default 0s.
-        min: Option<Time>,
-        /// Largest extra delay.
-        #[schemars(example = &"5ms")]
-        max: Time,
-        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
-        reorder: Option<bool>,
-    },
-    /// Normal, cut off at zero.
-    Normal {
-        /// Mean.
-        #[schemars(example = &"5ms")]
-        mean: Time,
-        /// Standard deviation.
-        #[schemars(example = &"1ms")]
-        stddev: Time,
-        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
-        reorder: Option<bool>,
-    },
-    /// Exponential.
-    Exponential {
-        /// Mean.
-        #[schemars(example = &"2ms")]
-        mean: Time,
-        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
-        reorder: Option<bool>,
-    },
-    /// Pareto (heavy-tailed), shifted to start at zero (Lomax).
-    Pareto {
-        /// Mean.
-        #[schemars(example = &"2ms")]
-        mean: Time,
-        /// Tail index, above 1 so that the mean exists. Default 1.5.
-        #[schemars(example = 1.5)]
-        shape: Option<f64>,
-        /// Whether a packet may overtake the one before; otherwise it waits for it. Default false.
-        reorder: Option<bool>,
-    },
-}
-
-impl Jitter {
-    /// Its kind, as scenarios write it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Jitter::None {} => "none",
-            Jitter::Uniform { .. } => "uniform",
-            Jitter::Normal { .. } => "normal",
-            Jitter::Exponential { .. } => "exponential",
-            Jitter::Pareto { .. } => "pareto",
-        }
-    }
-}
+/// A jitter model.
+pub type Jitter = Written<JitterKind>;
 
 impl LinkOptions {
     /// These options with `over`'s in place of them where `over` has some. A rate, schedule or trace in `over` replaces all
@@ -291,12 +196,9 @@ impl Scenario {
             let back = link.reverse.as_ref().unwrap_or(&none);
             let own_rate = back.rate.is_some() || back.schedule.is_some() || back.trace.is_some();
             let same = [
-                ("loss", own.loss.is_some() && own.loss != Some(Loss::None {}) && back.loss.is_none()),
+                ("loss", own.loss.as_ref().is_some_and(Written::is_some) && back.loss.is_none()),
                 ("trace", own.trace.is_some() && !own_rate),
-                (
-                    "jitter",
-                    own.jitter.is_some() && own.jitter != Some(Jitter::None {}) && back.jitter.is_none(),
-                ),
+                ("jitter", own.jitter.as_ref().is_some_and(Written::is_some) && back.jitter.is_none()),
             ];
             same.into_iter().find(|(_, same)| *same).map(|(what, _)| what)
         };

@@ -8,18 +8,9 @@ use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
 use super::short::Renamed;
-use super::source::Source;
 use super::{Scenario, cc, check, files, semantics, set, short};
 
 impl Scenario {
-    /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it, at once.
-    pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, Diagnostics> {
-        Source::read(path)?.load(sets)
-    }
-
     /// Reads a scenario from TOML text. `name` is its name in errors; paths in it are relative to the current directory.
     ///
     /// # Errors
@@ -122,30 +113,6 @@ impl Scenario {
     pub fn scenario_hash(&self) -> String {
         files::sha256(sorted(self.with_contents().to_json()).to_string().as_bytes())
     }
-}
-
-/// The error for a scenario called `name` that cannot be read.
-pub(super) fn unreadable(path: &Path, name: &str, error: &std::io::Error) -> Diagnostics {
-    let mut help = String::new();
-    if error.kind() == std::io::ErrorKind::NotFound {
-        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut others: Vec<String> = std::fs::read_dir(directory)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| name.ends_with(".toml"))
-            .collect();
-        others.sort();
-        let wanted = path.file_name().unwrap_or_default().to_string_lossy();
-        let near = super::diagnostics::nearest(&wanted, others.iter().map(String::as_str));
-        if let Some(near) = near {
-            help = format!("did you mean {}?", directory.join(near).display());
-        } else if !others.is_empty() {
-            others.truncate(10);
-            help = format!("scenario files in {}: {}", directory.display(), others.join(", "));
-        }
-    }
-    Diagnostics::single(format!("cannot read {name}: {error}"), help)
 }
 
 /// Turns a document into a scenario: applies `--set`, checks the schema, fills the structs, checks the meaning.

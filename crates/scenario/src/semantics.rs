@@ -1,6 +1,6 @@
 //! Whether a scenario makes sense: what a schema cannot say.
 //!
-//! Clock, times, links and topologies here; flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
+//! Clock, times and links here; topologies in `topology`, flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::component::{self, Written};
 use super::diagnostics::Collector;
 use super::document::{Node, Step};
 use super::expand::{Problem, entry, key};
-use super::link::{Jitter, LinkOptions};
-use super::topology::Topology;
+use super::link::{DuplexOptions, LinkOptions};
+use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
 use super::{semantics_flow, semantics_host, semantics_program};
 
@@ -215,51 +215,12 @@ impl Check<'_> {
             }
             self.link_options(&entry("link", i, &[]), &link.options, link.reverse.as_ref(), true);
         }
-        let at = |name: &str| vec![key("topology"), key(name)];
-        match &scenario.topology {
-            None => {}
-            Some(Topology::Dumbbell { bottleneck, access, access_delays, rtt, .. }) => {
-                self.link_options(&at("bottleneck"), &bottleneck.options, bottleneck.reverse.as_ref(), true);
-                self.link_options(&at("access"), &access.options, access.reverse.as_ref(), false);
-                if access_delays.as_ref().is_some_and(Vec::is_empty) {
-                    self.error(
-                        &at("access_delays"),
-                        "`access_delays` is empty",
-                        "leave it out or give a delay",
-                    );
-                }
-                if let Some(rtt) = rtt {
-                    let default = warpline_core::TimeDelta::from_millis(1);
-                    let edge = match access_delays.as_ref().and_then(|d| d.first()) {
-                        Some(delay) => delay.0,
-                        None => access.options.delay.map_or(default, |d| d.0),
-                    };
-                    if bottleneck.options.delay.is_some() {
-                        self.error(
-                            &at("rtt"),
-                            "`rtt` and `bottleneck.delay` exclude each other",
-                            "leave one out",
-                        );
-                    }
-                    if rtt.0 < edge * 4 {
-                        self.error(
-                            &at("rtt"),
-                            format!("the access links alone have a round-trip time of {}", edge * 4),
-                            "raise `rtt`, or lower `access.delay`",
-                        );
-                    }
-                }
+        if let Some(mut topology) = scenario.topology.clone() {
+            for Part { key, options, rate_needed } in topology.layout_mut().parts() {
+                let DuplexOptions { options, reverse } = options;
+                self.link_options(&topology::at(key), options, reverse.as_ref(), rate_needed);
             }
-            Some(Topology::ParkingLot { hop, access, .. }) => {
-                self.link_options(&at("hop"), &hop.options, hop.reverse.as_ref(), true);
-                self.link_options(&at("access"), &access.options, access.reverse.as_ref(), false);
-            }
-            Some(Topology::Chain { hop, .. }) => {
-                self.link_options(&at("hop"), &hop.options, hop.reverse.as_ref(), true);
-            }
-            Some(Topology::Star { leaf, .. }) => {
-                self.link_options(&at("leaf"), &leaf.options, leaf.reverse.as_ref(), true);
-            }
+            topology.layout().check(self);
         }
     }
 
@@ -365,18 +326,14 @@ impl Check<'_> {
             path.push(Step::Index(i));
             self.error(&path, "the times in `down` overlap or are out of order", "");
         }
-        match &options.jitter {
-            Some(Jitter::Uniform { min: Some(min), max, .. }) if min > max => {
-                self.error(&below(&["jitter", "min"]), format!("`min` ({min}) is above `max` ({max})"), "");
-            }
-            Some(Jitter::Pareto { shape: Some(shape), .. }) if *shape <= 1.0 => {
-                let help = "a Pareto distribution has a mean only with a shape above 1; for example 1.5";
-                self.error(&below(&["jitter", "shape"]), "`shape` must be above 1", help);
-            }
-            _ => {}
-        }
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue);
+        }
+        if let Some(Written(loss)) = &options.loss {
+            component::check(self, &below(&["loss"]), loss);
+        }
+        if let Some(Written(jitter)) = &options.jitter {
+            component::check(self, &below(&["jitter"]), jitter);
         }
     }
 

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use warpline_core::NodeId;
 
 use super::Expect;
+use super::application::{App, Application};
 use super::diagnostics::spelling_help;
 use super::document::Step;
 use super::endpoint::{About, Endpoint, Traffic};
 use super::expand::{Expanded, entry, key};
-use super::flow::{App, Flow, Transport};
+use super::flow::{Flow, Transport};
 use super::host::{Host, Program, ProgramCommand};
 use super::semantics::Check;
 use super::semantics_program::program_path;
@@ -244,7 +245,7 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
     let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
     match flow.app {
         App::Bulk | App::Request => {}
-        App::Transfer if flow.transfers.unwrap_or(1) == 1 => {}
+        App::Transfer if matches!(flow.application(), Application::Transfer(own) if own.transfers == 1) => {}
         App::Transfer => {
             return Some((
                 "app",

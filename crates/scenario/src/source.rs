@@ -4,8 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::Scenario;
-use super::diagnostics::Diagnostics;
-use super::load::unreadable;
+use super::diagnostics::{Diagnostics, nearest};
 
 /// Stands for standard input on the command line.
 pub const STANDARD_INPUT: &str = "-";
@@ -68,4 +67,38 @@ impl Source {
     pub fn load(&self, sets: &[String]) -> Result<Scenario, Diagnostics> {
         Scenario::parse((&self.name, &self.stem), &self.text, sets, &self.directory)
     }
+}
+
+impl Scenario {
+    /// Reads the scenario file at `path` and applies `sets`, each "path=value" as of `--set`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, Diagnostics> {
+        Source::read(path)?.load(sets)
+    }
+}
+
+/// The error for a scenario called `name` that cannot be read.
+fn unreadable(path: &Path, name: &str, error: &std::io::Error) -> Diagnostics {
+    let mut help = String::new();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut others: Vec<String> = std::fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.ends_with(".toml"))
+            .collect();
+        others.sort();
+        let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+        let near = nearest(&wanted, others.iter().map(String::as_str));
+        if let Some(near) = near {
+            help = format!("did you mean {}?", directory.join(near).display());
+        } else if !others.is_empty() {
+            others.truncate(10);
+            help = format!("scenario files in {}: {}", directory.display(), others.join(", "));
+        }
+    }
+    Diagnostics::single(format!("cannot read {name}: {error}"), help)
 }

@@ -271,7 +271,7 @@ impl Args {
 }
 
 /// How a test ended, as a message for the user. `under_way`: whether data had been sent.
-fn told(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
+fn spoken(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
         Outcome::NoReport => {
@@ -351,7 +351,7 @@ fn finish(args: &Args, run: CapRun) -> Test {
             run.options.segment,
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
-        (outcome, _) => told(outcome, &args.host, run.remote.port(), run.granted.is_some()),
+        (outcome, _) => spoken(outcome, &args.host, run.remote.port(), run.granted.is_some()),
     };
     let here = run.local.ip().to_string();
     let there = format!("{} ({})", args.host, run.remote);

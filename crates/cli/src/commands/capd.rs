@@ -205,7 +205,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     interrupt::listen_plainly()?;
     let stop = AtomicBool::new(false);
     let over = AtomicBool::new(false);
-    let log = &mut |event: CapdEvent| {
+    let report = &mut |event: CapdEvent| {
         let text = match event {
             _ if args.quiet => return,
             CapdEvent::Listening(address) if args.json => format!("{}\n", json!({ "listening": address })),
@@ -239,11 +239,11 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 std::thread::park_timeout(std::time::Duration::from_millis(50));
             }
         });
-        let mut served = serve(&config, &stop, log);
+        let mut served = serve(&config, &stop, report);
         // Machines without IPv6 still have IPv4.
         if served.is_err() && args.listen.is_none() {
             let listen = SocketAddr::from(([0, 0, 0, 0], args.port));
-            served = serve(&CapdConfig { listen, ..config.clone() }, &stop, log);
+            served = serve(&CapdConfig { listen, ..config.clone() }, &stop, report);
         }
         result = served;
         over.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use warpline_report::figure::{Figure, Format};
-use warpline_report::{Quantity, ReportError, band, busiest_link, write_whole};
+use warpline_report::{Quantity, ReportError, band, busiest_link, distinct_names, write_whole};
 use warpline_results::{RunSet, SCREEN};
 use warpline_study::compare::compare;
 
@@ -50,8 +50,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Draw this over time, a line for each of the two
-    #[arg(long, value_name = "QUANTITY", value_parser = PossibleValuesParser::new(Quantity::all().into_iter().map(Quantity::name)))]
+    /// Draw this over time, a line for each of the two, and print only the name of the figure's file
+    #[arg(long, value_name = "QUANTITY", conflicts_with_all = ["all", "json"], value_parser = PossibleValuesParser::new(Quantity::all().into_iter().map(Quantity::name)))]
     plot: Option<String>,
 
     /// What to draw: a group, a flow or a link [default: all flows, or the link where packets waited longest]
@@ -76,32 +76,32 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         .map_err(Failure::usage)
     };
     let sets = open(&args.before, 0.0, 0.4).and_then(|a| Ok((a, open(&args.after, 0.4, 0.8)?)));
-    let made = sets.and_then(|(a, b)| {
-        bar.update(0.8, "comparing");
-        // If there are very many flows, their groups say more, and are quicker.
-        let few =
-            [&a, &b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
-        let comparison = compare(&a, &b, few || args.all || args.json);
-        if let Some((quantity, file, format)) = &plot {
-            bar.update(0.9, "drawing");
+    let made = sets.and_then(|(a, b)| match &plot {
+        Some((quantity, file, format)) => {
+            bar.update(0.8, "drawing");
             draw(args, (&a, &b), *quantity, (file.as_path(), *format))?;
+            Ok(format!("{}: {}\n", output::styled(output::HEADING, "Figure"), file.display()))
         }
-        Ok(comparison)
+        None => {
+            bar.update(0.8, "comparing");
+            Ok(differences(args, &a, &b))
+        }
     });
     bar.clear();
-    let comparison = made?;
-    let lines = (!args.all).then(|| output::height().unwrap_or(SCREEN));
-    let text = if args.json {
-        comparison.to_json()
-    } else {
-        let mut text = output::headed(&comparison.render(output::width(), lines));
-        if let Some((_, file, _)) = &plot {
-            text += &format!("\n{}: {}\n", output::styled(output::HEADING, "Figure"), file.display());
-        }
-        text
-    };
-    output::print(&text)?;
+    output::print(&made?)?;
     Ok(Code::Success)
+}
+
+/// What changed, as text or JSON.
+fn differences(args: &Args, a: &RunSet, b: &RunSet) -> String {
+    // If there are very many flows, their groups say more, and are quicker.
+    let few = [a, b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
+    let comparison = compare(a, b, few || args.all || args.json);
+    if args.json {
+        return comparison.to_json();
+    }
+    let lines = (!args.all).then(|| output::height().unwrap_or(SCREEN));
+    output::headed(&comparison.render(output::width(), lines))
 }
 
 /// Most flows of one run that are compared one by one.
@@ -127,23 +127,14 @@ fn draw(
     let line = |set: &RunSet, name: String| -> Result<_, ReportError> {
         Ok((name, band(set, quantity, of.as_deref())?))
     };
-    let (name_a, name_b) = names(a.path(), b.path());
-    let lines =
-        line(a, name_a).and_then(|first| Ok(vec![first, line(b, name_b)?])).map_err(report::failure)?;
+    let names = distinct_names(&[a.path(), b.path()]);
+    let lines = [a, b].into_iter().zip(names).map(|(set, name)| line(set, name));
+    let lines = lines.collect::<Result<Vec<_>, _>>().map_err(report::failure)?;
     let figure = Figure { quantity, of, lines };
     if figure.is_empty() {
         return Err(Failure::usage(nothing(&figure, a)));
     }
     write_whole(&figure.write(format), file).map_err(report::failure)
-}
-
-/// The names of the two lines: the directories' last names, or their paths if those are equal.
-fn names(a: &Path, b: &Path) -> (String, String) {
-    let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    match (last(a), last(b)) {
-        (Some(a), Some(b)) if a != b => (a, b),
-        _ => (a.display().to_string(), b.display().to_string()),
-    }
 }
 
 /// An error for a figure without data, with what could be drawn instead.

@@ -4,21 +4,15 @@ use std::env;
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
-use warpline_lab::run::dilate::{Asked, DilateConfig, DilateOutcome, Ending, dilate};
-use warpline_lab::run::links::duplex;
-use warpline_live::clock::LagPolicy;
-use warpline_live::emulator::EmulatorConfig;
+use signal_hook::consts::SIGTERM;
+use warpline_lab::run::dilate::{DilateConfig, Ending, dilate};
 use warpline_net::{LinkConfig, RateConfig};
 use warpline_scenario::short::part;
 use warpline_scenario::{Size, Tdf, Time};
 
-use crate::commands::link_args::{LinkArgs, VALUES, counters};
+use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::failure::{Code, Failure};
-use crate::output;
 
 const BEGINNING: &str = "\
 A second of the command takes FACTOR seconds of this machine, so the link and the
@@ -51,7 +45,7 @@ Exit code: the command's; 128 plus the signal's number if a signal ended it; wit
 
 /// The end of the help text.
 fn examples() -> String {
-    format!("{BEGINNING}\n{VALUES}\n{EXAMPLES}")
+    format!("{BEGINNING}\n{}\n{EXAMPLES}", values())
 }
 
 /// Run a command, or a shell, in dilated time: on Linux around a link that is faster than this machine
@@ -156,30 +150,8 @@ fn find(command: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match places.iter().any(|path| path.exists()) {
-        true => Failure::command(126, format!("cannot start \"{command}\": it is not an executable program")),
-        false => Failure::command(127, format!("cannot start \"{command}\": there is no such program")),
-    })
-}
-
-/// Returns a function that reports which signals have arrived since its last call.
-fn signals() -> std::io::Result<impl FnMut() -> Option<Asked>> {
-    let kinds =
-        [(SIGINT, Asked::Interrupt), (SIGQUIT, Asked::Quit), (SIGTERM, Asked::End), (SIGHUP, Asked::End)];
-    let mut flags = Vec::new();
-    for (signal, asked) in kinds {
-        let flag = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-        flags.push((flag, asked));
-    }
-    let resized = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGWINCH, Arc::clone(&resized))?;
-    Ok(move || {
-        // All of them are cleared; the last is the strongest.
-        let come = flags.iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
-        let asked = come.fold(None, |_, (_, asked)| Some(*asked));
-        // A new size can wait for the next call.
-        let resized = asked.is_none() && resized.swap(false, Ordering::Relaxed);
-        if resized { terminal().map(|(rows, columns)| Asked::Resize(rows, columns)) } else { asked }
+        true => Failure::not_started(format!("cannot start \"{command}\": it is not an executable program")),
+        false => Failure::no_program(format!("cannot start \"{command}\": there is no such program")),
     })
 }
 
@@ -191,32 +163,17 @@ fn terminal() -> Option<(u16, u16)> {
 }
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
-    let [up, down] = args.link.links();
-    let [up, down] = duplex(&up, &down).map_err(Failure::usage)?.links;
-    let command = match args.command.is_empty() {
-        true => {
-            vec![env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".to_owned())]
-        }
-        false => args.command,
-    };
+    let (_, mut link) = args.link.crossing(args.hard_limit)?;
+    let command = or_shell(args.command);
     find(&command[0])?;
     let directory = env::current_dir()
         .map_err(|error| Failure::run(format!("cannot find the current directory: {error}")))?;
-    let in_flight = in_flight([&up, &down]);
+    let in_flight = in_flight([&link.up, &link.down]);
     let (least, times, most) = MEMORY;
-    // Before the terminal's size is read: later changes arrive as signals.
-    let mut asked = signals().map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))?;
+    // What the link and its queue hold, twice.
+    link.emulator.memory = (in_flight as usize).saturating_mul(4).max(1 << 30);
     let config = DilateConfig {
-        seed: args.link.seed,
-        emulator: EmulatorConfig {
-            lag: args.hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
-            mtu: args.link.mtu,
-            // What the link and its queue hold, twice.
-            memory: (in_flight as usize).saturating_mul(4).max(1 << 30),
-            ..EmulatorConfig::default()
-        },
-        up,
-        down,
+        link,
         tdf: args.tdf,
         cc: args.cc,
         sysctl: settings(&args.sysctl, in_flight),
@@ -226,27 +183,17 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         peer_command: args.peer_command,
         environment: env::vars().collect(),
         directory,
-        terminal: terminal(),
+        terminal,
         verbose: args.verbose,
     };
-    let outcome = dilate(&config, &mut asked).map_err(Failure::run)?;
-    report(&outcome, args.verbose);
+    let mut outcome = dilate(&config).map_err(Failure::run)?;
+    let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));
+    report(&mut outcome.account, &both.unwrap_or_default(), args.verbose);
     match outcome.ending {
-        Some(Ending::Exited(code)) => Ok(Code::Command(code as u8)),
-        Some(Ending::Signalled(signal)) => Ok(Code::Command(128u8.wrapping_add(signal as u8))),
-        Some(Ending::NotStarted(why)) => Err(Failure::command(126, why)),
-        Some(Ending::Stopped) | None => Ok(Code::Command(128 + SIGTERM as u8)),
-    }
-}
-
-/// Prints what happened on stderr, if requested or if something went wrong.
-fn report(outcome: &DilateOutcome, verbose: bool) {
-    if verbose {
-        let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));
-        let text = outcome.audit.render() + &both.unwrap_or_default() + &counters(&outcome.links);
-        output::note(&text);
-    } else if !outcome.audit.kept_pace() {
-        output::note(&outcome.audit.render());
+        Some(Ending::Exited(code)) => Ok(Code::returned(code)),
+        Some(Ending::Signalled(signal)) => Ok(Code::signalled(signal)),
+        Some(Ending::NotStarted(why)) => Err(Failure::not_started(why)),
+        Some(Ending::Stopped) | None => Ok(Code::signalled(SIGTERM)),
     }
 }
 

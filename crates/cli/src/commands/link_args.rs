@@ -1,20 +1,43 @@
 //! The two directions of an emulated link as command line options, for every command that has such a link.
 
 use clap::ValueHint;
-use warpline_lab::run::links::{LinkWords, Word};
-use warpline_net::LinkStats;
+use warpline_core::parameter::Choice as _;
+use warpline_lab::run::links::{Duplex, LinkWords, Word, duplex};
+use warpline_live::clock::LagPolicy;
+use warpline_live::crossing::{Account, CrossingConfig};
+use warpline_live::emulator::EmulatorConfig;
+use warpline_net::RateConfig;
+use warpline_net::jitter::JitterKind;
+use warpline_net::loss::LossKind;
+use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_scenario::{BitRate, Time};
 
+use crate::failure::Failure;
+use crate::output;
+
 /// Explains the values in the help of such a command.
-pub(crate) const VALUES: &str = "\
+pub(crate) fn values() -> String {
+    // A limit alone is a drop-tail queue; a loss or a jitter of none needs no words.
+    let kinds = |all: &[&'static str], but: &str| -> String {
+        all.iter().filter(|kind| **kind != but).copied().collect::<Vec<_>>().join(", ")
+    };
+    let queues = kinds(QdiscConfig::KINDS, QdiscConfig::KINDS[0]);
+    let losses = kinds(LossKind::KINDS, "none");
+    let jitters = kinds(JitterKind::KINDS, "none");
+    format!(
+        "\
 Values:
   rate    12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; or a trace (mahimahi's format) instead
   delay   20ms, one way
-  queue   100p, 150kB, 50ms or 1BDP (drop-tail); codel, fq_codel, red, priority
+  queue   100p, 150kB, 50ms or 1BDP (drop-tail); {queues},
           with parameters: codel,limit=100p,target=5ms; or a table as in a scenario
-  loss    1%, with its sign, or a model: every,n=100; gilbert-elliott,good_to_bad=1%,...
-  jitter  uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
-";
+  loss    1%, with its sign; or a model ({losses}),
+          with parameters: every,n=100; gilbert-elliott,good_to_bad=1%,...
+  jitter  a model ({jitters}), with parameters:
+          uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
+"
+    )
+}
 
 /// A link with two directions.
 #[derive(Debug, clap::Args)]
@@ -73,8 +96,33 @@ pub(crate) struct LinkArgs {
 }
 
 impl LinkArgs {
+    /// The link in words, and as an emulator carries it: it stops if a packet is later than `hard_limit`.
+    ///
+    /// # Errors
+    /// If a word cannot be read, or does not go with the others.
+    pub(crate) fn crossing(&self, hard_limit: Option<Time>) -> Result<(Duplex, CrossingConfig), Failure> {
+        let [up, down] = self.links();
+        let duplex = duplex(&up, &down).map_err(Failure::usage)?;
+        for link in &duplex.links {
+            if matches!(link.rate, RateConfig::Unlimited) && matches!(link.qdisc.limit(), QueueLimit::Bdp(_))
+            {
+                return Err(Failure::usage(
+                    "a queue limit in BDP needs a rate, and a direction of this link has none: give --rate, or a limit in packets, bytes or time (100p, \
+                     150kB, 50ms)",
+                ));
+            }
+        }
+        let [up, down] = duplex.links.clone();
+        let emulator = EmulatorConfig {
+            lag: hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
+            mtu: self.mtu,
+            ..EmulatorConfig::default()
+        };
+        Ok((duplex, CrossingConfig { up, down, seed: self.seed, emulator }))
+    }
+
     /// The options of the two directions, up and down.
-    pub(crate) fn links(&self) -> [LinkWords; 2] {
+    fn links(&self) -> [LinkWords; 2] {
         let word =
             |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
         let both = (word("--queue", &self.queue), word("--loss", &self.loss), word("--jitter", &self.jitter));
@@ -99,9 +147,15 @@ impl LinkArgs {
     }
 }
 
-/// Two lines that describe what the links did.
-pub(crate) fn counters(links: &[LinkStats; 2]) -> String {
-    let line = |(name, stats): (&str, &LinkStats)| {
+/// The command, or the user's shell if none was given.
+pub(crate) fn or_shell<T: From<String>>(command: Vec<T>) -> Vec<T> {
+    let shell = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+    if command.is_empty() { vec![shell().unwrap_or_else(|| "/bin/sh".to_owned()).into()] } else { command }
+}
+
+/// Prints what happened on stderr: all of it, with `more` lines, if that was requested; or how the emulator did not keep pace.
+pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
+    let counters = ["up", "down"].into_iter().zip(account.links()).map(|(name, stats)| {
         format!(
             "  {name:<10} {} packets offered, {} sent; emulated losses: {} overflow, {} AQM, {} on the wire; {} marked; queueing {:.3} ms mean\n",
             stats.arrivals,
@@ -112,6 +166,10 @@ pub(crate) fn counters(links: &[LinkStats; 2]) -> String {
             stats.marks,
             stats.queued_time.as_secs_f64() * 1e3 / stats.queued_packets.max(1) as f64,
         )
-    };
-    ["up", "down"].into_iter().zip(links).map(line).collect()
+    });
+    if verbose {
+        output::note(&(account.audit.render() + &counters.collect::<String>() + more));
+    } else if !account.audit.kept_pace() {
+        output::note(&account.audit.render());
+    }
 }

@@ -2,17 +2,17 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io;
-use std::os::unix::process::ExitStatusExt;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_live::bpf::{self, Parameters, control, sockets};
+use warpline_core::TimeDelta;
+use warpline_live::bpf::{self, Direction, Socket, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
-use warpline_live::nice::{Direction, NiceConfig, NiceError, NiceOutcome, Reading, Socket, run};
+use warpline_live::nice::{Connections, NiceConfig, NiceError, NiceOutcome, run};
 use warpline_live::terminal::Title;
 use warpline_scenario::Time;
 use warpline_scenario::short::part;
+use warpline_transport::cc::NiceParams;
 
 use crate::failure::{Code, Failure};
 use crate::output::{self, counted, short, with_unit};
@@ -93,43 +93,41 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct ParameterArgs {
     /// A packet is late beyond this share of the way from the smallest RTT to the largest [default: 0.2]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part)]
     threshold: Option<f64>,
     /// Share of a round's packets that must be late for the window to be reduced [default: 0.4]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true, value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = part)]
     fraction: Option<f64>,
     /// Smallest window in segments [default: 1/48]
-    #[arg(long, value_name = "SEGMENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SEGMENTS")]
     floor: Option<f64>,
     /// Time above the smallest RTT, such as 5ms, at which a packet is late, whatever the threshold; a plain number is milliseconds
     /// [default: 10ms]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = millis)]
-    most_delay: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = millis)]
+    most_delay: Option<TimeDelta>,
     /// The paper's own form, without later additions (docs: nice)
     #[arg(long)]
     paper: bool,
 }
 
-/// A time in milliseconds; a plain number is milliseconds too.
-fn millis(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) => Ok(number),
-        Err(_) => text.parse::<Time>().map(|time| time.0.as_secs_f64() * 1e3),
-    }
+/// A time; a plain number is milliseconds.
+fn millis(text: &str) -> Result<TimeDelta, String> {
+    let text = if text.parse::<f64>().is_ok() { format!("{text}ms") } else { text.to_owned() };
+    text.parse::<Time>().map(|time| time.0)
 }
 
 impl ParameterArgs {
     /// The parameters, if the user gave any.
-    fn given(&self) -> Option<Parameters> {
-        let default = if self.paper { Parameters::paper() } else { Parameters::default() };
-        let given = Parameters {
+    fn given(&self) -> Option<NiceParams> {
+        let default = if self.paper { NiceParams::paper() } else { NiceParams::default() };
+        let given = NiceParams {
             threshold: self.threshold.unwrap_or(default.threshold),
             fraction: self.fraction.unwrap_or(default.fraction),
             floor: self.floor.unwrap_or(default.floor),
-            most_delay_ms: self.most_delay.or(default.most_delay_ms),
+            most_delay: self.most_delay.unwrap_or(default.most_delay),
             ..default
         };
-        let any = [self.threshold, self.fraction, self.floor, self.most_delay].iter().any(Option::is_some);
+        let any = self.threshold.or(self.fraction).or(self.floor).is_some() || self.most_delay.is_some();
         (any || self.paper).then_some(given)
     }
 }
@@ -267,7 +265,7 @@ fn command(args: Args) -> Result<Code, Failure> {
     };
     super::clean::before();
     let mut title = if args.quiet { None } else { Title::of_stderr() };
-    let watch = |reading: &Reading| {
+    let watch = |reading: &Connections| {
         if let Some(title) = title.as_mut().filter(|_| reading.connections > 0) {
             title.show(&describe(reading));
         }
@@ -286,16 +284,11 @@ fn command(args: Args) -> Result<Code, Failure> {
     drop(title);
     let outcome = outcome?;
     report(&outcome, args.verbose, args.quiet);
-    let code = match (outcome.status.code(), outcome.status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
-        (None, None) => 1,
-    };
-    Ok(Code::Command(code))
+    Ok(outcome.status.into())
 }
 
 /// What the connections do now, for the title of the terminal, so that it does not mix with the command's output.
-fn describe(reading: &Reading) -> String {
+fn describe(reading: &Connections) -> String {
     let mut text = "nice:".to_owned();
     if reading.sent_rate >= reading.received_rate {
         let _ = write!(text, " sending {}", with_unit(reading.sent_rate, "bit/s"));
@@ -351,7 +344,7 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
 const MUCH: u64 = 1_000_000;
 
 /// A hint if the command downloaded without `--receive`, which is probably a mistake.
-fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
+fn hint(way: &Way, reading: Option<&Connections>) -> Option<String> {
     let reading = reading.filter(|_| *way == Way::Nice { receive: false })?;
     let much = reading.received_bytes >= MUCH && reading.received_bytes / 10 > reading.sent_bytes;
     much.then(|| {
@@ -364,19 +357,16 @@ fn hint(way: &Way, reading: Option<&Reading>) -> Option<String> {
 
 fn failure(error: bpf::BpfError) -> Failure {
     match error {
-        bpf::BpfError::Parameter { .. } => Failure::usage(error),
+        bpf::BpfError::Parameter(_) => Failure::usage(error),
         _ => Failure::run(error),
     }
 }
 
 /// The failure for an error; for a command that cannot be started, with the exit code of a shell.
 fn nice_failure(error: NiceError) -> Failure {
-    match &error {
-        NiceError::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Failure::command(127, &error)
-        }
-        NiceError::Command { .. } => Failure::command(126, &error),
-        NiceError::Bpf(bpf::BpfError::Parameter { .. }) => Failure::usage(error),
+    match error {
+        NiceError::Command(error) => error.into(),
+        NiceError::Bpf(bpf::BpfError::Parameter(_)) => Failure::usage(error),
         _ => Failure::run(error),
     }
 }
@@ -387,27 +377,32 @@ mod tests {
 
     #[test]
     fn the_meter_has_a_space_before_each_unit() {
-        let reading =
-            Reading { sent_rate: 512.0, connections: 1, window: 2.0, yielded: 0.25, ..Reading::default() };
+        let reading = Connections {
+            sent_rate: 512.0,
+            connections: 1,
+            window: 2.0,
+            yielded: 0.25,
+            ..Connections::default()
+        };
         let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, backed off 25 % of the time";
         assert_eq!(describe(&reading), text);
     }
 
     #[test]
     fn a_download_that_did_not_yield_is_pointed_out() {
-        let reading = Reading { received_bytes: 20_000_000, sent_bytes: 81, ..Reading::default() };
+        let reading = Connections { received_bytes: 20_000_000, sent_bytes: 81, ..Connections::default() };
         let sends = Way::Nice { receive: false };
         let text = hint(&sends, Some(&reading)).unwrap();
         assert!(text.contains("20.0 MB") && text.contains("--receive"), "{text}");
         assert_eq!(hint(&Way::Nice { receive: true }, Some(&reading)), None);
-        assert_eq!(hint(&sends, Some(&Reading { sent_bytes: 20_000_000, ..reading })), None);
-        assert_eq!(hint(&sends, Some(&Reading { received_bytes: 1000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Connections { sent_bytes: 20_000_000, ..reading })), None);
+        assert_eq!(hint(&sends, Some(&Connections { received_bytes: 1000, ..reading })), None);
         assert_eq!(hint(&sends, None), None);
     }
 
     #[test]
     fn the_line_says_what_the_connections_do() {
-        let reading = Reading {
+        let reading = Connections {
             connections: 3,
             sent_rate: 12.34e6,
             received_rate: 1e3,
@@ -420,7 +415,7 @@ mod tests {
             describe(&reading),
             "nice: sending 12.3 Mbit/s, 3 connections, window 14.2 segments, backed off 23 % of the time"
         );
-        let other = Reading { connections: 1, received_rate: 2e9, ..reading };
+        let other = Connections { connections: 1, received_rate: 2e9, ..reading };
         assert!(describe(&other).starts_with("nice: receiving 2.00 Gbit/s, 1 connection, "));
     }
 }

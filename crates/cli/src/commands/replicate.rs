@@ -14,6 +14,7 @@ use warpline_apps::replicate::push::{self, Outcome, PushOptions, push};
 use warpline_apps::replicate::serve::{self, ServeOptions, serve};
 use warpline_apps::replicate::store::{current, manifest};
 use warpline_apps::replicate::tree::Tree;
+use warpline_core::parameter::Choice as _;
 use warpline_core::{Rate, TimeDelta};
 use warpline_scenario::Time;
 use warpline_stacks::quic::{Identity, KeyError, Settings, Trust};
@@ -129,8 +130,7 @@ struct Push {
     hosts: Vec<String>,
     #[command(flatten)]
     keys: Keys,
-    /// Congestion control: nice, ledbat, ledbat++, lp, vegas, reno, cubic, bic, westwood
-    #[arg(long, value_name = "NAME", default_value = "nice")]
+    #[arg(long, value_name = "NAME", default_value = "nice", help = cc_help())]
     cc: String,
     /// Limit the rate to each receiver, as in 500kbit/s or 2MB/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -166,6 +166,11 @@ struct Verify {
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
+}
+
+/// The help of `--cc`, with the names of all congestion controls.
+fn cc_help() -> String {
+    format!("Congestion control ({}), and parameters of it", Algorithm::KINDS.join(", "))
 }
 
 /// A time with its unit; a plain number is in seconds.

@@ -1,24 +1,20 @@
 //! `warpline shell`: a command behind an emulated link.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use clap::ValueHint;
 use warpline_core::TimeDelta;
-use warpline_lab::run::links::{Duplex, duplex};
 use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
-use warpline_live::audit::Audit;
-use warpline_live::clock::{LagPolicy, Waiting};
+use warpline_live::clock::Waiting;
 use warpline_live::crossing::Crossing;
-use warpline_live::emulator::{EmulatorConfig, Turn};
+use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
-use warpline_live::shell::{Begun, Observer, ShellConfig, ShellError, ShellOutcome, run};
+use warpline_live::shell::{Begun, ShellConfig, ShellError, run};
 use warpline_live::terminal::Title;
-use warpline_net::Network;
 use warpline_scenario::Time;
 
-use crate::commands::link_args::{LinkArgs, VALUES, counters};
+use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -56,7 +52,7 @@ Exit code: the command's; 128 plus the signal's number if a signal ended it; wit
 
 /// The end of the help text.
 fn examples() -> String {
-    format!("{DIRECTIONS}\n{VALUES}\n{EXAMPLES}")
+    format!("{DIRECTIONS}\n{}\n{EXAMPLES}", values())
 }
 
 /// Run a command, or a shell, behind an emulated link
@@ -106,20 +102,14 @@ const METER: TimeDelta = TimeDelta::from_millis(500);
 const PULSE: TimeDelta = TimeDelta::from_millis(100);
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
-    let [up, down] = args.link.links();
-    let duplex = duplex(&up, &down).map_err(Failure::usage)?;
-    let [mut up, mut down] = duplex.links.clone();
-    let interactive = args.command.is_empty();
-    let command = if interactive {
-        vec![std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())]
-    } else {
-        args.command
-    };
+    let (duplex, mut link) = args.link.crossing(args.hard_limit)?;
+    link.emulator.waiting = Waiting { spin: args.spin.0, linger: args.linger.0 };
+    let greets = args.command.is_empty() && !args.quiet;
     super::clean::before();
     // Before entering the namespaces: the files belong to the caller.
     let destination = args.report.then(|| Destination::claim("shell")).transpose()?;
     let capture = args.pcap.as_deref().map(create_capture).transpose().map_err(Failure::output)?;
-    (up.record, down.record) = (capture.is_some(), capture.is_some());
+    (link.up.record, link.down.record) = (capture.is_some(), capture.is_some());
     let recorded = capture.is_some() || args.report;
     let recording = RecordingOptions {
         capture,
@@ -128,89 +118,49 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         name: "shell".to_owned(),
         seed: args.link.seed,
     };
-    let recording =
+    let mut recording =
         recorded.then(|| Recording::open(&duplex, recording)).transpose().map_err(Failure::output)?;
-    let mut watch = Watch {
-        recording,
-        greeting: (interactive && !args.quiet).then_some(duplex),
-        meter: PulseMeter::default(),
-        title: if args.quiet { None } else { Title::of_stderr() },
-        audit: None,
+    let mut title = if args.quiet { None } else { Title::of_stderr() };
+    let config = ShellConfig {
+        link,
+        command: or_shell(args.command),
+        base_command: args.base,
+        nat: !args.no_nat,
+        warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
+        pulse: (recorded || title.is_some()).then_some(PULSE),
     };
-    let watched = recorded || watch.title.is_some();
-    let ran = run(
-        ShellConfig {
-            up,
-            down,
-            seed: args.link.seed,
-            emulator: EmulatorConfig {
-                waiting: Waiting { spin: args.spin.0, linger: args.linger.0 },
-                lag: args.hard_limit.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
-                mtu: args.link.mtu,
-                ..EmulatorConfig::default()
-            },
-            command,
-            base_command: args.base,
-            nat: !args.no_nat,
-            warn: |why| {
-                output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
-            },
-            pulse: watched.then_some(PULSE),
-        },
-        &mut watch,
-    );
-    // Also of a recording that the emulator could not go on with.
-    if let (Some(recording), Some(audit)) = (watch.recording, watch.audit) {
-        let written = recording.finish(&audit).map_err(Failure::output)?;
-        if let Some(path) = written {
-            output::note(&format!("report: {}", path.display()));
-        }
-    }
-    let outcome = ran.map_err(failure)?;
-    report(&outcome, args.verbose);
-    let code = match (outcome.status.code(), outcome.status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
-        (None, None) => 1,
-    };
-    Ok(Code::Command(code))
-}
-
-/// What to do while a shell runs: its greeting, its recording, its meter.
-#[derive(Debug)]
-struct Watch {
-    recording: Option<Recording>,
-    greeting: Option<Duplex>,
-    meter: PulseMeter,
-    title: Option<Title>,
-    audit: Option<Audit>,
-}
-
-impl Observer for Watch {
-    fn began(&mut self, begun: &Begun) {
-        if let Some(duplex) = &self.greeting {
+    let began = |begun: &Begun| {
+        if greets {
             output::note(&greeting(&duplex.said, begun));
         }
-    }
-
-    fn turn(&mut self, turn: Turn<'_, Crossing>) {
-        if let Some(recording) = &mut self.recording {
+    };
+    let mut rates = PulseMeter::default();
+    let observe = |turn: Turn<'_, Crossing>| {
+        if let Some(recording) = &mut recording {
             recording.turn(turn.network, turn.pool);
         }
-        if let Some(title) = &mut self.title
-            && let Some(pulses) = self.meter.read(turn.network, METER)
+        if let Some(title) = &mut title
+            && let Some(pulses) = rates.read(turn.network, METER)
         {
             title.show(&meter(&pulses));
         }
+    };
+    let ran = run(&config, began, observe).map_err(failure);
+    drop(title);
+    let mut outcome = ran?;
+    // Also if the emulator could not go on.
+    if let Some(recording) = recording
+        && let Some(path) = recording.finish(&mut outcome.account).map_err(Failure::output)?
+    {
+        output::note(&format!("report: {}", path.display()));
     }
-
-    fn ended(&mut self, network: &mut Network, audit: &Audit) {
-        self.title = None;
-        if let Some(recording) = &mut self.recording {
-            recording.end(network);
-        }
-        self.audit = Some(audit.clone());
-    }
+    let status = outcome.status.map_err(Failure::run)?;
+    let reach = match outcome.reach_note.as_str() {
+        "" => String::new(),
+        why => format!("  reach      this machine only: {why}\n"),
+    };
+    report(&mut outcome.account, &reach, args.verbose);
+    Ok(status.into())
 }
 
 /// The greeting: a line or two that describe the shell before its first prompt.
@@ -239,27 +189,10 @@ fn meter([up, down]: &[Pulse; 2]) -> String {
     format!("warpline: {}; {}", one("up", up), one("down", down))
 }
 
-/// Prints what happened on stderr, if requested or if something went wrong.
-fn report(outcome: &ShellOutcome, verbose: bool) {
-    if verbose {
-        let mut text = outcome.audit.render();
-        text += &counters(&outcome.links);
-        if !outcome.reach_note.is_empty() {
-            text += &format!("  reach      this machine only: {}\n", outcome.reach_note);
-        }
-        output::note(&text);
-    } else if !outcome.audit.kept_pace() {
-        output::note(&outcome.audit.render());
-    }
-}
-
 /// The failure for a shell's error; for a command that cannot be started, with the exit code of a shell.
 fn failure(error: ShellError) -> Failure {
-    match &error {
-        ShellError::Command { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            Failure::command(127, &error)
-        }
-        ShellError::Command { .. } => Failure::command(126, &error),
+    match error {
+        ShellError::Command(error) => error.into(),
         _ => Failure::run(error),
     }
 }

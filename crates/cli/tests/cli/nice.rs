@@ -75,7 +75,7 @@ fn mistakes_are_reported_before_anything_starts() {
     if able(&[]).is_some() {
         let answer = desk.warpline(&["nice", "--threshold", "1.5", "--", "true"]);
         assert_eq!(answer.code, Some(2));
-        assert!(answer.stderr.contains("threshold 1.5 is not allowed: 0 to 1"), "{}", answer.stderr);
+        assert!(answer.stderr.contains("`threshold` is 1.5; allowed: 0 to 1"), "{}", answer.stderr);
     }
 }
 

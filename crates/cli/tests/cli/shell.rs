@@ -77,6 +77,10 @@ fn mistakes_in_the_link_are_reported_before_anything_starts() {
         (&["--queue", "cake"], "cake"),
         (&["--up-trace", "no-such-trace"], "--up-trace: there is no file `no-such-trace`"),
         (&["--loss", "1"], "`1` could mean 1 % or always: write `1%` or `100%`"),
+        (&["--queue", "1BDP"], "a queue limit in BDP needs a rate"),
+        (&["--up-rate", "1Mbit/s", "--queue", "codel,limit=2BDP"], "a queue limit in BDP needs a rate"),
+        (&["--delay", "-5ms"], "`-5ms` is out of range: time lies between 0 and"),
+        (&["--rate", "-1Mbit/s"], "`-1Mbit/s` is out of range: rate lies between 0 and"),
         (&["--down-loss", "0.5"], "--down-loss cannot be \"0.5\""),
     ] {
         let answer = desk.warpline(&[&["shell"], words, &["--", "true"]].concat());

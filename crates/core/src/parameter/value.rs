@@ -250,6 +250,10 @@ impl Value for Vec<u64> {
         self.clone_from(numbers);
         true
     }
+    /// Of the least number.
+    fn size(&self) -> Option<f64> {
+        self.iter().min().map(|least| *least as f64)
+    }
 }
 
 /// What need not be set.

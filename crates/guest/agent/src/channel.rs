@@ -56,7 +56,7 @@ impl Channel {
     }
 
     /// Sends a notice. Waits if the device has no room, so nothing is lost.
-    pub(crate) fn tell(&self, notice: &Notice) {
+    pub(crate) fn report(&self, notice: &Notice) {
         let bytes = notice.payload();
         let (address, length) =
             (&raw const self.everybody, size_of::<libc::sockaddr_ll>() as libc::socklen_t);

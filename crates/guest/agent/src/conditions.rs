@@ -69,7 +69,7 @@ impl Conditions {
             *state = match begin(order, program, now, hosts) {
                 Ok(under) => State::Under(under),
                 Err(failure) => {
-                    channel.tell(&Notice::Fails(order.id, Why::Blind(failure.to_string())));
+                    channel.report(&Notice::Fails(order.id, Why::Blind(failure.to_string())));
                     State::Over
                 }
             };
@@ -83,7 +83,9 @@ impl Conditions {
             let State::Under(under) = state else { continue };
             let holds = match &under.ending {
                 Some(Ending::Exited(0)) => Ok(true),
-                Some(ending) => Err(format!("the command of `ready` could not be run: {ending:?}")),
+                Some(ending) => {
+                    Err(format!("the command that tests the condition could not be started: {ending:?}"))
+                }
                 None => under.probe.holds().map_err(|error| error.to_string()),
             };
             let ended = order.program.and_then(|program| programs.progress(program).1);
@@ -101,7 +103,7 @@ impl Conditions {
                     None => continue,
                 },
             };
-            channel.tell(&notice);
+            channel.report(&notice);
             under.kill();
             *state = State::Over;
         }

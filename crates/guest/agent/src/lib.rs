@@ -197,7 +197,7 @@ pub struct ProgramOrder {
     /// Numbers of the conditions that it waits for.
     pub after: Vec<u32>,
     /// The number that identifies its end in [`Notice::Ended`], if that is to be sent.
-    pub told: Option<u32>,
+    pub notice: Option<u32>,
 }
 
 /// A condition that others wait for. A [`Notice`] says whether it holds.

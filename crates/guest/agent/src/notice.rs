@@ -22,7 +22,7 @@ pub enum Notice {
     Holds(u32),
     /// From a guest: the condition will not hold, and why.
     Fails(u32, Why),
-    /// From a guest: the program with this number ([`ProgramOrder::told`](crate::ProgramOrder::told)) has ended.
+    /// From a guest: the program with this number ([`ProgramOrder::notice`](crate::ProgramOrder::notice)) has ended.
     Ended(u32),
     /// To a guest: the condition with this number holds, on this guest or another.
     GoOn(u32),

@@ -113,10 +113,10 @@ impl Programs {
     }
 
     /// Reports the programs that have ended since the last call, if a notice was ordered.
-    pub(crate) fn tell(&mut self, channel: &Channel) {
+    pub(crate) fn report_ends(&mut self, channel: &Channel) {
         for program in self.all.iter_mut().filter(|program| program.report.ended.is_some()) {
-            if let Some(number) = program.order.told.take() {
-                channel.tell(&Notice::Ended(number));
+            if let Some(number) = program.order.notice.take() {
+                channel.report(&Notice::Ended(number));
             }
         }
     }

@@ -165,7 +165,7 @@ fn perform(
                 programs.reaped(pid, ending, false);
             }
         }
-        programs.tell(channel);
+        programs.report_ends(channel);
         while let Some(notice) = channel.take() {
             match notice {
                 Notice::GoOn(condition) => gate.open(condition),

@@ -80,7 +80,7 @@ pub(crate) fn program(host: u32, words: &[&str], output: &str) -> ProgramOrder {
         collect: Vec::new(),
         output: output.to_owned(),
         after: Vec::new(),
-        told: None,
+        notice: None,
     }
 }
 

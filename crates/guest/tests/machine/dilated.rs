@@ -22,7 +22,7 @@ fn run(
 ) -> Option<(Report, Machine, f64)> {
     let kernel = kernel()?;
     config.timing = Timing::Dilated;
-    config.order.programs[0].told = Some(0);
+    config.order.programs[0].notice = Some(0);
     let mut machine = Machine::boot(&kernel, config).unwrap();
     machine.wait_ready(60, &mut || true).unwrap();
     let mut last = 0;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, Direction, HostResults, ReceiverResults, SenderResults};
 
-use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
+use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
 use super::statements::Statements;
 use super::verdict::{Judgement, host_limits};
 
@@ -541,14 +541,7 @@ impl CapReport {
         if p.ce_marks > 0 {
             out.add("congestion marks", p.ce_marks.to_string());
         }
-        out.add(
-            "maximum cwnd",
-            format!(
-                "{} in slow start, {} in congestion avoidance",
-                bytes(p.maximum_cwnd_slow_start),
-                bytes(p.maximum_cwnd_avoidance)
-            ),
-        );
+        out.add("maximum cwnd", windows(p.maximum_cwnd_slow_start, p.maximum_cwnd_avoidance));
     }
 
     fn host_lines(&self, out: &mut Lines) {

@@ -131,6 +131,14 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// The largest windows of the two phases; one that never came is left out.
+pub(super) fn windows(slow_start: u64, avoidance: u64) -> String {
+    let phases = [(slow_start, "slow start"), (avoidance, "congestion avoidance")];
+    let came = phases.iter().filter(|(window, _)| *window > 0);
+    let said: Vec<String> = came.map(|(window, phase)| format!("{} in {phase}", bytes(*window))).collect();
+    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
+}
+
 /// A share: "1.25 %".
 pub(super) fn percent(part: f64) -> String {
     format!("{:.2} %", 100.0 * part)
@@ -139,4 +147,15 @@ pub(super) fn percent(part: f64) -> String {
 /// Bits per second; none over no time.
 pub(super) fn rate(bytes: u64, nanos: u64) -> Option<f64> {
     (nanos > 0).then(|| bytes as f64 * 8e9 / nanos as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_that_never_came_has_no_largest_window() {
+        assert_eq!(windows(180_000, 120_000), "180.0 kB in slow start, 120.0 kB in congestion avoidance");
+        assert_eq!((windows(14_600, 0).as_str(), windows(0, 0).as_str()), ("14.6 kB in slow start", "-"));
+    }
 }

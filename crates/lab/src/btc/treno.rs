@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
-use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span};
+use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
 
 /// The input of a report.
 #[derive(Clone, Debug)]
@@ -401,14 +401,7 @@ impl TrenoReport {
             "congestion signals",
             format!("{}: {} recoveries, {} time-outs", self.congestion_signals, r.recoveries, r.timeouts),
         );
-        out.add(
-            "largest window",
-            format!(
-                "{} in slow start, {} in congestion avoidance",
-                bytes(self.largest_window_slow_start),
-                bytes(self.largest_window_avoidance)
-            ),
-        );
+        out.add("largest window", windows(self.largest_window_slow_start, self.largest_window_avoidance));
         let needed = &self.features_needed;
         out.add("TCP features needed", if needed.is_empty() { "none".to_owned() } else { needed.join("; ") });
         out.add("time in slow start", span(r.slow_start_ns));

@@ -26,7 +26,7 @@ use counters::FlowTotals;
 use measure::{Letters, MeasureEnd};
 use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
-use wire::{Order, Reading, Wire, WireEndpoint};
+use wire::{OpenConnections, Order, Wire, WireEndpoint};
 
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
@@ -101,7 +101,7 @@ pub(crate) struct Flow {
     /// The failure of one of its connections, if one failed.
     outcome: Option<&'static str>,
     /// The counters of its open connections with programs.
-    reading: Reading,
+    reading: OpenConnections,
     /// Whether it still waits for a program.
     held: bool,
 }
@@ -217,7 +217,7 @@ impl ModelHosts {
             open_transfers: 0,
             messages: counters::Messages::default(),
             outcome: None,
-            reading: Reading::default(),
+            reading: OpenConnections::default(),
             held: false,
         });
         id

@@ -54,14 +54,14 @@ pub(crate) struct WireEndpoint {
 
 /// What the open connections of a flow say of themselves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct OpenConnections {
     pub(crate) totals: FlowTotals,
     pub(crate) window: Window,
     /// Whether a connection was asked for and has had no answer.
     pub(crate) unanswered: bool,
 }
 
-impl Reading {
+impl OpenConnections {
     /// Adds what a connection has done. `sends` is whether this end sends the flow's data.
     pub(crate) fn add(&mut self, connection: &Connection<Controller>, sends: bool) {
         self.totals.add_wire(connection, sends);
@@ -232,7 +232,7 @@ impl ModelHosts {
     }
 
     /// What a flow's open connections say now; to be told before every reading of [`ModelHosts::totals`] and [`ModelHosts::window`].
-    pub(crate) fn set_reading(&mut self, flow: FlowId, reading: Reading) {
+    pub(crate) fn set_reading(&mut self, flow: FlowId, reading: OpenConnections) {
         self.flows[flow.index()].reading = reading;
     }
 }

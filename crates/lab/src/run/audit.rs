@@ -3,24 +3,15 @@
 use warpline_live::audit::Audit;
 
 use warpline_results::LiveHost;
-use warpline_results::live::{AuditSummary, LatenessSummary};
+use warpline_results::live::AuditSummary;
 use warpline_scenario::addresses::AddressPlan;
 
 /// What a summary says of an audit.
 pub(super) fn audit_summary(audit: &Audit) -> AuditSummary {
-    let l = &audit.lateness;
     AuditSummary {
         duration_s: audit.duration_s,
         cpu_share: audit.cpu_share,
-        lateness: LatenessSummary {
-            packets: l.packets,
-            median_us: l.median_us,
-            p99_us: l.p99_us,
-            p999_us: l.p999_us,
-            max_us: l.max_us,
-            threshold_us: l.threshold_us,
-            late_packets: l.late_packets,
-        },
+        lateness: audit.lateness.clone(),
         corrected_packets: audit.corrected_packets,
         lost_outside: audit.lost_outside,
         offloads: audit.offloads.clone(),

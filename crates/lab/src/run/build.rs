@@ -152,8 +152,10 @@ fn flow_spec(
 fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
     let meets = |node: usize| scenario.traffic(&nodes[node]).has_programs();
     let entry = &scenario.flow[flow.entry];
-    let service = match flow.application {
-        Application::Service { app, size } => Some((app, size)),
+    let service = match &flow.application {
+        Application::Source(source) => Some((entry.app, source.size.map(|size| size.0))),
+        Application::Http(http) => Some((entry.app, http.size.map(|size| size.0))),
+        _ if entry.app.is_service() => Some((entry.app, None)),
         // Data that a kernel generates is received here.
         _ if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel => Some((scenario::App::Discard, None)),
         _ => None,
@@ -199,50 +201,56 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
         Transport::Tcp => Carrier::Tcp { open: false },
     };
     Ok(match app {
-        Application::Bulk => App::Bulk { started: false },
-        Application::Cap | Application::Treno(_) => {
+        Application::Bulk(_) => App::Bulk { started: false },
+        Application::Cap(_) | Application::Treno(_) => {
             match tool(flow).map_err(|fault| fault_of("flow", &flow.name, &fault.message))? {
                 Some(tool) => App::Measure { tool, started: false },
                 None => App::Bulk { started: false },
             }
         }
-        Application::Transfer { size, transfers, pause } => App::Transfer {
-            size: *size,
-            left: transfers.unwrap_or(u32::MAX),
-            pause: *pause,
+        Application::Transfer(own) => App::Transfer {
+            size: own.size.0,
+            left: if own.transfers == 0 { u32::MAX } else { own.transfers },
+            pause: own.pause,
             next: Timestamp::ZERO,
         },
-        Application::Cbr { rate, packet_size } => {
-            App::Rate { carrier, bytes: *packet_size, rate: *rate, beat: None, bursts: None }
+        Application::Cbr(own) => {
+            App::Rate { carrier, bytes: own.packet_size.0, rate: own.rate, beat: None, bursts: None }
         }
-        Application::OnOff { rate, packet_size, mean_on, mean_off, shape } => {
+        Application::Onoff(own) => {
             let bursts = Bursts {
-                mean_on: mean_on.as_secs_f64(),
-                mean_off: mean_off.as_secs_f64(),
-                shape: *shape,
+                mean_on: own.mean_on.as_secs_f64(),
+                mean_off: own.mean_off.as_secs_f64(),
+                shape: own.shape,
                 until: Timestamp::ZERO,
             };
-            App::Rate { carrier, bytes: *packet_size, rate: *rate, beat: None, bursts: Some(bursts) }
+            App::Rate { carrier, bytes: own.packet_size.0, rate: own.rate, beat: None, bursts: Some(bursts) }
         }
-        Application::Poisson { message_rate, message_size } => {
+        Application::Poisson(own) => {
             // The packet size includes the headers.
             let headers = u64::from(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
             App::Messages {
                 carrier,
-                bytes: message_size + if carrier == Carrier::Udp { headers } else { 0 },
-                mean: 1.0 / message_rate,
+                bytes: own.message_size.0 + if carrier == Carrier::Udp { headers } else { 0 },
+                mean: 1.0 / own.message_rate,
                 next: None,
                 written: 0,
                 under_way: Default::default(),
             }
         }
-        Application::AccessLog(path) => {
-            let fail = |reason| RunError::Build(format!("flow {}: {path}: {reason}", flow.name));
-            let entries = files::log(&scenario.directory.join(path)).map_err(fail)?;
-            App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
-        }
-        Application::Web(model) => App::Web(Box::new(Sessions::new(model.clone(), REQUEST))),
+        Application::Web(own) => match &own.table.access_log {
+            Some(path) => {
+                let fail = |reason| RunError::Build(format!("flow {}: {path}: {reason}", flow.name));
+                let entries = files::log(&scenario.directory.join(path)).map_err(fail)?;
+                App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
+            }
+            None => App::Web(Box::new(Sessions::new(own.table.model(), REQUEST))),
+        },
         // Requests run inside the guests.
-        Application::Service { .. } | Application::Request { .. } => App::Service { listening: false },
+        Application::Request(_)
+        | Application::Discard(_)
+        | Application::Echo(_)
+        | Application::Source(_)
+        | Application::Http(_) => App::Service { listening: false },
     })
 }

@@ -3,22 +3,23 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::slice::from_ref;
 
-use warpline_core::{LinkId, NodeId, TimeDelta};
+use warpline_core::{NodeId, TimeDelta};
 use warpline_guest::machine::Timing;
 pub use warpline_guest::order::Ending;
 use warpline_guest::order::{ConsoleOrder, FlowOrder, HostOrder, Order, ProgramOrder, Report, Role, Service};
 use warpline_guest::{Console, MachineConfig, frame};
-use warpline_live::audit::Audit;
-use warpline_live::crossing::Crossing;
-use warpline_live::emulator::{Emulator, EmulatorConfig};
-use warpline_net::{Control, LinkConfig, LinkStats};
+use warpline_live::crossing::{Account, Carrier, Command, CrossingConfig};
+use warpline_live::emulator::Emulator;
+use warpline_live::signals::{Signal, Signals};
 use warpline_results::live::DilationSummary;
 use warpline_scenario::{Clock, ClockMode, Tdf};
 
 use super::guests::{Guests, Machines};
+use super::live_error;
 use super::pacer::Pacer;
 use crate::run::RunError;
 
@@ -35,30 +36,11 @@ const COMMAND: &str = "command";
 const PEER: &str = "peer";
 const HERE: &str = "here";
 
-/// What somebody at the keyboard, or another process, asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Ctrl-C: the command is interrupted.
-    Interrupt,
-    /// Ctrl-\: the command quits.
-    Quit,
-    /// All of it ends.
-    End,
-    /// The terminal has so many rows and columns now.
-    Resize(u16, u16),
-}
-
 /// Two guests around a link.
 #[derive(Clone, Debug)]
 pub struct DilateConfig {
-    /// The link from the command to its peer. Its ends are filled in.
-    pub up: LinkConfig,
-    /// The link back.
-    pub down: LinkConfig,
-    /// Seed of loss, jitter and random queues.
-    pub seed: u64,
-    /// How the emulator works, the MTU included.
-    pub emulator: EmulatorConfig,
+    /// The link between the command and its peer.
+    pub link: CrossingConfig,
     /// The time dilation factor.
     pub tdf: Tdf,
     /// Congestion control of both guests; the kernel's if none.
@@ -77,8 +59,8 @@ pub struct DilateConfig {
     pub environment: Vec<(String, String)>,
     /// Their directory.
     pub directory: PathBuf,
-    /// Rows and columns of the terminal that the command has, none if what it prints is only passed on.
-    pub terminal: Option<(u16, u16)>,
+    /// Rows and columns of the terminal that the command has at the moment, none if what it prints is only passed on.
+    pub terminal: fn() -> Option<(u16, u16)>,
     /// Whether what the peer's command prints is passed on too, to standard error. What it prints there itself always is.
     pub verbose: bool,
 }
@@ -88,12 +70,10 @@ pub struct DilateConfig {
 pub struct DilateOutcome {
     /// How the command ended; none if all of it was told to end.
     pub ending: Option<Ending>,
-    /// How far the emulator kept pace.
-    pub audit: Audit,
+    /// How the emulator kept pace, and what the links did.
+    pub account: Account,
     /// Both clocks.
     pub dilation: Option<DilationSummary>,
-    /// Counters of the two links, up and down.
-    pub links: [LinkStats; 2],
 }
 
 /// Addresses of the command's guest and of its peer.
@@ -125,16 +105,9 @@ impl Tail {
     }
 }
 
-fn pass_on(tails: &mut [Tail]) {
-    for tail in tails {
-        // A reader that has gone away has all it wanted.
-        let _ = tail.pass();
-    }
-}
-
 impl DilateConfig {
     /// The machine at an end: 0 is the command's, 1 its peer.
-    fn machine(&self, node: u32) -> MachineConfig {
+    fn machine(&self, node: u32, terminal: Option<(u16, u16)>) -> MachineConfig {
         let here = node == 0;
         let name = if here { HERE } else { PEER };
         let vlan = *frame::VLANS.start();
@@ -144,19 +117,19 @@ impl DilateConfig {
             mac: frame::mac(vlan),
             v4: NodeId(node).ipv4(),
             v6: Some(NodeId(node).ipv6()),
-            mtu: self.emulator.mtu,
+            mtu: self.link.emulator.mtu,
             cc: self.cc.clone(),
             sysctl: self.sysctl.clone(),
         };
         let order = Order { end: NEVER, hosts: vec![host], ..Order::default() };
-        let order = if here { self.command_order(order) } else { self.peer_order(order) };
+        let order = if here { self.command_order(order, terminal) } else { self.peer_order(order) };
         MachineConfig {
             name: name.to_owned(),
             memory: self.memory,
-            seed: self.seed,
+            seed: self.link.seed,
             timing: Timing::Dilated,
             cpu_share: self.cpu_share,
-            console: match (here, self.terminal) {
+            console: match (here, terminal) {
                 (true, Some(_)) => Console::Terminal,
                 (true, None) => Console::Keys,
                 (false, _) => Console::File,
@@ -165,15 +138,15 @@ impl DilateConfig {
         }
     }
 
-    fn command_order(&self, order: Order) -> Order {
+    fn command_order(&self, order: Order, terminal: Option<(u16, u16)>) -> Order {
         let console = ConsoleOrder {
             host: 0,
             words: self.command.clone(),
             environment: self.environment_of(0),
             directory: self.directory.to_string_lossy().into_owned(),
             start: self.settle().as_nanos(),
-            output: self.terminal.is_none().then(|| COMMAND.to_owned()),
-            size: self.terminal,
+            output: terminal.is_none().then(|| COMMAND.to_owned()),
+            size: terminal,
         };
         Order { console: Some(console), ..order }
     }
@@ -198,7 +171,7 @@ impl DilateConfig {
             collect: Vec::new(),
             output: PEER.to_owned(),
             after: Vec::new(),
-            told: None,
+            notice: None,
         };
         Order {
             flows: SERVICES.into_iter().enumerate().map(flow).collect(),
@@ -223,12 +196,12 @@ impl DilateConfig {
     }
 
     /// What is passed on, and where to.
-    fn tails(&self, machines: &mut Machines) -> Vec<Tail> {
+    fn tails(&self, machines: &mut Machines, terminal: bool) -> Vec<Tail> {
         let mut tails = Vec::new();
         let mut add = |machine: usize, name: String, to: Box<dyn Write>| {
             tails.push(Tail { path: machines.machine(machine).shared(&name), file: None, to });
         };
-        if self.terminal.is_none() {
+        if !terminal {
             add(0, format!("{COMMAND}.stdout"), Box::new(std::io::stdout()));
             add(0, format!("{COMMAND}.stderr"), Box::new(std::io::stderr()));
         }
@@ -242,67 +215,85 @@ impl DilateConfig {
     }
 }
 
-/// Runs a command on one of two dilated guests around a link, until it ends. `asked` is looked at often.
+/// The command's guest and its peer, in dilated time.
+struct Dilated {
+    machines: Machines,
+    pacer: Pacer,
+    tails: Vec<Tail>,
+    signals: Signals,
+    terminal: fn() -> Option<(u16, u16)>,
+}
+
+impl Dilated {
+    /// What the command's guest has reported, once it has.
+    fn reported(&mut self) -> Option<Report> {
+        let machine = self.machines.machine(0);
+        // It may be half written: then the next look finds all of it.
+        machine.has_reported().then(|| machine.report().ok())?
+    }
+}
+
+impl Command for Dilated {
+    /// None if all of it was told to end; or what has become of a guest that died.
+    type Ending = Result<Option<Ending>, String>;
+
+    fn wake(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.signals.bell()]
+    }
+
+    fn pace(&mut self, emulator: &mut Emulator) -> Option<TimeDelta> {
+        self.pacer.look(emulator, from_ref(&self.machines));
+        Some(TimeDelta::from_nanos(self.pacer.tdf().to_run(LOOK).max(1)))
+    }
+
+    fn look(&mut self) -> Option<Self::Ending> {
+        let mut ending = None;
+        for signal in self.signals.take() {
+            let machine = self.machines.machine(0);
+            match (signal, (self.terminal)()) {
+                (Signal::SIGINT, _) => machine.press(b"\x03"),
+                (Signal::SIGQUIT, _) => machine.press(b"\x1c"),
+                (Signal::SIGWINCH, Some((rows, columns))) => machine.resize(rows, columns),
+                (Signal::SIGWINCH, None) => {}
+                _ => ending = Some(Ok(None)),
+            }
+        }
+        let ending = ending.or_else(|| self.reported().map(|report| Ok(report.console)));
+        // After the report: all that the command printed is there by then.
+        for tail in &mut self.tails {
+            // A reader that has gone away has all it wanted.
+            let _ = tail.pass();
+        }
+        ending.or_else(|| self.machines.look().map(Err))
+    }
+}
+
+/// Runs a command on one of two dilated guests around a link, until it ends. Signals to this process are for the command: Ctrl-C and Ctrl-\ as
+/// keys, the terminal's new size; SIGTERM and SIGHUP end all of it.
 ///
 /// # Errors
 /// If the guests cannot be had, or one fails. Nothing is left behind then.
-pub fn dilate(
-    config: &DilateConfig,
-    asked: &mut dyn FnMut() -> Option<Asked>,
-) -> Result<DilateOutcome, RunError> {
+pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
+    // Before the terminal's size is read: later changes arrive as signals.
+    let signals =
+        Signals::listen().map_err(|error| RunError::Live(format!("cannot listen for signals: {error}")))?;
+    let terminal = (config.terminal)();
     let hosts = vec![(HERE.to_owned(), 0), (PEER.to_owned(), 1)];
-    let mut machines = Machines::new(Guests::of(hosts, vec![config.machine(0), config.machine(1)]))?;
-    let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
-    let mut emulator = Emulator::new(config.emulator);
-    let booted = machines.boot(&mut || match asked() {
-        Some(Asked::Interrupt | Asked::Quit | Asked::End) => false,
-        // Its terminal takes the size that it has when it begins.
-        Some(Asked::Resize(..)) | None => true,
-    })?;
-    for port in machines.ports()? {
-        emulator.add_port(port);
-    }
-    let mut tails = config.tails(&mut machines);
-    let mut pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
-    machines.limit(true)?;
-    pacer.begin(&mut emulator, from_ref(&machines), config.settle());
-    let report = loop {
-        if !booted {
-            break None;
-        }
-        pacer.look(&mut emulator, from_ref(&machines));
-        let until = network.now() + TimeDelta::from_nanos(pacer.tdf().to_run(LOOK).max(1));
-        let ran = emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue);
-        pass_on(&mut tails);
-        match asked() {
-            Some(Asked::Interrupt) => machines.machine(0).press(b"\x03"),
-            Some(Asked::Quit) => machines.machine(0).press(b"\x1c"),
-            Some(Asked::End) => break None,
-            Some(Asked::Resize(rows, columns)) => machines.machine(0).resize(rows, columns),
-            None => {}
-        }
-        if let Some(report) = reported(&mut machines) {
-            break Some(report);
-        }
-        if let Some(dead) = machines.look() {
-            return Err(RunError::Live(dead));
-        }
-        ran.map_err(|error| RunError::Live(error.to_string()))?;
+    let guests = [0, 1].map(|node| config.machine(node, terminal));
+    let mut machines = Machines::new(Guests::of(hosts, guests.into()))?;
+    // Its terminal takes the size that it has when it begins.
+    let booted = machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
+    let mut carrier = Carrier::new(&config.link, machines.ports()?);
+    let tails = config.tails(&mut machines, terminal.is_some());
+    let pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
+    let mut command = Dilated { machines, pacer, tails, signals, terminal: config.terminal };
+    command.machines.limit(true)?;
+    command.pacer.begin(&mut carrier.emulator, from_ref(&command.machines), config.settle());
+    let ending = match booted {
+        true => carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?,
+        false => None,
     };
-    pass_on(&mut tails);
-    let audit = emulator.audit();
-    emulator.relax();
-    Ok(DilateOutcome {
-        ending: report.and_then(|report| report.console),
-        dilation: pacer.summary(network.now().as_secs_f64(), audit.duration_s),
-        audit,
-        links: [0, 1].map(|link| network.link_stats(LinkId(link))),
-    })
-}
-
-/// What the command's guest has reported, once it has.
-fn reported(machines: &mut Machines) -> Option<Report> {
-    let machine = machines.machine(0);
-    // It may be half written: then the next look finds all of it.
-    machine.has_reported().then(|| machine.report().ok())?
+    let account = carrier.account();
+    let dilation = command.pacer.summary(account.network.now().as_secs_f64(), account.audit.duration_s);
+    Ok(DilateOutcome { ending, account, dilation })
 }

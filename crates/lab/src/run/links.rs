@@ -152,7 +152,7 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
 mod tests {
     use super::*;
     use warpline_core::{Rate, TimeDelta};
-    use warpline_net::loss::LossKind;
+    use warpline_net::loss::{Bernoulli, LossKind};
     use warpline_net::qdisc::{Limit, QdiscConfig, QueueLimit};
 
     fn word(text: &str) -> Option<Word> {
@@ -178,7 +178,8 @@ mod tests {
         };
         let [up, down] = duplex(&up, &down).unwrap().links;
         assert!(matches!(up.rate, RateConfig::Constant(rate) if rate == Rate::from_bps(12_000_000)));
-        assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), LossKind::Bernoulli { p: 0.01 }));
+        let loss = LossKind::Bernoulli(Bernoulli { probability: 0.01 });
+        assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), loss));
         assert_eq!(up.qdisc, QdiscConfig::drop_tail(QueueLimit::Packets(100)));
         // 24 Mbit/s times 50 ms.
         assert_eq!(down.qdisc.limit().resolve(&down.sizing), Limit::bytes(150_000));

@@ -19,16 +19,16 @@ fn ms(span: TimeDelta) -> f64 {
 
 /// What counters said at some instant.
 #[derive(Debug)]
-struct Reading {
+struct Counters {
     at: Timestamp,
     flows: Vec<FlowTotals>,
     links: Vec<LinkStats>,
 }
 
-impl Reading {
-    fn take(network: &mut Network, world: &ModelHosts) -> Reading {
+impl Counters {
+    fn take(network: &mut Network, world: &ModelHosts) -> Counters {
         let links = (0..network.links().len() as u32).map(LinkId).collect::<Vec<_>>();
-        Reading {
+        Counters {
             at: network.now(),
             flows: world.flows.iter().map(|flow| world.totals(flow)).collect(),
             links: links.into_iter().map(|id| network.link_stats(id)).collect(),
@@ -48,8 +48,8 @@ pub(super) struct LinkInfo {
 #[derive(Debug)]
 pub(super) struct Meter {
     /// At the end of the warm-up; before that there is nothing to subtract.
-    start: Option<Reading>,
-    last: Option<Reading>,
+    start: Option<Counters>,
+    last: Option<Counters>,
 }
 
 impl Meter {
@@ -59,7 +59,7 @@ impl Meter {
 
     /// The measured part begins.
     pub(super) fn end_warmup(&mut self, network: &mut Network, world: &mut ModelHosts) {
-        self.start = Some(Reading::take(network, world));
+        self.start = Some(Counters::take(network, world));
         world.end_warmup();
         for id in 0..network.links().len() as u32 {
             network.reset_queued_max(LinkId(id));
@@ -73,8 +73,8 @@ impl Meter {
         world: &ModelHosts,
         infos: &[LinkInfo],
     ) -> (Vec<FlowSample>, Vec<LinkSample>) {
-        let present = Reading::take(network, world);
-        let empty = Reading { at: Timestamp::ZERO, flows: Vec::new(), links: Vec::new() };
+        let present = Counters::take(network, world);
+        let empty = Counters { at: Timestamp::ZERO, flows: Vec::new(), links: Vec::new() };
         let last = self.last.as_ref().unwrap_or(&empty);
         let span = present.at - last.at;
         let time_s = present.at.as_secs_f64();
@@ -127,7 +127,7 @@ impl Meter {
         world: &ModelHosts,
         links: &[LinkInfo],
     ) -> (Vec<FlowRow>, Vec<TransferRow>, Vec<LinkRow>) {
-        let end = Reading::take(network, world);
+        let end = Counters::take(network, world);
         let begin = self.start.as_ref().map_or(Timestamp::ZERO, |start| start.at);
         let transfers = world
             .transfers

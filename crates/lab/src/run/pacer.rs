@@ -44,24 +44,24 @@ fn raised(tdf: Tdf, signs: Signs) -> Option<Tdf> {
 
 /// What the counters showed at the window's beginning.
 #[derive(Clone, Debug, Default)]
-struct Reading {
+struct Usage {
     host: u64,
     load: Load,
     /// By machine: nanoseconds on a core, and waiting for one.
     wanted: Vec<u64>,
 }
 
-impl Reading {
+impl Usage {
     fn take(emulator: &Emulator, hosts: &[impl Paced]) -> Self {
         let processes = hosts.iter().flat_map(Paced::processes);
-        Reading {
+        Usage {
             host: host_now(),
             load: emulator.load(),
             wanted: processes.map(|process| wanted(process).unwrap_or(0)).collect(),
         }
     }
 
-    fn since(&self, before: &Reading) -> Signs {
+    fn since(&self, before: &Usage) -> Signs {
         let span = self.host.saturating_sub(before.host).max(1) as f64;
         let machines = self.wanted.iter().zip(&before.wanted).map(|(now, then)| now.saturating_sub(*then));
         let most = machines.chain([self.load.cpu.saturating_sub(before.load.cpu)]).max().unwrap_or(0);
@@ -90,7 +90,7 @@ pub(super) struct Pacer {
     tdf: Tdf,
     /// When a change that was announced takes place.
     coming: Option<u64>,
-    before: Reading,
+    before: Usage,
     steps: Vec<DilationStep>,
 }
 
@@ -107,7 +107,7 @@ impl Pacer {
             auto,
             tdf: Tdf::new(factor).unwrap_or(Tdf::REAL),
             coming: None,
-            before: Reading::default(),
+            before: Usage::default(),
             steps: Vec::new(),
         }
     }
@@ -133,7 +133,7 @@ impl Pacer {
         hosts.iter().for_each(|host| host.follow(pace));
         hosts.iter().for_each(Paced::nudge);
         self.steps.push(DilationStep { time_s: 0.0, wall_s: 0.0, tdf: self.tdf.as_f64() });
-        self.before = Reading::take(emulator, hosts);
+        self.before = Usage::take(emulator, hosts);
     }
 
     /// Looks whether the factor is to be changed. To be called often.
@@ -145,12 +145,12 @@ impl Pacer {
             }
             self.coming = None;
             hosts.iter().for_each(Paced::nudge);
-            self.before = Reading::take(emulator, hosts);
+            self.before = Usage::take(emulator, hosts);
         }
         if !self.auto || now.saturating_sub(self.before.host) < WINDOW {
             return;
         }
-        let reading = Reading::take(emulator, hosts);
+        let reading = Usage::take(emulator, hosts);
         let signs = reading.since(&self.before);
         self.before = reading;
         if let Some(tdf) = raised(self.tdf, signs) {

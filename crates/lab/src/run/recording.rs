@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use warpline_core::record::LinkRecord;
 use warpline_core::{Body, Frame, TimeDelta, Timestamp};
-use warpline_live::audit::Audit;
+use warpline_live::crossing::Account;
 use warpline_live::pool::Pool;
 use warpline_live::router;
 use warpline_net::{LinkStats, Network};
@@ -20,7 +20,7 @@ use super::measure::{LinkInfo, Meter};
 use crate::hosts::ModelHosts;
 use crate::report::write_report;
 use warpline_results::{
-    AddressBook, CaptureOptions, CaptureWriter, Frames, LinkRow, LiveSummary, Recorder, ResultError, RunInfo,
+    AddressBook, CaptureOptions, CaptureWriter, Frames, LiveSummary, Recorder, ResultError, RunInfo,
     RunWriter, Summary, WireFormat,
 };
 
@@ -110,8 +110,6 @@ pub struct Recording {
     seed: u64,
     /// What could not be written; nothing more is then.
     failure: Option<ResultError>,
-    rows: Vec<LinkRow>,
-    info: RunInfo,
 }
 
 impl Recording {
@@ -155,8 +153,6 @@ impl Recording {
             name: options.name,
             seed: options.seed,
             failure: None,
-            rows: Vec::new(),
-            info: RunInfo::default(),
         })
     }
 
@@ -185,15 +181,25 @@ impl Recording {
         self.failure = taken.err();
     }
 
-    /// The links have carried their last packet.
-    pub fn end(&mut self, network: &mut Network) {
-        (_, _, self.rows) = self.meter.finish(network, &self.world, &self.links);
-        for (row, _) in self.rows.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {
+    /// Writes what is left. Returns the path of the report, if one was asked for.
+    ///
+    /// # Errors
+    /// If something could not be written, now or while the session went on.
+    pub fn finish(mut self, Account { audit, network }: &mut Account) -> Result<Option<PathBuf>, RunError> {
+        if let Some(failure) = self.failure {
+            return Err(failure.into());
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.write()?;
+        }
+        let Some(writer) = self.writer else { return Ok(None) };
+        let (_, _, mut rows) = self.meter.finish(network, &self.world, &self.links);
+        for (row, _) in rows.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {
             (row.rate_bps, row.utilisation) = (None, None);
         }
         let seconds = network.now().as_secs_f64();
-        self.info = RunInfo {
-            scenario: self.name.clone(),
+        let info = RunInfo {
+            scenario: self.name,
             seed: self.seed,
             clock: "real".to_owned(),
             duration_s: seconds,
@@ -203,21 +209,7 @@ impl Recording {
             events: network.events(),
             ..RunInfo::default()
         };
-    }
-
-    /// Writes what is left. Returns the path of the report, if one was asked for.
-    ///
-    /// # Errors
-    /// If something could not be written, now or while the session went on.
-    pub fn finish(mut self, audit: &Audit) -> Result<Option<PathBuf>, RunError> {
-        if let Some(failure) = self.failure {
-            return Err(failure.into());
-        }
-        if let Some(capture) = &mut self.capture {
-            capture.write()?;
-        }
-        let Some(writer) = self.writer else { return Ok(None) };
-        let mut summary = Summary::new(self.info, Vec::new(), self.rows);
+        let mut summary = Summary::new(info, Vec::new(), rows);
         summary.live = Some(LiveSummary {
             kept_pace: audit.kept_pace(),
             audit: audit_summary(audit),

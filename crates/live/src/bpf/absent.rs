@@ -2,7 +2,9 @@
 
 /// TCP Nice in the kernel.
 pub mod control {
-    use super::super::{BpfError, Loaded, Parameters};
+    use warpline_transport::cc::NiceParams;
+
+    use super::super::{BpfError, Loaded};
 
     /// A process's claim on TCP Nice; never exists in this build.
     #[derive(Debug)]
@@ -12,7 +14,7 @@ pub mod control {
     ///
     /// # Errors
     /// Always.
-    pub fn hold(_parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
+    pub fn hold(_parameters: Option<&NiceParams>) -> Result<Hold, BpfError> {
         Err(BpfError::NotBuilt)
     }
 
@@ -20,7 +22,7 @@ pub mod control {
     ///
     /// # Errors
     /// Always.
-    pub fn load(_parameters: Option<&Parameters>) -> Result<bool, BpfError> {
+    pub fn load(_parameters: Option<&NiceParams>) -> Result<bool, BpfError> {
         Err(BpfError::NotBuilt)
     }
 
@@ -42,7 +44,9 @@ pub mod control {
 pub mod background {
     use std::os::fd::BorrowedFd;
 
-    use super::super::{BpfError, Counts, Parameters};
+    use warpline_transport::cc::NiceParams;
+
+    use super::super::{BpfError, Counts};
 
     /// What the sockets of a cgroup should do.
     #[derive(Clone, Copy, Debug)]
@@ -50,7 +54,7 @@ pub mod background {
         /// The congestion control for sending; `None` leaves it alone.
         pub sending: Option<&'a str>,
         /// Parameters that limit receiving; `None` leaves it alone.
-        pub receiving: Option<Parameters>,
+        pub receiving: Option<NiceParams>,
     }
 
     /// The programs; never exist in this build.
@@ -80,8 +84,7 @@ pub mod background {
 
 /// The sockets that Nice controls.
 pub mod sockets {
-    use super::super::BpfError;
-    use crate::nice::Socket;
+    use super::super::{BpfError, Socket};
 
     /// Lists the sockets; never exists in this build.
     #[derive(Debug)]

@@ -3,9 +3,10 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use warpline_transport::cc::NiceParams;
 
 use super::object::{self, Which};
-use super::{BpfError, Counts, Parameters, RawParameters};
+use super::{Block, BpfError, Counts};
 
 /// What the sockets of a cgroup should do.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,7 @@ pub struct Governing<'a> {
     /// The congestion control for sending; `None` leaves it alone.
     pub sending: Option<&'a str>,
     /// Parameters that limit receiving; `None` leaves it alone.
-    pub receiving: Option<Parameters>,
+    pub receiving: Option<NiceParams>,
 }
 
 /// The programs, attached as long as this value lives.
@@ -24,13 +25,13 @@ pub struct Background {
 }
 
 /// Where the name of the congestion control begins in `struct background_choice`, and where the two flags after it begin.
-const CHOICE_NAME: usize = RawParameters::SIZE;
+const CHOICE_NAME: usize = Block::SIZE;
 const CHOICE_FLAGS: usize = CHOICE_NAME + 16;
 
 /// `struct background_choice` in `native/bpf/nice.h`.
 fn choice(governing: &Governing<'_>) -> [u8; CHOICE_FLAGS + 8] {
     let mut bytes = [0; CHOICE_FLAGS + 8];
-    bytes[..CHOICE_NAME].copy_from_slice(&governing.receiving.unwrap_or_default().raw().bytes());
+    bytes[..CHOICE_NAME].copy_from_slice(&Block::of(&governing.receiving.unwrap_or_default()).bytes());
     let name = governing.sending.unwrap_or_default().as_bytes();
     // The last of the sixteen bytes stays zero.
     let length = name.len().min(15);

@@ -7,10 +7,12 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, libbpf_sys};
+use warpline_transport::cc::{Algorithm, NiceParams};
 
 use super::object::{self, Which};
+use super::parameters::check;
 use super::pin::{self, system};
-use super::{BpfError, LAYOUT, Loaded, NAME, Parameters, RawParameters};
+use super::{Block, BpfError, Loaded, NAME};
 
 /// A process's claim on TCP Nice.
 #[derive(Debug)]
@@ -29,9 +31,9 @@ enum Kept {
 ///
 /// # Errors
 /// If the kernel does not support it, or has it with parameters other than the requested ones.
-pub fn hold(parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
+pub fn hold(parameters: Option<&NiceParams>) -> Result<Hold, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
-    wanted.validate()?;
+    check(&wanted)?;
     if let Some(hold) = found(parameters)? {
         return Ok(hold);
     }
@@ -43,13 +45,13 @@ pub fn hold(parameters: Option<&Parameters>) -> Result<Hold, BpfError> {
 }
 
 /// A claim on the TCP Nice that is already in the kernel, if its parameters match.
-fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
+fn found(parameters: Option<&NiceParams>) -> Result<Option<Hold>, BpfError> {
     let Some(descriptor) = find_link() else { return Ok(None) };
     let present = read_parameters();
     if let (Some(wanted), Some(present)) = (parameters, present)
-        && wanted.raw() != present.raw()
+        && Block::of(wanted) != Block::of(&present)
     {
-        return Err(BpfError::Otherwise(describe(&present)));
+        return Err(BpfError::Otherwise(Algorithm::Nice(present).to_string()));
     }
     if present.is_none() {
         return Err(BpfError::Kernel(
@@ -59,38 +61,12 @@ fn found(parameters: Option<&Parameters>) -> Result<Option<Hold>, BpfError> {
     Ok(Some(Hold { _link: Kept::Found { _descriptor: descriptor } }))
 }
 
-/// The parameters as text.
-fn describe(parameters: &Parameters) -> String {
-    let Parameters {
-        threshold,
-        fraction,
-        decrease,
-        floor,
-        alpha,
-        beta,
-        gamma,
-        growth,
-        target,
-        start,
-        own_packets,
-        ..
-    } = parameters;
-    let delay = parameters.most_delay_ms.map_or("none".to_owned(), |delay| format!("{delay} ms"));
-    format!(
-        "threshold {threshold:.3}, fraction {fraction:.3}, decrease {decrease:.3}, floor {floor:.4}, alpha {alpha}, beta {beta}, gamma {gamma}, growth {growth:.2} up to {target:.2}, \
-         start {start:.2}, largest delay {delay} or {own_packets} packets, base window {:.0} s, {} maximum, {}",
-        parameters.base_window_s,
-        if parameters.max_of_rounds { "rounds'" } else { "samples'" },
-        if parameters.prompt { "prompt" } else { "by rounds" },
-    )
-}
-
 /// Loads the object and registers the congestion control.
-fn attach(parameters: &Parameters) -> Result<Link, BpfError> {
+fn attach(parameters: &NiceParams) -> Result<Link, BpfError> {
     let mut object = object::load(object::open(Which::Nice)?)?;
     for map in object.maps_mut() {
         if map.name() == "nice_conf" {
-            map.update(&0u32.to_ne_bytes(), &parameters.raw().bytes(), MapFlags::ANY)
+            map.update(&0u32.to_ne_bytes(), &Block::of(parameters).bytes(), MapFlags::ANY)
                 .map_err(|error| object::failed("setting the parameters", &error))?;
         }
     }
@@ -121,29 +97,28 @@ fn find_link() -> Option<OwnedFd> {
 /// The map with its parameters: the newest, since an unloaded one lives on with its connections.
 fn parameter_map() -> Option<MapHandle> {
     let maps = MapInfoIter::default()
-        .filter(|map| map.name == "nice_conf" && map.value_size as usize == RawParameters::SIZE);
+        .filter(|map| map.name == "nice_conf" && map.value_size as usize == Block::SIZE);
     MapHandle::from_map_id(maps.map(|map| map.id).max()?).ok()
 }
 
-fn read_parameters() -> Option<Parameters> {
+fn read_parameters() -> Option<NiceParams> {
     let bytes = parameter_map()?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-    let raw = RawParameters::from_bytes(&bytes)?;
-    (raw.layout() == LAYOUT).then(|| raw.parameters())
+    Block::from_bytes(&bytes).map(Block::parameters)
 }
 
 /// Loads TCP Nice permanently, or changes the parameters of a loaded one. Returns whether it was loaded before.
 ///
 /// # Errors
 /// If the kernel does not support it, or there is no BPF file system for its pin.
-pub fn load(parameters: Option<&Parameters>) -> Result<bool, BpfError> {
+pub fn load(parameters: Option<&NiceParams>) -> Result<bool, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
-    wanted.validate()?;
+    check(&wanted)?;
     let found = find_link();
     let before = found.is_some();
     let link = match found {
         Some(descriptor) => {
             if let Some(map) = parameters.and_then(|_| parameter_map()) {
-                map.update(&0u32.to_ne_bytes(), &wanted.raw().bytes(), MapFlags::ANY)
+                map.update(&0u32.to_ne_bytes(), &Block::of(&wanted).bytes(), MapFlags::ANY)
                     .map_err(|error| object::failed("setting the parameters", &error))?;
             }
             descriptor

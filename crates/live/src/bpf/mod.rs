@@ -8,8 +8,10 @@
 //! - [`sockets`]: the sockets that Nice controls.
 
 use std::io;
+use std::net::SocketAddr;
 
 use serde::Serialize;
+use warpline_transport::cc::NiceParams;
 
 #[cfg(not(bpf_object))]
 mod absent;
@@ -25,9 +27,8 @@ mod pin;
 #[cfg(bpf_object)]
 pub mod sockets;
 
-pub use parameters::Parameters;
 #[cfg(bpf_object)]
-use parameters::{LAYOUT, RawParameters, SEGMENT};
+use parameters::{Block, SEGMENT};
 
 #[cfg(not(bpf_object))]
 pub use absent::{background, control, sockets};
@@ -69,16 +70,9 @@ pub enum BpfError {
          warpline nice load"
     )]
     Otherwise(String),
-    /// A value is out of its range.
-    #[error("{what} {value} is not allowed: {allowed}")]
-    Parameter {
-        /// Which value.
-        what: &'static str,
-        /// The given value.
-        value: f64,
-        /// The allowed range.
-        allowed: &'static str,
-    },
+    /// A parameter is out of its range: which, and what is allowed.
+    #[error("{0}")]
+    Parameter(String),
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
@@ -93,7 +87,8 @@ pub enum BpfError {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loaded {
     /// Its parameters; `None` if the loaded Nice is another program's or another version's.
-    pub parameters: Option<Parameters>,
+    #[serde(serialize_with = "parameters::serialize")]
+    pub parameters: Option<NiceParams>,
     /// Whether it stays until it is unloaded (`warpline nice load`), rather than only while a command runs.
     pub stays: bool,
 }
@@ -109,4 +104,51 @@ pub struct Counts {
     pub received: u64,
     /// Those of them without timestamps, which are therefore left alone.
     pub unstamped: u64,
+}
+
+/// Which direction of a connection yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// What it sends.
+    Sends,
+    /// What it receives.
+    Receives,
+    /// Both.
+    Both,
+}
+
+/// A TCP connection that Nice controls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Socket {
+    /// Number of its control group.
+    pub cgroup: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Which direction yields.
+    pub direction: Direction,
+    /// Bytes that the other end has acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes that the other end has sent.
+    pub bytes_received: u64,
+    /// Congestion window in segments; may be below one.
+    pub window: f64,
+    /// Advertised window in segments; zero if receiving is not controlled.
+    pub receive_window: f64,
+    /// Smoothed round-trip time in milliseconds.
+    pub srtt_ms: f64,
+    /// Smallest round-trip time seen, in milliseconds, assumed to be that of empty queues.
+    pub base_rtt_ms: f64,
+    /// Largest round-trip time, assumed to be that of full queues; at first twice the smallest.
+    pub max_rtt_ms: f64,
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Rounds in which it has yielded.
+    pub halvings: u32,
+    /// How long it has been controlled, in seconds.
+    pub age_s: f64,
+    /// How much of that it backed off, in seconds: from a congested round to the next that was not.
+    pub yielded_s: f64,
 }

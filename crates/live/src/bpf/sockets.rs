@@ -8,8 +8,7 @@ use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{Iter, Link, MapHandle, Object};
 
 use super::object::{self, Which};
-use super::{BpfError, SEGMENT};
-use crate::nice::{Direction, Socket};
+use super::{BpfError, Direction, SEGMENT, Socket};
 
 /// `struct nice_socket` in `native/bpf/nice.h`.
 #[derive(Clone, Copy)]
@@ -129,8 +128,8 @@ fn socket(bytes: &[u8]) -> Socket {
         },
         bytes_acked: raw.bytes_acked,
         bytes_received: raw.bytes_received,
-        window: f64::from(raw.window) / SEGMENT,
-        receive_window: f64::from(raw.receive_window) / SEGMENT,
+        window: f64::from(raw.window) / f64::from(SEGMENT),
+        receive_window: f64::from(raw.receive_window) / f64::from(SEGMENT),
         srtt_ms: micros(raw.srtt),
         base_rtt_ms: micros(raw.base_rtt),
         max_rtt_ms: micros(raw.max_rtt),

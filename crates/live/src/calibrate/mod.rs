@@ -33,7 +33,7 @@ impl Extent {
 }
 
 /// Reports the next measurement: the share that is done, and a text.
-pub type Tell<'a> = &'a mut dyn FnMut(f64, &str);
+pub type OnStep<'a> = &'a mut dyn FnMut(f64, &str);
 
 /// How accurate the emulator is: the three tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,19 +62,19 @@ const LOSS_PPS: u32 = 20_000;
 ///
 /// # Errors
 /// If something cannot be measured, or the user asked to stop.
-pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accuracy, BedError> {
+pub fn accuracy(bed: &Bed<'_>, extent: Extent, report: OnStep<'_>) -> Result<Accuracy, BedError> {
     let mut accuracy = Accuracy::default();
     let delays = if extent.quick { &DELAYS[..3] } else { &DELAYS[..] };
     let rates = if extent.quick { &RATES[1..] } else { &RATES[..] };
     let steps = SIZES.len() * (delays.len() + rates.len() + LOSSES.len());
     let mut done = 0;
-    let mut tell = |what: String| {
-        tell(f64::from(done) / steps as f64, &what);
+    let mut report = |what: String| {
+        report(f64::from(done) / steps as f64, &what);
         done += 1;
     };
     for &delay_ms in delays {
         for bytes in SIZES {
-            tell(format!("delay of {delay_ms} ms, packets of {bytes} bytes"));
+            report(format!("delay of {delay_ms} ms, packets of {bytes} bytes"));
             // Long delays take long to measure, and matter less.
             let count = match delay_ms {
                 100.0.. => 20,
@@ -87,7 +87,7 @@ pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accurac
     }
     for &(mbps, queue) in rates {
         for bytes in SIZES {
-            tell(format!("{mbps} Mbit/s, packets of {bytes} bytes"));
+            report(format!("{mbps} Mbit/s, packets of {bytes} bytes"));
             if bytes == 1518 || mbps <= SMALL_RATE {
                 let seconds = extent.seconds(4.0, 1.5);
                 accuracy.rate.push(measure::rate(bed, mbps, bytes, queue, seconds)?);
@@ -96,7 +96,7 @@ pub fn accuracy(bed: &Bed<'_>, extent: Extent, tell: Tell<'_>) -> Result<Accurac
     }
     for probability in LOSSES {
         for bytes in SIZES {
-            tell(format!("loss of {} %, packets of {bytes} bytes", 100.0 * probability));
+            report(format!("loss of {} %, packets of {bytes} bytes", 100.0 * probability));
             let seconds = extent.seconds(4.0, 1.0);
             accuracy.loss.push(measure::loss(bed, probability, bytes, LOSS_PPS, seconds)?);
         }
@@ -130,18 +130,18 @@ const STEP: f64 = 0.94;
 ///
 /// # Errors
 /// If something cannot be measured, or the user asked to stop.
-pub fn capacity(bed: &Bed<'_>, way: Way, extent: Extent, tell: Tell<'_>) -> Result<Capacity, BedError> {
+pub fn capacity(bed: &Bed<'_>, way: Way, extent: Extent, report: OnStep<'_>) -> Result<Capacity, BedError> {
     let times = extent.times();
     let seconds = extent.seconds(2.0, 1.0);
     let steps = f64::from(5 * times);
     let mut done = 0;
-    let mut tell = |what: &str| {
-        tell(f64::from(done) / steps, what);
+    let mut report = |what: &str| {
+        report(f64::from(done) / steps, what);
         done += 1;
     };
     let mut each = |what: &str, one: &mut dyn FnMut() -> Result<f64, BedError>| {
         let values = (0..times).map(|_| {
-            tell(what);
+            report(what);
             one()
         });
         values.collect::<Result<Vec<f64>, _>>().map(Repeated::of)

@@ -42,13 +42,13 @@ pub enum CapdEvent {
 pub fn serve(
     config: &CapdConfig,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(CapdEvent),
+    report: &mut dyn FnMut(CapdEvent),
 ) -> Result<(), MeasureError> {
     let mut foremost = Foremost::ask();
     let mut endpoint = Endpoint::new(config.listen, None, config.offload)?;
     let mut clock = RealClock::start();
     let mut server = CapServer::new(config.limits.clone(), &random::<32>()?, wall_us(&clock));
-    tell(CapdEvent::Listening(endpoint.local()?));
+    report(CapdEvent::Listening(endpoint.local()?));
     let mut tests = 0;
     let (mut idle, mut idle_since) = (true, clock.now());
     loop {
@@ -85,7 +85,7 @@ pub fn serve(
         }
         for finished in server.take_finished() {
             tests += 1;
-            tell(CapdEvent::Finished(Box::new(finished)));
+            report(CapdEvent::Finished(Box::new(finished)));
         }
         let enough = config.tests.is_some_and(|most| tests >= most && server.sessions() == 0);
         if stop.load(Ordering::Relaxed) || enough {
@@ -95,7 +95,7 @@ pub fn serve(
             }
             endpoint.flush(&clock)?;
             for finished in server.take_finished() {
-                tell(CapdEvent::Finished(Box::new(finished)));
+                report(CapdEvent::Finished(Box::new(finished)));
             }
             return Ok(());
         }

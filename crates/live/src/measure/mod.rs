@@ -48,7 +48,7 @@ pub enum MeasureError {
     )]
     Privilege,
     /// Segments of the requested size cannot leave this host.
-    #[error("a segment of {size} bytes is larger than the path's MTU{}: choose a smaller --segment", told(.mtu))]
+    #[error("a segment of {size} bytes is larger than the path's MTU{}: choose a smaller --segment", of_mtu(.mtu))]
     TooLarge {
         /// Bytes on the wire.
         size: u32,
@@ -60,7 +60,7 @@ pub enum MeasureError {
     Random(getrandom::Error),
 }
 
-fn told(mtu: &Option<u32>) -> String {
+fn of_mtu(mtu: &Option<u32>) -> String {
     mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
 }
 
@@ -135,8 +135,8 @@ fn wall_us(clock: &RealClock) -> u64 {
 /// Time so far in which this thread ran or waited for a processor, in nanoseconds. If the system does not
 /// report waiting (`CONFIG_SCHED_INFO`), only the time it ran counts.
 fn thread_ns() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = told.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     nanos(ClockId::ThreadCPUTime) + waited
 }
 

@@ -255,7 +255,7 @@ impl ProbeSocket {
             }
         };
         let address = SockaddrStorage::from(to);
-        let mut told = None;
+        let mut failure = None;
         for _ in 0..4 {
             let iov = [IoSlice::new(&self.packet[start..len])];
             match sendmsg(self.socket.as_raw_fd(), &iov, &[], MsgFlags::empty(), Some(&address)) {
@@ -268,14 +268,14 @@ impl ProbeSocket {
                 // An error for an earlier probe, which is in the error queue too: this one has not been sent yet.
                 Err(Errno::EINTR) => {}
                 Err(errno) if is_of_network(errno) || (self.has_sent && errno != Errno::EBADF) => {
-                    told = Some(errno);
+                    failure = Some(errno);
                 }
                 Err(errno) => {
                     return Err(MeasureError::socket(format!("send to {}", self.target.ip()))(last(errno)));
                 }
             }
         }
-        match told {
+        match failure {
             // Nothing could be sent yet: this host has no route to the target. Later, such an error is a route that comes and goes.
             Some(errno) if !self.has_sent => {
                 Err(MeasureError::socket(format!("send to {}", self.target.ip()))(last(errno)))
@@ -352,14 +352,14 @@ impl ProbeSocket {
                         let nanos = stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64;
                         at = clock.stamp(nanos, now);
                     }
-                    ControlMessageOwned::Ipv4RecvErr(told, offender) => {
+                    ControlMessageOwned::Ipv4RecvErr(report, offender) => {
                         let offender =
                             offender.map(|address| IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()));
-                        error = Some((told, offender));
+                        error = Some((report, offender));
                     }
-                    ControlMessageOwned::Ipv6RecvErr(told, offender) => {
+                    ControlMessageOwned::Ipv6RecvErr(report, offender) => {
                         let offender = offender.map(|address| IpAddr::from(address.sin6_addr.s6_addr));
-                        error = Some((told, offender));
+                        error = Some((report, offender));
                     }
                     _ => {}
                 }
@@ -368,7 +368,7 @@ impl ProbeSocket {
         let len = message.bytes.min(self.answer.len());
         let bytes = &self.answer[..len];
         let heard = if flags.contains(MsgFlags::MSG_ERRQUEUE) {
-            error.and_then(|(told, offender)| self.understand_error(&told, offender, from, bytes))
+            error.and_then(|(report, offender)| self.understand_error(&report, offender, from, bytes))
         } else {
             from.and_then(|from| self.understand_answer(from.ip(), bytes))
         };
@@ -396,7 +396,7 @@ impl ProbeSocket {
     /// An error about a datagram of ours: `bytes` is the quoted part from its payload on (UDP) or its ICMP header on.
     fn understand_error(
         &self,
-        told: &libc::sock_extended_err,
+        report: &libc::sock_extended_err,
         offender: Option<IpAddr>,
         to: Option<SocketAddr>,
         bytes: &[u8],
@@ -406,16 +406,16 @@ impl ProbeSocket {
             Kind::Ping | Kind::Raw => u16::from_be_bytes(*bytes.get(6..8)?.first_chunk()?),
         };
         let number = u64::from(sequence);
-        let local = told.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
-        if told.ee_errno == libc::EMSGSIZE as u32 {
-            let believed = local || told.ee_info >= least_mtu(self.target.is_ipv4());
-            return believed.then_some(Heard::TooBig(number, told.ee_info));
+        let local = report.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
+        if report.ee_errno == libc::EMSGSIZE as u32 {
+            let believed = local || report.ee_info >= least_mtu(self.target.is_ipv4());
+            return believed.then_some(Heard::TooBig(number, report.ee_info));
         }
-        let v4 = told.ee_origin == libc::SO_EE_ORIGIN_ICMP;
-        if !v4 && told.ee_origin != libc::SO_EE_ORIGIN_ICMP6 {
+        let v4 = report.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+        if !v4 && report.ee_origin != libc::SO_EE_ORIGIN_ICMP6 {
             return None;
         }
-        let kind = classify(v4, told.ee_type, told.ee_code)?;
+        let kind = classify(v4, report.ee_type, report.ee_code)?;
         Some(Heard::Reply(number, kind, offender.unwrap_or(self.target.ip())))
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
+use crate::nftables;
 use crate::privilege;
 
 /// A namespace surrounded by others: two of strangers, and the inside of a shell.
@@ -18,12 +19,11 @@ struct World {
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 const INSIDE: usize = 2;
-const PORT: u16 = 4999;
 
 impl World {
     /// `None`, with a message, if this machine cannot have it.
     fn new() -> Option<Self> {
-        if !privilege::is_privileged() || in_path(&["nft"]).is_none() {
+        if !privilege::is_privileged() || crate::start::in_path(&["nft"]).is_none() {
             warpline_skip::skip("root", "this needs root's privileges for networks, and nft");
             return None;
         }
@@ -70,17 +70,18 @@ impl World {
 
     /// Sends a datagram from one to another. `None` if it does not arrive; else the source that the receiver sees, and whether its answer arrives.
     fn passes(&self, from: usize, to: usize) -> Option<(SocketAddr, bool)> {
-        let socket = |at: usize, port| {
-            let socket = self.around[at].0.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
+        let socket = |at: usize| {
+            let socket = self.around[at].0.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)));
             let socket = socket.unwrap().unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
             socket
         };
-        let (sends, hears) = (socket(from, 0), socket(to, PORT));
+        let (sends, hears) = (socket(from), socket(to));
+        let port = hears.local_addr().unwrap().port();
         let mut bytes = [0; 8];
         // On a busy machine, resolving the neighbour takes time.
         for _ in 0..3 {
-            sends.send_to(b"hello", (self.around[to].1, PORT)).unwrap();
+            sends.send_to(b"hello", (self.around[to].1, port)).unwrap();
             if let Ok((_, source)) = hears.recv_from(&mut bytes) {
                 let answered = (0..10).any(|_| {
                     hears.send_to(b"back", source).unwrap();
@@ -116,6 +117,6 @@ fn a_machine_that_forwarded_goes_on_and_the_inside_stays_closed() {
     assert_eq!(world.passes(FIRST, INSIDE), None, "a stranger gets to the inside");
     // Only the table has to be removed.
     assert!(session.settings.is_empty());
-    world.base.within(|| remove(&session.tables[0])).unwrap().unwrap();
+    world.base.within(|| nftables::remove(&session.tables[0])).unwrap().unwrap();
     assert!(matches!(world.passes(FIRST, INSIDE), Some((_, true))));
 }

@@ -12,12 +12,12 @@ use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType, socket};
 use serde::Serialize;
 
-use super::cgroup::Cgroup;
+use super::config::{NiceConfig, NiceError, system};
 use super::supervise::{self, Supervisor};
-use super::{NiceConfig, NiceError};
 use crate::bpf::background::{Background, Governing};
 use crate::bpf::control::{self, Hold};
 use crate::bpf::{BpfError, Counts, NAME};
+use crate::cgroup::{self, Cgroup};
 use crate::registry::Entry;
 
 /// What makes a command yield.
@@ -205,7 +205,7 @@ impl Means {
                     Err(reason) => (Some(hold), reason),
                 }
             }
-            Err(error @ (BpfError::Otherwise(_) | BpfError::Parameter { .. })) => return Err(error.into()),
+            Err(error @ (BpfError::Otherwise(_) | BpfError::Parameter(_))) => return Err(error.into()),
             Err(reason) => (None, reason.into()),
         };
         let found = Found {
@@ -246,8 +246,8 @@ impl Means {
 
     /// Attaches programs to a control group.
     fn attach(way: Way, governing: &Governing<'_>, entry: &mut Entry) -> Result<Self, NiceError> {
-        let cgroup = Cgroup::create(&super::group_name(&entry.session.id))
-            .map_err(super::system("make a control group (cgroups of version 2; see warpline doctor)"))?;
+        let cgroup = Cgroup::create(&cgroup::group_name(&entry.session.id))
+            .map_err(system("make a control group (cgroups of version 2; see warpline doctor)"))?;
         entry.session.cgroups.push(cgroup.path().to_owned());
         entry.save();
         let background = Background::attach(cgroup.fd(), governing)?;
@@ -265,11 +265,11 @@ impl Means {
     ) -> Result<Child, NiceError> {
         match &mut self.hands {
             Hands::Programs { cgroup, .. } => {
-                spawn(Some(cgroup.door().map_err(super::system("open the control group"))?))
+                spawn(Some(cgroup.door().map_err(system("open the control group"))?))
             }
             Hands::Supervision { name, supervisor } => {
                 let (started, child) = Supervisor::start(name, || spawn(None))
-                    .map_err(super::system("intercept system calls (seccomp)"))?;
+                    .map_err(system("intercept system calls (seccomp)"))?;
                 *supervisor = Some(started);
                 child
             }

@@ -7,13 +7,13 @@ use serde::Serialize;
 use warpline_core::Timestamp;
 
 use super::means::Means;
-use super::{Direction, Socket};
 use crate::bpf::sockets::Sockets;
+use crate::bpf::{Direction, Socket};
 use crate::clock::RealClock;
 
 /// A reading of all connections of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Reading {
+pub struct Connections {
     /// Number of connections.
     pub connections: usize,
     /// Bits per second that were acknowledged since the previous reading.
@@ -39,7 +39,7 @@ pub(super) struct Meter {
     known: BTreeMap<(SocketAddr, SocketAddr), Socket>,
     /// Age and backed-off time of connections that have ended.
     gone: (f64, f64),
-    reading: Reading,
+    reading: Connections,
 }
 
 impl Meter {
@@ -53,12 +53,12 @@ impl Meter {
             clock,
             known: BTreeMap::new(),
             gone: (0.0, 0.0),
-            reading: Reading::default(),
+            reading: Connections::default(),
         }
     }
 
     /// Takes a reading; `None` if the kernel does not report.
-    pub(super) fn read(&mut self) -> Option<&Reading> {
+    pub(super) fn read(&mut self) -> Option<&Connections> {
         let (sockets, cgroup) = self.sockets.as_ref()?;
         let now = self.clock.now();
         let mut there = sockets.read().ok()?;
@@ -95,7 +95,7 @@ impl Meter {
         }
         self.known = known;
         let rate = |bytes: u64| if span > 0.0 { bytes as f64 * 8.0 / span } else { 0.0 };
-        self.reading = Reading {
+        self.reading = Connections {
             connections: self.known.len(),
             sent_rate: rate(sent),
             received_rate: rate(received),
@@ -107,7 +107,7 @@ impl Meter {
     }
 
     /// The last reading; `None` if there was none.
-    pub(super) fn last(&self) -> Option<Reading> {
+    pub(super) fn last(&self) -> Option<Connections> {
         self.sockets.as_ref().map(|_| self.reading)
     }
 }

@@ -72,15 +72,15 @@ impl Supervisor {
         name: &'static str,
         spawn: impl FnOnce() -> Result<Child, E> + Send + 'static,
     ) -> io::Result<(Self, Result<Child, E>)> {
-        let (told, hear) = channel();
+        let (sender, receiver) = channel();
         let (keep, released) = channel::<()>();
         // The filter applies to a thread and what it starts: this thread makes it, starts the command, and does nothing else.
         let launcher = thread::Builder::new().name("launcher".to_owned()).spawn(move || {
-            let _ = told.send(filter().map(|listener| (listener, spawn())));
+            let _ = sender.send(filter().map(|listener| (listener, spawn())));
             // The command gets a signal to end when the thread that started it ends.
             let _ = released.recv();
         })?;
-        let (listener, child) = hear.recv().map_err(|_| io::Error::other("a thread ended"))??;
+        let (listener, child) = receiver.recv().map_err(|_| io::Error::other("a thread ended"))??;
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);
         let server = thread::Builder::new()
@@ -329,16 +329,16 @@ os.wait()
             return warpline_skip::skip("seccomp-notify", error);
         }
         // A caller that is killed while its call is stopped: its number may now belong to any process, here to this one.
-        let (told, hear) = channel();
+        let (sender, receiver) = channel();
         let (keep, released) = channel::<()>();
         let launcher = thread::spawn(move || {
             let listener = filter().unwrap();
             let connect = "import socket; socket.socket().connect_ex(('127.0.0.1', 9))";
             let child = Command::new("python3").args(["-c", connect]).spawn();
-            told.send((listener, child)).unwrap();
+            sender.send((listener, child)).unwrap();
             let _ = released.recv();
         });
-        let (listener, child) = hear.recv().unwrap();
+        let (listener, child) = receiver.recv().unwrap();
         let Ok(mut child) = child else {
             return warpline_skip::skip("program", "python3 is not installed");
         };

@@ -19,14 +19,13 @@ use nix::errno::Errno;
 use nix::libc;
 use warpline_core::Timestamp;
 
+use super::link::{ETHERNET, set_option};
 use super::ring::{RxFrame, RxRing, layout};
 use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, run, take};
-use crate::checksum;
 use crate::clock::RealClock;
+use crate::datagram;
 use crate::pool::Pool;
 
-/// Bytes of an Ethernet header.
-pub(super) const ETHERNET: usize = 14;
 /// Datagrams received at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
 const BATCH: usize = 256;
 /// Datagrams sent by one system call.
@@ -88,21 +87,6 @@ impl std::fmt::Debug for SendBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SendBatch")
     }
-}
-
-pub(super) fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the pointer and length are those of `value`, which is plain data of the type that the option takes and lives
-    // through the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
 /// A packet socket. Protocol 0: nothing arrives until it is bound, so it never sees a frame of another interface.
@@ -285,7 +269,7 @@ fn take_frame(frame: &RxFrame<'_>, pool: &mut Pool, counters: &mut PortCounters)
     }
     let (handle, header) = take(&frame.bytes[ETHERNET..], pool, counters)?;
     if frame.partial_checksum {
-        checksum::complete(pool.datagram_mut(handle), &header);
+        datagram::complete(pool.datagram_mut(handle), &header);
     }
     Some(handle)
 }

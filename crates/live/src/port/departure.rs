@@ -24,7 +24,7 @@ struct Control([u8; 24]);
 /// If the kernel has no timestamps.
 pub(super) fn enable(socket: BorrowedFd<'_>) -> std::io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-    super::af_packet::set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
+    super::link::set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
 /// Sends one frame and requests its timestamp, which [`take`] reads.

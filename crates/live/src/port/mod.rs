@@ -5,6 +5,7 @@
 
 pub mod af_packet;
 mod departure;
+mod link;
 mod ring;
 mod run;
 pub mod tun;

@@ -5,7 +5,7 @@
 //! gets the same bytes and headers, and goes through its stack once; as behind any card with this offload it acknowledges less often.
 //! In the emulated network the packets remain packets: this is only how they leave it.
 
-use super::af_packet::ETHERNET;
+use super::link::ETHERNET;
 use crate::checksum::{fold, sum};
 use crate::datagram::Header;
 use crate::ip::{IPV4_HEADER, IPV6_HEADER, TCP};
@@ -180,7 +180,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checksum, datagram};
+    use crate::datagram;
 
     /// A segment over `version` whose payload is `len` bytes from `sequence` on.
     fn segment(version: u8, sequence: u32, len: usize, flags: u8) -> Vec<u8> {
@@ -208,7 +208,7 @@ mod tests {
         bytes.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
         bytes.extend((0..len).map(|at| (sequence as usize + at) as u8));
         let header = datagram::read(&bytes).unwrap();
-        crate::checksum::complete(&mut bytes, &header);
+        datagram::complete(&mut bytes, &header);
         bytes
     }
 
@@ -250,7 +250,7 @@ mod tests {
             let mut bytes = next.clone();
             bytes[at] = to;
             if let Ok(header) = datagram::read(&bytes) {
-                checksum::complete(&mut bytes, &header);
+                datagram::complete(&mut bytes, &header);
             }
             length_of(&[first.clone(), bytes])
         };

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use super::*;
+use crate::start::MARK;
 
 /// A directory of sessions, and a session whose process has gone.
 fn sessions() -> (tempfile::TempDir, PrivateDirectory, Session) {
@@ -22,9 +24,9 @@ fn write(directory: &PrivateDirectory, session: &Session) {
 }
 
 fn cleaned(directory: &PrivateDirectory) -> (Cleaned, Vec<String>) {
-    let mut told = Vec::new();
-    let cleaned = clean_in(directory, &mut |text| told.push(text.to_owned())).unwrap();
-    (cleaned, told)
+    let mut reported = Vec::new();
+    let cleaned = clean_in(directory, &mut |text| reported.push(text.to_owned())).unwrap();
+    (cleaned, reported)
 }
 
 #[test]
@@ -44,39 +46,39 @@ fn no_file_is_written_but_settings_of_the_list() {
     // A setting of the list, with a value that it never had.
     let before = Setting::ForwardIpv4.value().unwrap();
     write(&directory, &Session { settings: vec![(Setting::ForwardIpv4, "7".to_owned())], ..session });
-    let (cleaned, told) = cleaned(&directory);
+    let (cleaned, reported) = cleaned(&directory);
     assert_eq!(cleaned.sessions[0].1, [""; 0]);
-    assert!(told[0].contains("7 of /proc/sys/net/ipv4/ip_forward"), "{told:?}");
+    assert!(reported[0].contains("7 of /proc/sys/net/ipv4/ip_forward"), "{reported:?}");
     assert_eq!(Setting::ForwardIpv4.value().unwrap(), before);
 }
 
 #[test]
-fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_told() {
+fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_reported() {
     let (_parent, directory, session) = sessions();
-    let own = crate::nat::table(&session.id);
+    let own = nftables::table(&session.id);
     let session = Session {
         interfaces: vec!["eth0".to_owned(), "wl64".to_owned(), "wl007".to_owned()],
         tables: vec![format!("ip {own}; flush ruleset"), "ip filter".to_owned(), format!("ip {own}1")],
         cgroups: vec![
             "/system.slice".to_owned(),
-            format!("/../{}", crate::nice::group_name(&session.id)),
-            format!("/{}-not", crate::nice::group_name(&session.id)),
+            format!("/../{}", cgroup::group_name(&session.id)),
+            format!("/{}-not", cgroup::group_name(&session.id)),
         ],
         ..session
     };
     write(&directory, &session);
-    let (cleaned, told) = cleaned(&directory);
+    let (cleaned, reported) = cleaned(&directory);
     assert_eq!(cleaned.sessions, [("a test (process 4999999)".to_owned(), vec![])]);
-    assert_eq!(told.len(), 9, "{told:#?}");
-    assert!(told.iter().all(|text| text.starts_with("left alone: the ")), "{told:#?}");
+    assert_eq!(reported.len(), 9, "{reported:#?}");
+    assert!(reported.iter().all(|text| text.starts_with("left alone: the ")), "{reported:#?}");
 }
 
 #[test]
 fn what_a_session_makes_is_accepted() {
     let mut session = Session::of(1, 2, "a test");
     session.interfaces = vec!["wl0".to_owned(), "wl63".to_owned()];
-    session.tables = ["ip", "inet"].map(|family| format!("{family} {}", crate::nat::table("1-2"))).to_vec();
-    session.cgroups = vec![format!("/user.slice/{}", crate::nice::group_name("1-2"))];
+    session.tables = ["ip", "inet"].map(|family| format!("{family} {}", nftables::table("1-2"))).to_vec();
+    session.cgroups = vec![format!("/user.slice/{}", cgroup::group_name("1-2"))];
     session.settings = vec![(Setting::ForwardIpv4, "0".to_owned())];
     let before = session.clone();
     leave_foreign(&mut session, &mut |text| panic!("{text}"));
@@ -118,4 +120,46 @@ fn the_directory_is_below_one_that_is_this_user_s() {
     let parent: PathBuf = directory.path().parent().unwrap().to_owned();
     let own = parent.metadata().unwrap().uid() == Uid::effective().as_raw();
     assert!(own || parent == Path::new("/tmp"), "{}", directory.path().display());
+}
+
+fn own_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/net").unwrap().ino()
+}
+
+fn session_of(id: &str) -> Session {
+    Session { id: id.to_owned(), namespaces: vec![own_namespace()], ..Session::default() }
+}
+
+fn sleeper(mark: &str) -> Child {
+    Command::new("sleep").arg("600").env(MARK, mark).spawn().unwrap()
+}
+
+fn ends(child: &mut Child) -> bool {
+    (0..100).any(|_| {
+        pause();
+        child.try_wait().unwrap().is_some()
+    })
+}
+
+#[test]
+fn only_what_has_the_mark_in_the_namespace_is_ended_and_it_is_reported_before() {
+    let id = format!("{}-1", std::process::id());
+    let (mut own, mut other) = (sleeper(&id), sleeper("1-1"));
+    let mut reported = Vec::new();
+    // The mark alone is not enough.
+    assert!(
+        end(&Session { namespaces: vec![1], ..session_of(&id) }, &mut |text| reported.push(text.to_owned()))
+            .is_empty()
+    );
+    assert!(end(&session_of("none-such"), &mut |text| reported.push(text.to_owned())).is_empty());
+    assert!(reported.is_empty() && own.try_wait().unwrap().is_none());
+    let ended = end(&session_of(&id), &mut |text| reported.push(text.to_owned()));
+    assert_eq!(ended, [format!("process {} (sleep)", own.id())]);
+    assert!(
+        reported.len() == 1 && reported[0].starts_with(&format!("ending process {} (sleep)", own.id())),
+        "{reported:?}"
+    );
+    assert!(ends(&mut own) && other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
 }

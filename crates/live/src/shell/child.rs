@@ -5,17 +5,16 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
-use nix::libc;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::ShellError;
-use super::address::Block;
+use crate::address::Block;
 use crate::netns::NetNs;
-use crate::registry::MARK;
+use crate::start::{self, StartError};
 
 /// The environment variable with the shell's block of addresses, for shells in it.
 pub(super) const NETWORK: &str = "WARPLINE_NETWORK";
@@ -39,41 +38,25 @@ impl Child {
         base: [IpAddr; 2],
         session: &str,
     ) -> Result<Self, ShellError> {
-        let Some((program, arguments)) = words.split_first() else {
-            let source = io::Error::from(io::ErrorKind::InvalidInput);
-            return Err(ShellError::Command { command: OsString::new(), source });
-        };
-        let fail = |source| ShellError::Command { command: program.clone(), source };
-        let mut command = Command::new(program);
+        let fail = |source| StartError { command: words.first().cloned().unwrap_or_default(), source };
+        let mut command = start::command(words, session).map_err(fail)?;
         command
-            .args(arguments)
             .env("WARPLINE_BASE", base[0].to_string())
             .env("WARPLINE_BASE6", base[1].to_string())
-            .env(NETWORK, block.to_string())
-            .env(MARK, session);
-        if namespace.is_none() {
+            .env(NETWORK, block.to_string());
+        let group = namespace.is_none();
+        if group {
             // Ctrl-C is not meant for a server; and processes that it forks end with it, whatever their environment.
             command.process_group(0);
         }
-        let group = namespace.is_none();
         // Copied, as the closure may not borrow.
         let namespace = namespace.map(|ns| ns.fd().try_clone_to_owned()).transpose().map_err(fail)?;
-        let parent = std::process::id();
-        let prepare = move || {
-            if let Some(namespace) = &namespace {
-                setns(namespace, CloneFlags::CLONE_NEWNET)?;
-            }
-            // Dies with the emulator, even if that is killed: nothing may go on behind a link that is gone.
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            if std::os::unix::process::parent_id() != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            Ok(())
+        let prepare = move || match &namespace {
+            Some(namespace) => Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?),
+            None => Ok(()),
         };
-        // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing (an error made from a number
-        // does not).
-        let spawned = unsafe { command.pre_exec(prepare) }.spawn();
-        let child = spawned.map_err(fail)?;
+        // It dies with the emulator, even if that is killed: nothing may go on behind a link that is gone.
+        let child = start::start(&mut command, rustix::process::Signal::KILL, prepare).map_err(fail)?;
         let pid = rustix::process::Pid::from_child(&child);
         let pidfd =
             rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).map_err(|errno| {
@@ -92,11 +75,6 @@ impl Child {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end.
-    pub(super) fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait()
-    }
-
     /// Sends it a signal.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
@@ -111,7 +89,7 @@ impl Child {
             if !has_living(group) {
                 return false;
             }
-            crate::registry::pause();
+            crate::process::pause();
         }
         true
     }

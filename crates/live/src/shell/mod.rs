@@ -12,45 +12,36 @@
 //! the outside: it contains what [`ShellConfig::base_command`] starts there, and, if pasta is installed, a route to
 //! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
-pub mod address;
 mod child;
 pub(crate) mod outward;
 mod wires;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 
-use serde::Serialize;
-use warpline_core::{LinkId, TimeDelta, Timestamp};
-use warpline_net::{Control, LinkConfig, LinkStats, Network};
+use warpline_core::TimeDelta;
 
-use crate::audit::Audit;
-use crate::crossing::Crossing;
-use crate::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended, Turn};
+use crate::address::Block;
+use crate::crossing::{Account, Carrier, Command, Crossing, CrossingConfig};
+use crate::emulator::{Emulator, EmulatorError, Turn};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
-use crate::port::PortError;
+use crate::port::{LivePort, PortError};
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
 use crate::signals::Signals;
-use address::Block;
+use crate::start::StartError;
 use child::Child;
 use outward::Outward;
 
 /// Settings of a shell.
 #[derive(Clone, Debug)]
 pub struct ShellConfig {
-    /// The link from the command to the world outside. Its ends are filled in.
-    pub up: LinkConfig,
-    /// The link from the world outside to the command.
-    pub down: LinkConfig,
-    /// Seed of loss, jitter and random queues.
-    pub seed: u64,
-    /// Settings of the emulator, the MTU included.
-    pub emulator: EmulatorConfig,
+    /// The link between the command and the world outside.
+    pub link: CrossingConfig,
     /// The program and its arguments; at least the program.
     pub command: Vec<OsString>,
     /// A command for `sh -c` that runs in the namespace outside while the shell does: a server of the user's.
@@ -74,39 +65,14 @@ pub struct Begun {
     pub reach: Reach,
 }
 
-/// Observes a shell.
-pub trait Observer {
-    /// The command is about to start.
-    fn began(&mut self, begun: &Begun) {
-        let _ = begun;
-    }
-    /// A turn of the emulator has ended: see [`Turn`].
-    fn turn(&mut self, turn: Turn<'_, Crossing>) {
-        let _ = turn;
-    }
-    /// The links have carried their last packet.
-    fn ended(&mut self, network: &mut Network, audit: &Audit) {
-        let _ = (network, audit);
-    }
-}
-
-/// Observes nothing.
-impl Observer for () {}
-
 /// The result of a shell.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct ShellOutcome {
-    /// How the command ended.
-    #[serde(skip)]
-    pub status: ExitStatus,
-    /// The audit.
-    pub audit: Audit,
-    /// Counters of the two links, up and down.
-    #[serde(skip)]
-    pub links: [LinkStats; 2],
-    /// How far packets could travel.
-    pub reach: Reach,
-    /// Why they could not travel further.
+    /// How the command ended, or why the emulator stopped before.
+    pub status: Result<ExitStatus, EmulatorError>,
+    /// How the emulator kept pace, and what the links did.
+    pub account: Account,
+    /// Why packets could not travel further than this machine; empty if they could.
     pub reach_note: String,
 }
 
@@ -125,20 +91,12 @@ pub enum ShellError {
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The emulator stopped before the command did.
-    #[error(transparent)]
-    Emulator(#[from] EmulatorError),
     /// No addresses are left.
     #[error("there are no addresses for another shell here: {0}; end one, or see warpline clean")]
     Full(&'static str),
     /// The command could not be started.
-    #[error("cannot start {command:?}: {source}")]
-    Command {
-        /// The command.
-        command: OsString,
-        /// Why not.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Command(#[from] StartError),
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
@@ -149,13 +107,41 @@ pub enum ShellError {
     },
 }
 
-/// Runs a command behind an emulated link, until it ends.
+/// The shell's command, in this machine's time.
+struct Behind {
+    child: Child,
+    /// Readable when the command has ended.
+    ended: OwnedFd,
+    signals: Signals,
+    pulse: Option<TimeDelta>,
+}
+
+impl Command for Behind {
+    type Ending = ExitStatus;
+    fn wake(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.ended.as_fd(), self.signals.bell()]
+    }
+    fn pace(&mut self, _: &mut Emulator) -> Option<TimeDelta> {
+        self.pulse
+    }
+    fn look(&mut self) -> Option<ExitStatus> {
+        self.signals.forward(|signal| self.child.signal(signal));
+        self.child.poll()
+    }
+}
+
+/// Runs a command behind an emulated link, until it ends. Calls `began` when the command is about to start, and `observe` after every turn of the
+/// emulator.
 ///
 /// To be called from a process with one thread: moves an ordinary user's process into namespaces of its own, for good.
 ///
 /// # Errors
-/// If the namespaces or the command cannot be started, or the emulator fails. Nothing is left behind then.
-pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutcome, ShellError> {
+/// If the namespaces or the command cannot be started. Nothing is left behind then.
+pub fn run(
+    config: &ShellConfig,
+    began: impl FnOnce(&Begun),
+    observe: impl FnMut(Turn<'_, Crossing>),
+) -> Result<ShellOutcome, ShellError> {
     // Leftovers of an earlier shell must not be in the way; if they cannot be removed, the error of this one says what is.
     let _ = registry::clean(&mut |_| {});
     let ordinary = !privilege::is_privileged();
@@ -167,7 +153,7 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     let mut entry = Entry::create("warpline shell");
     let parent: Option<Block> =
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
-    let wires = wires::Wires::lay(parent, ordinary, config.emulator.mtu, &mut entry)?;
+    let wires = wires::Wires::lay(parent, ordinary, config.link.emulator.mtu, &mut entry)?;
     let (reach, reach_note) = match &mut outward {
         Some(outward) => {
             let (reach, note) =
@@ -181,15 +167,11 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     };
     entry.save();
 
-    let (mut network, mut crossing) = Crossing::network([&config.up, &config.down], config.seed);
-    let mut emulator = Emulator::new(config.emulator);
-    for port in wires.ports()? {
-        emulator.add_port(Box::new(port));
-    }
-    emulator.note_offloads(wires.offloads.clone());
-
-    let signals =
-        Signals::listen().map_err(|source| ShellError::System { what: "listen for signals", source })?;
+    let ports = wires.ports()?.map(|port| Box::new(port) as Box<dyn LivePort>);
+    let mut carrier = Carrier::new(&config.link, ports);
+    carrier.emulator.note_offloads(wires.offloads.clone());
+    let system = |what| move |source| ShellError::System { what, source };
+    let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
     let mut server = match &config.base_command {
         Some(line) => {
@@ -200,43 +182,18 @@ pub fn run(config: ShellConfig, observer: &mut dyn Observer) -> Result<ShellOutc
     };
     let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
     let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
-    observer.began(&Begun { congestion_control: congestion, base: base[0], reach });
-    let mut child =
-        Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
-    emulator.restart_clock();
-    let system = |what| move |source| ShellError::System { what, source };
+    began(&Begun { congestion_control: congestion, base: base[0], reach });
+    let child = Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
     let ended = child.ended().map_err(system("watch the command"))?;
-    let wake = [ended.as_fd(), signals.bell()];
-    let mut status = None;
-    let ran = loop {
-        let until = config.pulse.map_or(Timestamp::NEVER, |pulse| network.now() + pulse);
-        let ran = emulator.run(&mut network, &mut crossing, until, &wake, |turn| {
-            if turn.woken {
-                signals.forward(|signal| child.signal(signal));
-                status = child.poll();
-            }
-            observer.turn(turn);
-            if status.is_some() { Control::Stop } else { Control::Continue }
-        });
-        if !matches!(ran, Ok(Ended::Reached)) {
-            break ran;
-        }
-    };
-    let audit = emulator.audit();
-    observer.ended(&mut network, &audit);
-    let links = [0, 1].map(|link| network.link_stats(LinkId(link)));
+    let mut command = Behind { child, ended, signals, pulse: config.pulse };
+    carrier.emulator.restart_clock();
+    let status = carrier.carry(&mut command, observe);
+    let account = carrier.account();
     // Processes that the command left running are behind a link that ends now.
     if let Some(server) = &mut server {
         server.end();
     }
-    if status.is_none() {
-        child.end();
-    }
+    command.child.end();
     registry::end_processes(&entry.session);
-    ran?;
-    let status = match status {
-        Some(status) => status,
-        None => child.wait().map_err(|source| ShellError::System { what: "wait for the command", source })?,
-    };
-    Ok(ShellOutcome { status, audit, links, reach, reach_note })
+    Ok(ShellOutcome { status, account, reach_note })
 }

@@ -12,11 +12,11 @@ use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use nix::libc;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::doctor::in_path;
+use crate::process::pause;
+use crate::start::{self, in_path};
 
 /// Waits for a line, then runs pasta, which is $2, on the namespaces of the process $1, forwarding nothing inwards.
 const SCRIPT: &str = "read -r go || exit 0\n\
@@ -25,8 +25,8 @@ const SCRIPT: &str = "read -r go || exit 0\n\
     trap 'kill $!' TERM\n\
     wait $!";
 
-/// How long to wait for pasta, in steps of 20 ms: if something is wrong it ends by itself.
-const PATIENCE: u32 = 1500;
+/// How long to wait for pasta, in steps of 50 ms: if something is wrong it ends by itself.
+const PATIENCE: u32 = 600;
 /// The device with which pasta makes the namespace's interface.
 pub(crate) const TUN: &str = "/dev/net/tun";
 
@@ -65,15 +65,7 @@ impl Outward {
             .stderr(Stdio::piped())
             // Ctrl-C is for the shell's command; and both end together.
             .process_group(0);
-        let prepare = move || {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-            if std::os::unix::process::parent_id() != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes system calls only, and allocates nothing.
-        let child = unsafe { command.pre_exec(prepare) }.spawn()?;
+        let child = start::start(&mut command, rustix::process::Signal::TERM, || Ok(()))?;
         Ok(Outward { child })
     }
 
@@ -121,12 +113,6 @@ fn gateway(table: &str) -> Option<Ipv4Addr> {
         let gateway = u32::from_str_radix(gateway, 16).ok()?;
         (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
     })
-}
-
-/// Waits for a fiftieth of a second.
-#[expect(clippy::disallowed_methods, reason = "a process is waited for, not the run's clock")]
-fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
 #[cfg(test)]

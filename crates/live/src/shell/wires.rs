@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::address::Block;
 use crate::host::{allow_pings, keep_quiet};
 use crate::nat::{self, Reach, Way};
 use crate::netlink::{Netlink, NetlinkError, VethEnd};
@@ -12,7 +13,6 @@ use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
 use crate::registry::Entry;
 
 use super::ShellError;
-use super::address::Block;
 use super::outward::Outward;
 
 /// The interface inside.

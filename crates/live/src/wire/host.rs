@@ -376,13 +376,13 @@ impl ModelHost {
 
     /// Reports an error to the sender of a datagram, within the rate limit.
     fn complain(&mut self, now: Timestamp, datagram: &IpDatagram<'_>, problem: Problem) {
-        if !self.may_tell(now) {
+        if !self.may_report(now) {
             self.counters.unanswered += 1;
             return;
         }
         let id = self.next_identification();
-        if let Some(told) = icmp::error(datagram.header.destination, datagram.bytes, problem, id) {
-            self.answer(told);
+        if let Some(message) = icmp::error(datagram.header.destination, datagram.bytes, problem, id) {
+            self.answer(message);
         }
     }
 
@@ -414,7 +414,7 @@ impl ModelHost {
     }
 
     /// Whether an ICMP error may be sent now.
-    fn may_tell(&mut self, now: Timestamp) -> bool {
+    fn may_report(&mut self, now: Timestamp) -> bool {
         let each = TimeDelta::from_nanos(1_000_000_000 / u64::from(self.config.icmp_rate.max(1)));
         let steady = self.icmp_at.max(now);
         let may = self.config.icmp_rate > 0 && steady.saturating_since(now) <= each * ICMP_BURST;
@@ -558,7 +558,7 @@ impl ModelHost {
         }
         self.half_open -= usize::from(completed);
         if opened {
-            self.tell(HostEvent::Opened { id, local, remote });
+            self.note(HostEvent::Opened { id, local, remote });
         }
         if ended {
             self.remove(slot);
@@ -653,7 +653,7 @@ impl ModelHost {
         }
         self.free.push(slot);
         let report = session.report();
-        self.tell(HostEvent::Closed { id, report, connection: Box::new(session.connection) });
+        self.note(HostEvent::Closed { id, report, connection: Box::new(session.connection) });
     }
 
     /// A connection may have something to send.
@@ -666,7 +666,7 @@ impl ModelHost {
         }
     }
 
-    fn tell(&mut self, event: HostEvent) {
+    fn note(&mut self, event: HostEvent) {
         if self.events.len() >= MAX_EVENTS {
             self.events.pop_front();
         }

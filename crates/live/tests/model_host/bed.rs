@@ -15,7 +15,7 @@ use warpline_live::privilege;
 use warpline_live::wire::payload::Pattern;
 use warpline_live::wire::{HostConfig, HostEvent, ModelHost, PayloadSource, SessionReport};
 use warpline_net::link::LinkStats;
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::loss::{Bernoulli, LossKind};
 use warpline_net::qdisc::QdiscConfig;
 use warpline_net::{Control, LinkConfig, Network, Port, RateConfig, RouteId};
 
@@ -101,7 +101,7 @@ pub(crate) struct Bed {
 
 /// A program's output and how it ended.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Finished {
     pub(crate) ok: bool,
     pub(crate) out: String,
 }
@@ -145,7 +145,7 @@ impl Bed {
                 rate: path.rate.map_or(RateConfig::Unlimited, RateConfig::Constant),
                 delay: TimeDelta::from_millis(5),
                 qdisc: path.qdisc.clone(),
-                loss: LossConfig { kind: LossKind::Bernoulli { p: path.loss }, data_only: false },
+                loss: LossKind::Bernoulli(Bernoulli { probability: path.loss }).into(),
                 ..LinkConfig::new(name, NodeId(from), NodeId(1 - from))
             };
             let id = network.add_link(link, &streams);
@@ -194,19 +194,19 @@ impl Bed {
     }
 
     /// Runs a program in the namespace to its end.
-    pub(crate) fn run(&mut self, words: &[&str]) -> Said {
+    pub(crate) fn run(&mut self, words: &[&str]) -> Finished {
         let mut child = self.start(words);
         self.finish(&mut child)
     }
 
     /// Runs a Python program with [`PYTHON`] before it and the addresses of the host as `V4` and `V6`.
-    pub(crate) fn python(&mut self, program: &str) -> Said {
+    pub(crate) fn python(&mut self, program: &str) -> Finished {
         let program = python(program);
         self.run(&["python3", "-c", &program])
     }
 
     /// Carries packets until a program ends.
-    pub(crate) fn finish(&mut self, child: &mut Child) -> Said {
+    pub(crate) fn finish(&mut self, child: &mut Child) -> Finished {
         let mut status = None;
         self.run_until(|_| {
             status = child.try_wait().unwrap();
@@ -218,7 +218,7 @@ impl Bed {
         }
         let mut out = String::new();
         child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        Said { ok: status.is_some_and(|status| status.success()), out }
+        Finished { ok: status.is_some_and(|status| status.success()), out }
     }
 
     /// Carries packets until this many connections have ended; returns what they have carried, in that order.

@@ -27,9 +27,47 @@ pub trait BuiltIn: Qdisc + Sized {
 /// Makes a queue of the user's own of what it is sized by and a random stream.
 pub type MakeQueue = dyn Fn(&Sizing, Stream) -> Box<dyn Qdisc> + Send + Sync;
 
-/// What makes queues of the user's own.
+/// What makes queues of the user's own, one for each link.
+///
+/// ```
+/// use warpline_core::record::DropReason;
+/// use warpline_core::{NodeId, Timestamp};
+/// use warpline_net::LinkConfig;
+/// use warpline_net::qdisc::{Dropped, OwnQueue, Qdisc, Queued, Verdict};
+///
+/// /// The last packet in is the first one out.
+/// #[derive(Debug, Default)]
+/// struct Stack(Vec<Queued>);
+///
+/// impl Qdisc for Stack {
+///     fn enqueue(&mut self, _now: Timestamp, packet: Queued, _dropped: &mut Dropped) -> Verdict {
+///         if self.0.len() == 100 {
+///             return Verdict::Dropped(DropReason::Overflow);
+///         }
+///         self.0.push(packet);
+///         Verdict::Queued
+///     }
+///     fn dequeue(&mut self, _now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
+///         self.0.pop()
+///     }
+///     fn backlog(&self) -> (u32, u64) {
+///         (self.0.len() as u32, self.0.iter().map(|packet| u64::from(packet.size)).sum())
+///     }
+/// }
+///
+/// let own_queue = OwnQueue::new(|_sizing, _stream| Box::new(Stack::default()));
+/// let config =
+///     LinkConfig { own_queue: Some(own_queue), ..LinkConfig::new("a>b", NodeId(0), NodeId(1)) };
+/// ```
 #[derive(Clone)]
 pub struct OwnQueue(pub Arc<MakeQueue>);
+
+impl OwnQueue {
+    /// From a function that gets the link's size and a random stream of the queue's own.
+    pub fn new(make: impl Fn(&Sizing, Stream) -> Box<dyn Qdisc> + Send + Sync + 'static) -> Self {
+        OwnQueue(Arc::new(make))
+    }
+}
 
 impl fmt::Debug for OwnQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

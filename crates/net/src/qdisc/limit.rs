@@ -101,6 +101,7 @@ impl Value for QueueLimit {
 
 /// Why a text is no queue limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseLimitError {
     /// Its number does not go with "BDP".
     #[error("`{0}` is not a multiple of the BDP; write for example `1BDP` or `2.5BDP`")]

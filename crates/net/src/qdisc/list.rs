@@ -23,6 +23,7 @@ macro_rules! define_queues {
         /// `codel:limit=100p,target=10ms`.
         #[derive(Clone, Debug, PartialEq, Choice)]
         #[choice("queue")]
+        #[non_exhaustive]
         pub enum QdiscConfig {
             $(
                 #[doc = concat!("[`", stringify!($name), "`].")]
@@ -48,6 +49,7 @@ macro_rules! define_queues {
 
         /// Any queueing discipline: a `match`, no virtual call.
         #[derive(Debug)]
+        #[non_exhaustive]
         pub enum AnyQdisc {
             $(
                 #[doc = concat!("[`", stringify!($name), "`].")]

@@ -1,7 +1,7 @@
 //! Queueing disciplines: what waits in front of a link, in which order it leaves, and what is dropped or marked.
 //!
 //! A qdisc holds [`Queued`] entries, not packets: the packet stays in the network's arena. A constant-rate drop-tail FIFO
-//! does not come here at all, as the link knows its departures on arrival (see `link`).
+//! does not come here at all, as the link knows its departures on arrival (see `fifo`).
 
 #[macro_use]
 mod list;
@@ -49,7 +49,7 @@ pub struct Queued {
 
 impl Queued {
     /// Sets congestion-experienced, and returns true, if the packet is ECN-capable (RFC 3168 section 5).
-    pub(crate) fn mark(&mut self) -> bool {
+    pub fn mark(&mut self) -> bool {
         let capable = self.ecn != Ecn::NotEct;
         if capable {
             self.ecn = Ecn::Ce;

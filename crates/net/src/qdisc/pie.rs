@@ -27,6 +27,7 @@ const MOST_UPDATES: u64 = 2000;
 
 /// How the delay of the queue is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum PieDelay {
     /// By how long the packet that left last had waited.
     #[default]
@@ -65,7 +66,7 @@ pub struct PieParams {
     /// Whether ECN-capable packets are marked instead of dropped, while the probability is not above `mark_up_to`.
     pub ecn: bool,
     /// Drop probability up to which packets are marked.
-    #[parameter(default = 0.1, share, min = 0.0, max = 1.0)]
+    #[parameter(default = 0.1, share)]
     pub mark_up_to: f64,
 }
 

@@ -45,10 +45,10 @@ pub struct RedParams {
     /// Average queue at which the drop probability reaches `max_probability`. Without it three quarters of `limit`.
     pub max_threshold: Option<QueueLimit>,
     /// Drop probability at `max_threshold`, before spacing.
-    #[parameter(default = 0.1, share, above = 0.0, max = 1.0)]
+    #[parameter(default = 0.1, share, above = 0.0)]
     pub max_probability: f64,
     /// Weight of the newest sample in the average.
-    #[parameter(default = 0.002, share, above = 0.0, max = 1.0)]
+    #[parameter(default = 0.002, share, above = 0.0)]
     pub weight: f64,
     /// Whether the probability rises on to 1 at twice `max_threshold` instead of jumping to it.
     #[parameter(default = true)]

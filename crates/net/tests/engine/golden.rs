@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use warpline_core::record::LinkEvent;
 use warpline_core::{Ecn, LinkId, NodeId, Rate, TimeDelta, Timestamp};
-use warpline_net::jitter::{JitterConfig, JitterKind};
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::jitter::{JitterKind, Order, Uniform};
+use warpline_net::loss::{ListedParams, LossKind};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{LinkConfig, RateConfig};
 
@@ -19,20 +19,19 @@ fn the_trace_of_a_small_network() {
         delay: TimeDelta::from_micros(delay_us),
         ..LinkConfig::new(name, NodeId(from), NodeId(to))
     };
-    let high = TimeDelta::from_micros(400);
     let links = vec![
         link("host>router", 0, 1, 100, 10),
         LinkConfig {
             qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(4)),
-            loss: LossConfig { kind: LossKind::Listed { packets: vec![2] }, data_only: false },
+            loss: LossKind::Listed(ListedParams { packets: vec![2] }).into(),
             outages: vec![(Timestamp::from_millis(4), Timestamp::from_millis(6))],
             ..link("router>server", 1, 2, 10, 500)
         },
         LinkConfig {
-            jitter: Some(JitterConfig {
-                kind: JitterKind::Uniform { low: TimeDelta::ZERO, high },
-                max: None,
-                reorder: true,
+            jitter: JitterKind::Uniform(Uniform {
+                min: TimeDelta::ZERO,
+                max: TimeDelta::from_micros(400),
+                order: Order { reorder: true },
             }),
             framing: 18,
             ..link("server>host", 2, 0, 10, 200)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpline_core::{
     Body, Ecn, EndpointId, FlowId, Frame, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
 };
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::loss::{EveryParams, LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
@@ -106,7 +106,7 @@ fn past_opportunities_of_a_trace_are_used() {
 fn handles_of_lost_frames_are_returned() {
     // One in transmission, one waiting, no room for the third.
     let full = LinkConfig { qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(1)), ..link(0) };
-    let lossy = LossConfig { kind: LossKind::Every { n: 2, offset: 0 }, data_only: true };
+    let lossy = LossConfig { kind: LossKind::Every(EveryParams { n: 2 }), data_only: true };
     let lossy = LinkConfig { loss: lossy, ..link(0) };
     let down =
         LinkConfig { outages: vec![(Timestamp::from_nanos(100 * US), Timestamp::from_secs(1))], ..link(0) };

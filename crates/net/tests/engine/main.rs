@@ -4,6 +4,7 @@ mod golden;
 mod hosts;
 mod late;
 mod properties;
+mod routes;
 mod settled;
 mod timing;
 mod world;

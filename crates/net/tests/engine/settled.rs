@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use warpline_core::{
     Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
 };
-use warpline_net::jitter::{JitterConfig, JitterKind};
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::jitter::{Exponential, JitterKind, Order};
+use warpline_net::loss::{Bernoulli, LossKind};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
@@ -25,13 +25,13 @@ impl Hosts for Ends {
 }
 
 fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {
-    let jitter = JitterKind::Exponential { mean: TimeDelta::from_millis(2) };
+    let jitter = Exponential { mean: TimeDelta::from_millis(2), order: Order { reorder: reorders } };
     LinkConfig {
         rate: RateConfig::Constant(Rate::from_bps(2_000_000)),
         delay: TimeDelta::from_millis(3),
         qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(5)),
-        loss: LossConfig { kind: LossKind::Bernoulli { p: 0.1 }, data_only: false },
-        jitter: random.then_some(JitterConfig { kind: jitter, max: None, reorder: reorders }),
+        loss: LossKind::Bernoulli(Bernoulli { probability: 0.1 }).into(),
+        jitter: if random { JitterKind::Exponential(jitter) } else { JitterKind::default() },
         ..LinkConfig::new(name, NodeId(from), NodeId(from + 1))
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use warpline_core::{Ecn, EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
-use warpline_net::jitter::{JitterConfig, JitterKind};
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::jitter::{JitterKind, Order, Uniform};
+use warpline_net::loss::{EveryParams, LossKind};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{
     CodelParams, Dropped, OwnQueue, PriorityParams, Qdisc, QdiscConfig, QueueLimit, Queued, RedParams,
@@ -109,8 +109,7 @@ fn drop_tail_counts_bytes_with_framing() {
 
 #[test]
 fn packets_lost_on_the_wire_have_used_the_link() {
-    let kind = LossKind::Every { n: 2, offset: 0 };
-    let lossy = LinkConfig { loss: LossConfig { kind, data_only: false }, ..link(0) };
+    let lossy = LinkConfig { loss: LossKind::Every(EveryParams { n: 2 }).into(), ..link(0) };
     let (deliveries, stats) = run(vec![lossy, link(1)], &[burst(0, 4, 1000)]);
     assert_eq!(deliveries, [(4 * MS, 0), (6 * MS, 2)]);
     assert_eq!((stats[0].sent_packets, stats[0].drops_loss, stats[1].arrivals), (4, 2, 2));
@@ -258,12 +257,14 @@ fn an_invalid_or_late_route_is_refused() {
     assert_eq!(network.add_route(&ids), Err(RouteError::Late));
 }
 
+fn up_to_5_ms(reorder: bool) -> JitterKind {
+    let max = TimeDelta::from_millis(5);
+    JitterKind::Uniform(Uniform { min: TimeDelta::ZERO, max, order: Order { reorder } })
+}
+
 #[test]
 fn jitter_in_order_is_the_running_maximum_of_jitter_that_reorders() {
-    let jittery = |reorder| {
-        let kind = JitterKind::Uniform { low: TimeDelta::ZERO, high: TimeDelta::from_millis(5) };
-        LinkConfig { jitter: Some(JitterConfig { kind, max: None, reorder }), ..link(0) }
-    };
+    let jittery = |reorder| LinkConfig { jitter: up_to_5_ms(reorder), ..link(0) };
     let bursts = [burst(0, 200, 1000)];
     let mut free = run(vec![jittery(true)], &bursts).0;
     assert!(free.windows(2).any(|pair| pair[0].1 > pair[1].1), "nothing was overtaken");
@@ -280,11 +281,8 @@ fn jitter_in_order_is_the_running_maximum_of_jitter_that_reorders() {
 
 #[test]
 fn a_lost_packet_delays_no_other_and_changes_no_random_delay() {
-    let kind = JitterKind::Uniform { low: TimeDelta::ZERO, high: TimeDelta::from_millis(5) };
-    let jitter = Some(JitterConfig { kind, max: None, reorder: true });
-    let clean = LinkConfig { jitter, ..link(0) };
-    let loss = LossConfig { kind: LossKind::Every { n: 3, offset: 0 }, data_only: false };
-    let lossy = LinkConfig { loss, ..clean.clone() };
+    let clean = LinkConfig { jitter: up_to_5_ms(true), ..link(0) };
+    let lossy = LinkConfig { loss: LossKind::Every(EveryParams { n: 3 }).into(), ..clean.clone() };
     let bursts = [burst(0, 30, 1000)];
     let mut left = run(vec![clean], &bursts).0;
     left.retain(|&(_, id)| id % 3 != 2);

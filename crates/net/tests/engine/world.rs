@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use warpline_core::record::LinkRecord;
 use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
-use warpline_net::jitter::{JitterConfig, JitterKind};
-use warpline_net::loss::{LossConfig, LossKind};
+use warpline_net::jitter::{JitterKind, Order, Uniform};
+use warpline_net::loss::{Bernoulli, EveryParams, GilbertElliottParams, LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams};
 use warpline_net::schedule::{RateSchedule, Steps};
@@ -192,20 +192,20 @@ fn rate() -> impl Strategy<Value = RateConfig> {
 
 fn loss() -> impl Strategy<Value = LossConfig> {
     let kind = prop_oneof![
-        6 => Just(LossKind::None),
-        1 => (0.0f64..0.5).prop_map(|p| LossKind::Bernoulli { p }),
-        1 => (1u64..6, 0u64..4).prop_map(|(n, offset)| LossKind::Every { n, offset }),
-        1 => Just(LossKind::GilbertElliott { p: 0.1, r: 0.4, loss_bad: 0.9, loss_good: 0.01 }),
+        6 => Just(LossKind::default()),
+        1 => (0.0f64..0.5).prop_map(|probability| LossKind::Bernoulli(Bernoulli { probability })),
+        1 => (1u64..6).prop_map(|n| LossKind::Every(EveryParams { n })),
+        1 => Just(LossKind::GilbertElliott(GilbertElliottParams { good_to_bad: 0.1, bad_to_good: 0.4, loss_bad: 0.9, loss_good: 0.01 })),
     ];
     (kind, any::<bool>()).prop_map(|(kind, data_only)| LossConfig { kind, data_only })
 }
 
-fn jitter() -> impl Strategy<Value = Option<JitterConfig>> {
+fn jitter() -> impl Strategy<Value = JitterKind> {
     let some = (0u64..3_000_000, 0u64..3_000_000, any::<bool>()).prop_map(|(low, width, reorder)| {
-        let (low, high) = (TimeDelta::from_nanos(low), TimeDelta::from_nanos(low + width));
-        Some(JitterConfig { kind: JitterKind::Uniform { low, high }, max: None, reorder })
+        let (min, max) = (TimeDelta::from_nanos(low), TimeDelta::from_nanos(low + width));
+        JitterKind::Uniform(Uniform { min, max, order: Order { reorder } })
     });
-    prop_oneof![14 => Just(None), 1 => some]
+    prop_oneof![14 => Just(JitterKind::default()), 1 => some]
 }
 
 /// Outages in any order, which may overlap, be empty or last for ever.

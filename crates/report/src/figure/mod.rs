@@ -11,7 +11,8 @@ use std::path::Path;
 
 use warpline_core::float;
 
-use super::bands::{Band, Quantity};
+use super::bands::Band;
+use super::quantity::Quantity;
 use font::Font;
 
 /// Width and height in points: 12.7 cm and 7.6 cm.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use warpline_core::parameter::Choice;
 use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
-use warpline_net::jitter::{JitterConfig, JitterKind};
-use warpline_net::loss::{LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::Sizing;
 use warpline_net::schedule::{RateSchedule, Steps};
@@ -12,7 +11,7 @@ use warpline_net::{LinkConfig, RateConfig};
 
 use super::Fault;
 use crate::expand::{LinkSpec, Speed};
-use crate::{Jitter, Loss, Scenario, files};
+use crate::{Scenario, files};
 
 /// The key of a link's trace file.
 pub(super) const TRACE: &str = "trace";
@@ -65,18 +64,21 @@ pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, 
         qdisc: spec.queue.0.clone(),
         own_queue: None,
         sizing: sizing(spec, &capacity, scenario),
-        loss: loss(&spec.loss),
-        jitter: jitter(&spec.jitter),
+        loss: spec.loss.0.clone().into(),
+        jitter: spec.jitter.0.clone(),
         outages: outages(spec),
         framing: spec.framing as u32,
         record: !spec.record.is_empty(),
     };
-    let jitter = config.jitter.as_ref().map_or(Ok(()), JitterConfig::validate);
-    if let Some(fault) = config.qdisc.faults_on(&config.sizing).into_iter().next() {
-        return Err(Fault::new(&["queue", fault.parameter], format!("queue: {fault}")));
-    }
-    for (key, checked) in [("loss", config.loss.validate()), ("jitter", jitter)] {
-        checked.map_err(|error| Fault::new(&[key, error.parameter], format!("{key}: {error}")))?;
+    let faults = [
+        ("queue", config.qdisc.faults_on(&config.sizing)),
+        ("loss", config.loss.kind.faults()),
+        ("jitter", config.jitter.faults()),
+    ];
+    for (key, faults) in faults {
+        if let Some(fault) = faults.into_iter().next() {
+            return Err(Fault::new(&[key, fault.parameter], format!("{key}: {fault}")));
+        }
     }
     Ok((config, capacity))
 }
@@ -129,42 +131,4 @@ fn sizing(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> Sizing {
         base_rtt: spec.base_rtt,
         packet: plain.packet.saturating_add(spec.framing as u32),
     }
-}
-
-fn loss(loss: &Loss) -> LossConfig {
-    let kind = match loss {
-        Loss::None {} => LossKind::None,
-        Loss::Bernoulli { probability } => LossKind::Bernoulli { p: *probability },
-        Loss::Every { n } => LossKind::Every { n: *n, offset: 0 },
-        Loss::List { packets } => {
-            let mut packets = packets.clone();
-            packets.sort_unstable();
-            packets.dedup();
-            LossKind::Listed { packets }
-        }
-        Loss::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => LossKind::GilbertElliott {
-            p: *good_to_bad,
-            r: *bad_to_good,
-            loss_good: loss_good.unwrap_or(0.0),
-            loss_bad: loss_bad.unwrap_or(1.0),
-        },
-    };
-    LossConfig { kind, data_only: false }
-}
-
-fn jitter(jitter: &Jitter) -> Option<JitterConfig> {
-    let (kind, reorder) = match jitter {
-        Jitter::None {} => return None,
-        Jitter::Uniform { min, max, reorder } => {
-            (JitterKind::Uniform { low: min.map_or(TimeDelta::ZERO, |time| time.0), high: max.0 }, reorder)
-        }
-        Jitter::Normal { mean, stddev, reorder } => {
-            (JitterKind::Normal { mean: mean.0, stddev: stddev.0 }, reorder)
-        }
-        Jitter::Exponential { mean, reorder } => (JitterKind::Exponential { mean: mean.0 }, reorder),
-        Jitter::Pareto { mean, shape, reorder } => {
-            (JitterKind::Pareto { mean: mean.0, shape: shape.unwrap_or(1.5) }, reorder)
-        }
-    };
-    Some(JitterConfig { kind, max: None, reorder: reorder.unwrap_or(false) })
 }

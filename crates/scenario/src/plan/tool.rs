@@ -23,7 +23,7 @@ pub enum Tool {
 pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
     let fail = |app: App, error: String| Fault::new(&["app"], format!("app = \"{}\": {error}", app.name()));
     Ok(match &flow.application {
-        Application::Cap => {
+        Application::Cap(_) => {
             let cc = flow.cc.clone().unwrap_or_default();
             let algorithm = match &cc {
                 Cc::BuiltIn(algorithm) => *algorithm,
@@ -39,8 +39,8 @@ pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
             options.validate().map_err(|error| fail(App::Cap, error.to_string()))?;
             Some(Tool::Cap(Box::new(options)))
         }
-        Application::Treno(tcp) => {
-            let options = treno_options(tcp);
+        Application::Treno(treno) => {
+            let options = treno_options(&treno.tcp);
             options.validate().map_err(|error| fail(App::Treno, error.to_string()))?;
             Some(Tool::Treno(Box::new(options)))
         }

@@ -360,7 +360,7 @@ fn errors_about_guests_say_what_to_do() {
         ),
         (
             format!("{STAR}{OTHER}{flow}app = \"request\"\nsize = \"1kB\"\nrequest_size = \"15B\"\n"),
-            ["`request_size` must be at least 16B", "takes 16 bytes"],
+            ["`request_size` is out of range: 15B", "16B or more"],
         ),
         (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
         (format!("{STAR}tcp = {{}}\n"), ["`tcp` goes with endpoint = \"model\"", "sysctl"]),

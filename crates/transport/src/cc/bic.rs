@@ -3,16 +3,16 @@
 //! Sources: L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control for Fast Long-Distance Networks" (INFOCOM
 //! 2004); the increments and constants follow Linux tcp_bic.c.
 //!
-//! The kernel divides the acknowledgements that a step takes by the segments that each covers, which was right while it counted
-//! acknowledgements; since it counts segments (Linux 3.15) a receiver that delays its acknowledgements makes BIC grow twice as fast
-//! above `low_window`. So does this ([`BicParams::ack_ratio`]).
+//! The kernel divides the number of acknowledgements that a step takes by the segments that each covers. That was
+//! right while it counted acknowledgements. Since it counts segments (Linux 3.15), BIC grows twice as fast above
+//! `low_window` if the receiver delays its acknowledgements. This is so here, too ([`BicParams::ack_ratio`]).
 //!
 //! Departures: undo restores the maximum as well; the initial threshold is the connection's, not the module's.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
@@ -55,7 +55,6 @@ const RATIO_SHIFT: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Bic {
     window: Window,
-    slow_start: SlowStart,
     beta: f64,
     fast_convergence: bool,
     max_increment: u64,
@@ -77,8 +76,7 @@ impl BuiltIn for Bic {
 
     fn new(params: &BicParams, config: &CcConfig) -> Self {
         Bic {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             beta: within(params.beta, 0.0, 1.0),
             fast_convergence: params.fast_convergence,
             max_increment: u64::from(params.max_increment.max(1)),
@@ -135,11 +133,11 @@ impl CongestionControl for Bic {
             let covered = (ack.acked / self.window.mss).min(1 << 16);
             self.ratio = (self.ratio + covered - (self.ratio >> RATIO_SHIFT)).max(1);
         }
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted == 0 {
             return;
         }
-        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        let rest = self.window.slow_start(ack, counted);
         if rest > 0 {
             if self.per_for != self.window.cwnd {
                 self.per = self.bytes_per_segment();
@@ -158,14 +156,12 @@ impl CongestionControl for Bic {
         };
         self.per_for = 0;
         self.window.reduce(self.threshold());
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.prior_last_max = self.last_max;
         self.last_max = 0;
         self.per_for = 0;
         self.window.collapse(self.threshold());
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo() {

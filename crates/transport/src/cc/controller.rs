@@ -10,7 +10,8 @@ pub trait BuiltIn: CongestionControl + Sized {
     /// Its parameters.
     type Params: Component;
 
-    /// That of a new connection. A parameter out of its range is taken for the nearest value that makes sense.
+    /// The congestion control of a new connection. A parameter out of its range counts as the nearest value that
+    /// makes sense.
     fn new(params: &Self::Params, config: &CcConfig) -> Self;
 }
 

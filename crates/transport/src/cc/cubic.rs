@@ -4,18 +4,19 @@
 //! which is there too). Like Linux's bictcp_update, the function is evaluated when the window has grown by a segment or 1/32 s has
 //! passed, and a byte counter stands between.
 //!
-//! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux; the time
-//! in which the application was the limit is taken out of the epoch acknowledgement by acknowledgement (section 5.8). As in Linux
-//! (bictcp_update), and unlike section 4.3, the window grows as the faster of the function and Reno says at any time, where the RFC takes the
-//! function's growth wherever the function is ahead; Reno's does not grow faster once the last maximum is regained
-//! ([`CubicParams::catch_up`]); maximum, target and Reno's lead are reckoned in whole segments, which decides at small windows; and before the
-//! first loss, or after a time-out, the window grows by 5 % per round trip at the least.
+//! Departures: the threshold is a part of the congestion window, not of FlightSize (section 4.6), as in Linux. Time
+//! in which the application was the limit is taken out of the epoch at each acknowledgement (section 5.8). Some rules
+//! are those of Linux (bictcp_update) and not of section 4.3. The window always grows at the faster of the two rates,
+//! the function's and Reno's, where the RFC uses the function's rate whenever the function is ahead. Reno's window
+//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). Maximum, target and Reno's
+//! lead are in whole segments, which matters at small windows. Before the first loss, or after a time-out, the window
+//! grows by at least 5 % per round trip.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp, float};
 
-use super::slow_start::{Hystart, SlowStart, SlowStartParams};
+use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
@@ -71,7 +72,6 @@ struct Epoch {
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: Window,
-    slow_start: SlowStart,
     c: f64,
     beta: f64,
     beta_ecn: f64,
@@ -96,8 +96,7 @@ impl BuiltIn for Cubic {
 
     fn new(params: &CubicParams, config: &CcConfig) -> Self {
         Cubic {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             c: within(params.c, 1e-9, 1e9),
             beta: within(params.beta, 0.0, 1.0),
             beta_ecn: within(params.beta_ecn, 0.0, 1.0),
@@ -184,14 +183,14 @@ impl CongestionControl for Cubic {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
         let last_ack = std::mem::replace(&mut self.last_ack, ack.now);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted == 0 {
             if !ack.cwnd_limited && self.epoch.start.is_set() {
                 self.epoch.start += ack.now.saturating_since(last_ack);
             }
             return;
         }
-        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        let rest = self.window.slow_start(ack, counted);
         if rest == 0 {
             return;
         }
@@ -216,7 +215,6 @@ impl CongestionControl for Cubic {
             if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.epoch.w_max = self.window.whole(maximum as u64) as f64;
         self.window.reduce(self.threshold(event));
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.before_reduction();
@@ -224,7 +222,6 @@ impl CongestionControl for Cubic {
         // The next stage starts with K = 0 at its own window (section 4.8).
         self.epoch.w_max = 0.0;
         self.window.collapse(self.threshold(event));
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, now: Timestamp) {
         if self.window.undo()

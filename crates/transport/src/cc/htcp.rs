@@ -14,7 +14,7 @@
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
@@ -70,7 +70,6 @@ struct Epoch {
 #[derive(Clone, Debug)]
 pub struct Htcp {
     window: Window,
-    slow_start: SlowStart,
     params: HtcpParams,
     epoch: Epoch,
     /// The epoch before the last reduction, for undo.
@@ -93,8 +92,7 @@ impl BuiltIn for Htcp {
         let beta = within(params.beta, 0.0, 1.0);
         let beta_max = within(params.beta_max, beta, 1.0);
         Htcp {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             params: HtcpParams { beta, beta_max, ..*params },
             epoch: Epoch {
                 began: Timestamp::NEVER,
@@ -190,11 +188,11 @@ impl CongestionControl for Htcp {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
         self.measure(ack);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted == 0 {
             return;
         }
-        let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+        let rest = self.window.slow_start(ack, counted);
         if rest > 0 {
             let per = self.window.cwnd as f64 / self.growth(ack.now);
             self.window.grow(rest, per as u64);
@@ -203,12 +201,10 @@ impl CongestionControl for Htcp {
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
         let threshold = self.lose(event.now);
         self.window.reduce(threshold);
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         let threshold = self.lose(event.now);
         self.window.collapse(threshold);
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo()

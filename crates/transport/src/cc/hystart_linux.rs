@@ -12,7 +12,6 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::AckSample;
 use super::hystart::Step;
 use super::round::Round;
-use super::window::Window;
 
 /// hystart_low_window: segments below which it does nothing.
 const LOW_WINDOW: u64 = 16;
@@ -56,17 +55,17 @@ impl Default for LinuxHystart {
 
 /// How long acknowledgements may have been held up by segmentation batches in slow start, where the kernel would pace at twice the
 /// window per round trip.
-fn ack_delay(window: &Window, ack: &AckSample) -> TimeDelta {
-    let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * window.cwnd);
+fn ack_delay(cwnd: u64, ack: &AckSample) -> TimeDelta {
+    let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * cwnd);
     span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos).min(MAX_ACK_DELAY)
 }
 
 impl LinuxHystart {
-    /// Takes an acknowledgement that came in slow start, before the window grows from it.
-    pub(super) fn on_ack(&mut self, window: &Window, ack: &AckSample) -> Step {
+    /// Takes an acknowledgement that came in slow start, before the window of `cwnd` bytes grows from it.
+    pub(super) fn on_ack(&mut self, cwnd: u64, mss: u64, ack: &AckSample) -> Step {
         let Some(rtt) = ack.rtt else { return Step::Full };
         self.delay_min = self.delay_min.min(rtt);
-        if window.cwnd < LOW_WINDOW * window.mss {
+        if cwnd < LOW_WINDOW * mss {
             return Step::Full;
         }
         if self.round.ends(ack) {
@@ -77,7 +76,7 @@ impl LinuxHystart {
         }
         if ack.now.saturating_since(self.last_ack) <= ACK_DELTA {
             self.last_ack = ack.now;
-            let threshold = (self.delay_min + ack_delay(window, ack)) / 2;
+            let threshold = (self.delay_min + ack_delay(cwnd, ack)) / 2;
             if ack.now.saturating_since(self.round_start) > threshold {
                 return Step::Leave;
             }
@@ -94,17 +93,17 @@ impl LinuxHystart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{config, sample};
+    use super::super::testbed::{MSS, sample};
     use super::*;
 
     /// Acknowledgements of one round, `spacing_us` apart, from `start_us` on; which of them ends slow start.
     fn round(
         hystart: &mut LinuxHystart,
-        window: &Window,
+        cwnd: u64,
         (start_us, spacing_us): (u64, u64),
         rtt_ms: u64,
     ) -> Option<u64> {
-        let begin = window.cwnd * start_us;
+        let begin = cwnd * start_us;
         (0..40).find(|n| {
             let mut ack = sample(0, 1000);
             ack.now = Timestamp::from_nanos((start_us + n * spacing_us) * 1000);
@@ -112,39 +111,39 @@ mod tests {
             ack.srtt = TimeDelta::from_millis(rtt_ms);
             ack.prior_delivered = begin;
             ack.delivered = begin + (n + 1) * 1000;
-            hystart.on_ack(window, &ack) == Step::Leave
+            hystart.on_ack(cwnd, MSS, &ack) == Step::Leave
         })
     }
 
     #[test]
     fn a_train_of_half_a_round_trip_ends_slow_start() {
-        let window = Window::new(&config(20));
+        let cwnd = 20 * MSS;
         // 40 ms and the millisecond for batches: the train has to be longer than 20.5 ms.
         let mut close = LinuxHystart::default();
-        assert_eq!(round(&mut close, &window, (1_000_000, 1000), 40), Some(21));
+        assert_eq!(round(&mut close, cwnd, (1_000_000, 1000), 40), Some(21));
         // Acknowledgements that are more than 2 ms apart are no train, however long it goes on.
         let mut apart = LinuxHystart::default();
-        assert_eq!(round(&mut apart, &window, (1_000_000, 2100), 40), None);
+        assert_eq!(round(&mut apart, cwnd, (1_000_000, 2100), 40), None);
     }
 
     #[test]
     fn a_rise_by_an_eighth_ends_it_with_the_ninth_sample() {
-        let window = Window::new(&config(20));
+        let cwnd = 20 * MSS;
         let mut hystart = LinuxHystart::default();
-        assert_eq!(round(&mut hystart, &window, (1_000_000, 2100), 80), None);
+        assert_eq!(round(&mut hystart, cwnd, (1_000_000, 2100), 80), None);
         assert_eq!(
-            round(&mut hystart, &window, (2_000_000, 2100), 90),
+            round(&mut hystart, cwnd, (2_000_000, 2100), 90),
             None,
             "10 ms are no more than an eighth"
         );
-        assert_eq!(round(&mut hystart, &window, (3_000_000, 2100), 91), Some(8));
+        assert_eq!(round(&mut hystart, cwnd, (3_000_000, 2100), 91), Some(8));
     }
 
     #[test]
     fn below_sixteen_segments_nothing_ends_it() {
-        let window = Window::new(&config(15));
+        let cwnd = 15 * MSS;
         let mut hystart = LinuxHystart::default();
-        assert_eq!(round(&mut hystart, &window, (1_000_000, 1000), 10), None);
-        assert_eq!(round(&mut hystart, &window, (2_000_000, 1000), 100), None);
+        assert_eq!(round(&mut hystart, cwnd, (1_000_000, 1000), 10), None);
+        assert_eq!(round(&mut hystart, cwnd, (2_000_000, 1000), 100), None);
     }
 }

@@ -12,7 +12,7 @@ use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::delay::{BaseDelay, CurrentDelay};
-use super::slow_start::{SlowStart, SlowStartParams, may_grow};
+use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
@@ -46,7 +46,6 @@ pub struct LedbatParams {
 #[derive(Clone, Debug)]
 pub struct Ledbat {
     window: Window,
-    slow_start: SlowStart,
     params: LedbatParams,
     base: BaseDelay,
     current: CurrentDelay,
@@ -60,13 +59,12 @@ impl BuiltIn for Ledbat {
     type Params = LedbatParams;
 
     fn new(params: &LedbatParams, config: &CcConfig) -> Self {
-        let mut window = Window::new(config);
+        let mut window = Window::new(config, &SlowStartParams::default());
         if !params.slow_start {
             window.ssthresh = window.cwnd.max(2 * window.mss);
         }
         Ledbat {
             window,
-            slow_start: SlowStart::new(&SlowStartParams::default()),
             params: LedbatParams {
                 target: params.target.max(TimeDelta::from_nanos(1)),
                 gain: within(params.gain, 0.0, 1e3),
@@ -136,8 +134,8 @@ impl CongestionControl for Ledbat {
             return;
         }
         if self.window.in_slow_start() && self.queueing < self.params.target {
-            let counted = self.slow_start.counted(ack);
-            self.slow_start.on_ack(&mut self.window, ack, counted);
+            let counted = self.window.counted(ack);
+            self.window.slow_start(ack, counted);
             return;
         }
         self.adjust(ack);

@@ -14,7 +14,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::delay::{BaseDelay, CurrentDelay};
 use super::round::Round;
-use super::slow_start::{SlowStart, SlowStartParams, may_grow};
+use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
@@ -59,7 +59,6 @@ enum SlowDown {
 #[derive(Clone, Debug)]
 pub struct LedbatPlusPlus {
     window: Window,
-    slow_start: SlowStart,
     params: LedbatPlusPlusParams,
     base: BaseDelay,
     current: CurrentDelay,
@@ -73,8 +72,7 @@ impl BuiltIn for LedbatPlusPlus {
 
     fn new(params: &LedbatPlusPlusParams, config: &CcConfig) -> Self {
         LedbatPlusPlus {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&SlowStartParams::default()),
+            window: Window::new(config, &SlowStartParams::default()),
             params: LedbatPlusPlusParams {
                 target: params.target.max(TimeDelta::from_nanos(1)),
                 decrease: within(params.decrease, 0.0, 1e3),
@@ -177,8 +175,8 @@ impl CongestionControl for LedbatPlusPlus {
             if first && self.queueing > self.params.target * 3 / 4 {
                 self.end_slow_start(ack);
             } else if may_grow(ack) {
-                let counted = self.slow_start.counted(ack) / self.gain_divisor();
-                self.slow_start.on_ack(&mut self.window, ack, counted);
+                let counted = self.window.counted(ack) / self.gain_divisor();
+                self.window.slow_start(ack, counted);
                 if !self.window.in_slow_start() {
                     self.slow_start_ended(ack);
                 }

@@ -23,6 +23,7 @@ macro_rules! define_algorithms {
         /// `cubic:beta=0.5,hystart=no`.
         #[derive(Clone, Copy, Debug, PartialEq, Choice)]
         #[choice("congestion control")]
+        #[non_exhaustive]
         pub enum Algorithm {
             $(
                 #[doc = concat!("[`", stringify!($name), "`].")]
@@ -39,6 +40,7 @@ macro_rules! define_algorithms {
 
         /// A connection's congestion control. The path of every acknowledgement goes through here: a `match`, no virtual call.
         #[derive(Debug)]
+        #[non_exhaustive]
         pub enum Controller {
             $(
                 #[doc = concat!("[`", stringify!($name), "`].")]

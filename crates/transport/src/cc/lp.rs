@@ -5,7 +5,7 @@
 //! inference phase of three round trips begins, in which it does not grow; a second indication within the phase leaves one
 //! segment. And Linux tcp_lp.c, which departs from the paper in two ways, [`LpVariant::Linux`].
 //!
-//! Every acknowledgement may indicate, so that a delay that stays high leaves one segment within the round trip.
+//! Every acknowledgement may be an indication, so a delay that stays high leaves one segment within a round trip.
 //!
 //! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
 //! falls with the window.
@@ -13,12 +13,13 @@
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// Whose TCP-LP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum LpVariant {
     /// The paper's: the delays' range is that of the connection, and growth after an indication is congestion avoidance.
     #[default]
@@ -52,7 +53,6 @@ pub struct LpParams {
 #[derive(Clone, Debug)]
 pub struct Lp {
     window: Window,
-    slow_start: SlowStart,
     params: LpParams,
     /// One-way delays in seconds: smoothed, smallest, largest; none before the first sample.
     delay: Option<Delay>,
@@ -93,8 +93,7 @@ impl BuiltIn for Lp {
 
     fn new(params: &LpParams, config: &CcConfig) -> Self {
         Lp {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             params: LpParams {
                 threshold: within(params.threshold, 0.0, 1.0),
                 smoothing: within(params.smoothing, 0.0, 1.0),
@@ -114,7 +113,7 @@ impl Lp {
         self.indicated.is_some_and(|at| ack.now.saturating_since(at) < phase)
     }
 
-    /// Heeds an early indication of congestion.
+    /// Answers an early indication of congestion.
     fn reduce(&mut self, ack: &AckSample, inferring: bool) {
         let lower = if inferring { self.window.mss } else { (self.window.cwnd / 2).max(self.window.mss) };
         self.window.cwnd = self.window.cwnd.min(lower);
@@ -148,9 +147,9 @@ impl CongestionControl for Lp {
             self.reduce(ack, inferring);
             return;
         }
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted > 0 && !inferring {
-            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            let rest = self.window.slow_start(ack, counted);
             if rest > 0 {
                 self.window.additive_increase(rest);
             }
@@ -158,11 +157,9 @@ impl CongestionControl for Lp {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();

@@ -1,8 +1,8 @@
 //! Congestion control: the interface, the built-in algorithms, and the choice between them.
 //!
-//! An algorithm decides how large the window is; when losses are detected and how the window is approached during recovery
-//! (PRR, RFC 6937) is the connection's business. The vocabulary is that of Linux and quinn. Windows are in bytes and may
-//! be below one segment: the connection then paces single segments at `cwnd / srtt`.
+//! An algorithm decides how large the window is. The connection decides when something counts as lost, and how the
+//! window is approached during recovery (PRR, RFC 6937). The terms are those of Linux and quinn. Windows are in bytes
+//! and may be below one segment: the connection then paces single segments at `cwnd / srtt`.
 
 #[macro_use]
 mod list;
@@ -47,15 +47,15 @@ pub use controller::BuiltIn;
 pub use slow_start::{AckCounting, Hystart, SlowStartParams};
 pub use window::MAX_WINDOW;
 
-/// What an acknowledgement tells the algorithm.
+/// What an algorithm learns from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
     /// When it was processed.
     pub now: Timestamp,
-    /// Bytes newly acknowledged, cumulatively or selectively.
+    /// Bytes newly acknowledged, cumulatively or selectively, including those that had been marked lost or sent
+    /// again.
     pub acked: u64,
-    /// Bytes newly acknowledged that had been marked lost or retransmitted are included in `acked`; this is the payload size
-    /// of a full segment on this connection.
+    /// Payload size of a full segment in bytes.
     pub mss: u64,
     /// RTT sample of this acknowledgement (Karn's rule applied, or timestamps), if it gave one.
     pub rtt: Option<TimeDelta>,
@@ -77,7 +77,7 @@ pub struct AckSample {
     pub prior_in_flight: u64,
     /// Bytes in flight after it.
     pub in_flight: u64,
-    /// Next byte to be sent: with `ack`, algorithms that count round trips by sequence number use these.
+    /// Next byte to be sent. With `ack`, it lets algorithms count round trips by sequence number.
     pub next_seq: u64,
     /// Cumulative acknowledgement.
     pub ack: u64,
@@ -86,8 +86,8 @@ pub struct AckSample {
     /// Whether the window, and not the application or the receiver, limited sending (RFC 7661, Linux is_cwnd_limited). The
     /// window must not grow otherwise.
     pub cwnd_limited: bool,
-    /// Whether the connection is in fast recovery, CWR or loss state: the window must not grow from here (PRR governs it);
-    /// after a time-out (`Recovery::Loss`) slow start goes on.
+    /// The connection's congestion state. In [`Phase::Cwr`] and [`Phase::Recovery`] the window must not grow. After a
+    /// time-out ([`Phase::Loss`]), slow start goes on.
     pub phase: Phase,
 }
 
@@ -133,14 +133,14 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     }
     /// An acknowledgement of new data (cumulative or selective) was processed.
     fn on_ack(&mut self, ack: &AckSample);
-    /// Losses or ECN echoes begin a new congestion episode: reduce `cwnd` and `ssthresh`. Called once per episode. The
-    /// state before is to be kept for [`undo`](Self::undo).
+    /// Losses or ECN echoes begin a new congestion episode: reduce `cwnd` and `ssthresh`. Called once per episode.
+    /// Keep the state before for [`undo`](Self::undo).
     fn on_congestion_event(&mut self, event: &CongestionEvent);
     /// The retransmission timer expired: `ssthresh` reduces, `cwnd` becomes one segment (RFC 5681 section 3.1). Called for
     /// the first time-out of an episode only; back-off repeats are not new congestion.
     fn on_rto(&mut self, event: &CongestionEvent);
-    /// Recovery or CWR ended in good order (everything outstanding at its start is acknowledged). The connection expects `cwnd` to be the
-    /// window to go on with.
+    /// Recovery or CWR ended in good order (everything outstanding at its start is acknowledged). From here on the
+    /// connection uses `cwnd` again.
     fn on_recovery_exit(&mut self, now: Timestamp) {
         let _ = now;
     }
@@ -154,13 +154,13 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn cwnd(&self) -> u64;
     /// Slow-start threshold in bytes; `u64::MAX` while unset.
     fn ssthresh(&self) -> u64;
-    /// The rate to pace at, if the algorithm wants pacing of its own.
+    /// The rate to pace at, if the algorithm sets one.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
-    /// Segments to send together while the window is below two segments: so many, then a wait of as many times
-    /// `srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its acknowledgements answers at once and
-    /// its timer does not pass for a queue.
+    /// Segments to send together while the window is below two segments. After such a burst of n segments, the
+    /// connection waits for `n * srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its
+    /// acknowledgements answers at once, and its delay is not taken for a queue.
     fn min_burst(&self) -> u32 {
         1
     }

@@ -5,21 +5,26 @@
 //! minRTT + threshold * (maxRTT - minRTT); when more than `fraction` of a round's packets were late the window halves,
 //! down to 1/48 of a segment; otherwise Vegas(1, 3), and Reno after a loss.
 //!
-//! Where the paper's own form is not enough, and what is done by default ([`NiceParams::paper`] is the paper's):
+//! The default goes beyond the paper in these points ([`NiceParams::paper`] has the paper's rules):
 //! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
 //!   would raise it for good, and the threshold with it.
-//! * A queue above 10 ms is late however long it may become (`most_delay`): a fifth of a long queue is long, and at the start a fifth of a long
-//!   RTT is. (With a smaller start value instead, the one to three packets that a flow keeps in the queue when it is alone make it yield
-//!   to itself where they are a tenth of the RTT: 78 % of 10 Mbit/s at 40 ms.)
+//! * A packet that queued for more than 10 ms is late, however long the queue may become (`most_delay`): a fifth of a
+//!   long queue is long, and so is, at the start, a fifth of a long RTT. (With a smaller start value instead, the one
+//!   to three packets that a flow keeps in the queue when it is alone make it yield to itself where they are a tenth
+//!   of the RTT: 78 % of 10 Mbit/s at 40 ms.)
 //! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
 //!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a single packet.
 //!   Before that time is known, from a train of at least three segments, nothing is late.
-//! * The window grows by 1.5 segments per round trip where the queue is empty, and the less the longer the queue: at half of what is late it stays, and
-//!   beyond it shrinks (`growth`, `target`). Sixteen flows that add a segment each until the queue is late overshoot it together and halve together.
-//! * The window shrinks to 0.7, and more than 0.4 of its packets have to be late for it, where the paper has a half for both: it reacts earlier and less.
-//! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round; the packets then under way are not judged.
-//! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so that a route that became longer
-//!   is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that others keep up for as long passes for the path.
+//! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
+//!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
+//!   add a segment each until the queue is late overshoot it together and halve together.
+//! * The window shrinks to 0.7 of its size once more than 0.4 of its packets are late, where the paper has a half for
+//!   both: it reacts earlier, and less.
+//! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round. The packets
+//!   in flight at that time are not judged.
+//! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
+//!   that a route that became longer is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that
+//!   others keep up for that long is taken for part of the path.
 //!
 //! Other departures: the paper's pseudo-code compares with minRTT + threshold * maxRTT, its text with the difference: the text
 //! holds here. Late packets are counted in bytes (an acknowledgement of two segments counts twice), against the fraction
@@ -33,7 +38,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::rtt_range::Range;
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::train::Train;
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
@@ -41,6 +46,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ph
 
 /// Whose TCP Nice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum NiceVariant {
     /// The paper's with a better notion of the queue, and quicker: interferes less.
     #[default]
@@ -141,7 +147,6 @@ impl NiceParams {
 #[derive(Clone, Debug)]
 pub struct Nice {
     window: Window,
-    slow_start: SlowStart,
     rule: VegasRule,
     round: Round,
     threshold: f64,
@@ -162,7 +167,7 @@ pub struct Nice {
     /// Bytes of this round that were late, and all of its bytes.
     late: u64,
     seen: u64,
-    /// Off in recovery and after a time-out: Reno's rules then.
+    /// Off in recovery and after a time-out, when Reno's rules hold.
     enabled: bool,
     burst: u32,
     prompt: bool,
@@ -181,13 +186,12 @@ impl BuiltIn for Nice {
             min_samples: 1,
             ..VegasParams::default()
         };
-        let mut window = Window::new(config);
+        let mut window = Window::new(config, &params.slow_start);
         let floor = within((params.floor * window.mss as f64).ceil(), 1.0, MAX_WINDOW as f64) as u64;
         window.cwnd = window.cwnd.max(floor);
         window.ssthresh = window.ssthresh.max(floor);
         Nice {
             window,
-            slow_start: SlowStart::new(&params.slow_start),
             rule: VegasRule::new(&vegas),
             round: Round::default(),
             threshold: within(params.threshold, 0.0, 1e6),
@@ -227,7 +231,7 @@ impl Nice {
         }
     }
 
-    /// The range of the RTTs is another one.
+    /// The range of the RTTs has changed.
     #[cold]
     fn set_threshold(&mut self) {
         let (base, max) = self.range.get();
@@ -315,7 +319,7 @@ impl CongestionControl for Nice {
         // The acknowledgement that ends a round was sent in the next one: the round is judged before it counts.
         let ends = self.round.ends(ack);
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if !normal || !self.enabled {
             // No samples meanwhile: in recovery they are often those of echoed timestamps, in whole milliseconds, and a minRTT that is short
             // by one would have the window too small for ten minutes.
@@ -328,7 +332,7 @@ impl CongestionControl for Nice {
                 self.enabled = false;
             }
             if counted > 0 {
-                let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+                let rest = self.window.slow_start(ack, counted);
                 // Below two segments nothing but a round without delay raises the window: where many flows keep the queue full
                 // by their losses alone, none of them would ever see how short it can be.
                 if !self.is_small() {
@@ -344,7 +348,7 @@ impl CongestionControl for Nice {
         if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
             self.halve();
             self.forget_round();
-            // What is under way left before: it is a round of its own, and is not judged.
+            // What is in flight was sent before: it is a round of its own, which is not judged.
             self.before_halving = true;
             self.round.restart(ack);
             return;
@@ -354,19 +358,17 @@ impl CongestionControl for Nice {
             self.end_round(ack);
         }
         if counted > 0 && self.window.in_slow_start() {
-            self.slow_start.on_ack(&mut self.window, ack, counted);
+            self.window.slow_start(ack, counted);
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.shrunk(0.5));
-        self.slow_start.on_reduction();
         self.enabled = false;
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         let half = self.shrunk(0.5);
         self.window.collapse(half);
         self.window.cwnd = self.window.cwnd.min(half).max(self.floor);
-        self.slow_start.on_rto();
         self.enabled = false;
     }
     fn undo(&mut self, _now: Timestamp) {
@@ -551,7 +553,7 @@ mod tests {
                 nice.cwnd()
             );
         }
-        // A window below one segment grows by one, whoever's the queue is, and none shrinks below one for it.
+        // A window below one segment grows by one, whoever fills the queue, and no window shrinks below one segment for it.
         let (mut nice, mut feeder) = avoiding(&params);
         (nice.window.cwnd, nice.window.ssthresh) = (500, 500);
         feeder.round(&mut nice, 104);

@@ -10,12 +10,13 @@ use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
 /// What a reduction starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum ReduceFrom {
     /// The congestion window (Linux).
     #[default]
@@ -45,7 +46,6 @@ pub struct RenoParams {
 #[derive(Clone, Debug)]
 pub struct Reno {
     window: Window,
-    slow_start: SlowStart,
     beta: f64,
     beta_ecn: f64,
     reduce_from: ReduceFrom,
@@ -56,8 +56,7 @@ impl BuiltIn for Reno {
 
     fn new(params: &RenoParams, config: &CcConfig) -> Self {
         Reno {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             beta: within(params.beta, 0.0, 1.0),
             beta_ecn: within(params.beta_ecn, 0.0, 1.0),
             reduce_from: params.reduce_from,
@@ -80,9 +79,9 @@ impl Reno {
 impl CongestionControl for Reno {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted > 0 {
-            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            let rest = self.window.slow_start(ack, counted);
             if rest > 0 {
                 self.window.additive_increase(rest);
             }
@@ -90,11 +89,9 @@ impl CongestionControl for Reno {
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
         self.window.reduce(self.threshold(event));
-        self.slow_start.on_reduction();
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.window.collapse(self.threshold(event));
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();

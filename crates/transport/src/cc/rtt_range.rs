@@ -23,8 +23,9 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Of samples yet to come: the spans' length (zero for ever), the largest RTT at the start in smallest ones, and whether the largest is that of
-    /// rounds.
+    /// Before the first sample. `span` is how long a sample counts at least (zero for ever); `start` times the
+    /// smallest RTT stands for the largest at first; with `of_rounds`, the largest is that of the rounds' smallest
+    /// RTTs.
     pub(super) fn new(span: TimeDelta, start: f64, of_rounds: bool) -> Self {
         Range {
             smallest: TimeDelta::MAX,

@@ -11,11 +11,11 @@ use warpline_core::parameter::{Parameters, Words};
 
 use super::hystart::{PlusPlus, Step};
 use super::hystart_linux::LinuxHystart;
-use super::window::Window;
 use super::{AckSample, Phase};
 
 /// What an acknowledgement counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum AckCounting {
     /// The bytes it acknowledges (RFC 3465, Linux).
     #[default]
@@ -65,13 +65,22 @@ impl Detector {
     }
 }
 
+/// What an acknowledgement does to a window in slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// The window grows by so many bytes, up to the threshold.
+    By(u64),
+    /// Slow start ends here, and so many bytes are left for congestion avoidance.
+    Ends(u64),
+}
+
 /// The state of slow start on one connection.
 #[derive(Clone, Debug)]
 pub(super) struct SlowStart {
     limit: u32,
     counting: AckCounting,
     hystart: Hystart,
-    /// Only until it has ended slow start; boxed so that it does not weigh on the rest of the connection's life.
+    /// Only until it has ended slow start; boxed, since a connection does without it for the rest of its life.
     detector: Option<Box<Detector>>,
     /// Highest cumulative acknowledgement (kept when acknowledgements are counted).
     ack: u64,
@@ -103,34 +112,27 @@ impl SlowStart {
         if may_grow(ack) { counted } else { 0 }
     }
 
-    /// Grows the window while it is below the threshold. Returns the bytes left for congestion avoidance.
-    #[inline]
-    pub(super) fn on_ack(&mut self, window: &mut Window, ack: &AckSample, counted: u64) -> u64 {
-        if !window.in_slow_start() { counted } else { self.step(window, ack, counted) }
-    }
-
-    fn step(&mut self, window: &mut Window, ack: &AckSample, counted: u64) -> u64 {
-        let limit = if self.limit == 0 { u64::MAX } else { u64::from(self.limit) * window.mss };
-        let mut counted = counted.min(limit);
-        if let Some(detector) = &mut self.detector {
-            let step = match &mut **detector {
-                Detector::Linux(linux) => linux.on_ack(window, ack),
-                Detector::PlusPlus(plus_plus) => plus_plus.on_ack(ack),
-            };
-            match step {
-                Step::Full => {}
-                Step::Conservative => counted /= PlusPlus::GROWTH_DIVISOR,
-                Step::Leave => {
-                    window.ssthresh = window.cwnd.max(2 * window.mss);
-                    self.detector = None;
-                    return counted;
-                }
+    /// What `counted` bytes do to a window of `cwnd` bytes that is below its threshold.
+    pub(super) fn step(&mut self, cwnd: u64, mss: u64, ack: &AckSample, counted: u64) -> Growth {
+        let limit = if self.limit == 0 { u64::MAX } else { u64::from(self.limit) * mss };
+        let counted = counted.min(limit);
+        let step = match self.detector.as_deref_mut() {
+            None => Step::Full,
+            Some(Detector::Linux(linux)) => linux.on_ack(cwnd, mss, ack),
+            Some(Detector::PlusPlus(plus_plus)) => plus_plus.on_ack(ack),
+        };
+        match step {
+            Step::Full => Growth::By(counted),
+            Step::Conservative => Growth::By(counted / PlusPlus::GROWTH_DIVISOR),
+            Step::Leave => {
+                self.detector = None;
+                Growth::Ends(counted)
             }
         }
-        window.slow_start(counted)
     }
 
-    /// The window was reduced: HyStart++ is for the first slow start only (RFC 9406 section 4.3); and in Linux slow start is over, too.
+    /// The window was reduced. HyStart++ is for the first slow start only (RFC 9406 section 4.3), and in Linux slow
+    /// start is over then, too.
     pub(super) fn on_reduction(&mut self) {
         self.detector = None;
     }

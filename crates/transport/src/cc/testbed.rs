@@ -134,7 +134,8 @@ struct Return {
     wake: bool,
 }
 
-/// Flows of endless data through one drop-tail queue, every packet acknowledged, losses told a round trip later.
+/// Flows of endless data through one drop-tail queue: every packet is acknowledged, and losses are reported a round
+/// trip later.
 pub(super) struct Bottleneck {
     flows: Vec<Flow>,
     events: BinaryHeap<Reverse<Return>>,

@@ -8,7 +8,8 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::AckSample;
 
-/// Segments that a train must have beside the first acknowledgement: two alone are too easily moved together on their way back.
+/// Segments that a train must have after the first: two acknowledgements alone are too easily pushed together on
+/// their way back.
 const LEAST: u64 = 2;
 
 /// Measures trains.
@@ -57,7 +58,7 @@ impl Train {
         shorter
     }
 
-    /// What was seen of this round says nothing.
+    /// Forgets what was measured of this round.
     pub(super) fn forget_round(&mut self) {
         (self.span, self.bytes) = (None, 0);
     }

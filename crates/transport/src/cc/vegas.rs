@@ -6,21 +6,22 @@
 //!
 //! [`VegasParams::estimate`] and [`VegasParams::decrease`] give the paper's rules in place of the kernel's.
 //!
-//! Departures: Diff is compared exactly, not rounded down to whole segments as Linux does nor to the nearest one as ns-2
-//! does; rounds are counted by delivered bytes; the defaults are the kernel's (2, 4, 1). As in Linux, whatever is sent with nothing in
-//! flight begins with a new base RTT; but a time-out alone, after which Linux counts nothing as in flight either, leaves it, as in the
-//! paper: the path is still the same.
+//! Departures: Diff is compared exactly, not rounded down to whole segments as in Linux, nor to the nearest one as in
+//! ns-2. Rounds are counted by delivered bytes. The defaults are the kernel's (2, 4, 1). As in Linux, sending with
+//! nothing in flight begins with a new base RTT. After a time-out alone, when Linux counts nothing as in flight
+//! either, the base RTT stays, as in the paper: the path is still the same.
 
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
 
 /// How Diff, the segments that the connection itself holds in the queue, is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
+#[non_exhaustive]
 pub enum VegasEstimate {
     /// `cwnd * (rtt - base) / base`, as in Linux: beyond what waits once the queue is longer than the pipe.
     #[default]
@@ -101,7 +102,7 @@ impl VegasRule {
         }
     }
 
-    /// Another base RTT, by who judges it better.
+    /// Sets the base RTT, for an algorithm that measures it in its own way.
     pub(super) fn set_base_rtt(&mut self, base: TimeDelta) {
         self.base_rtt = base;
     }
@@ -143,7 +144,7 @@ impl VegasRule {
             let mss = window.mss as f64;
             if window.in_slow_start() {
                 if diff > f64::from(self.gamma) * mss {
-                    // To the rate that really got through, plus a segment against rounding.
+                    // Down to the rate that got through, plus a segment against rounding.
                     let actual = (cwnd * base / rtt) as u64 + window.mss;
                     window.cwnd = window.cwnd.min(actual).max(floor.min(window.cwnd));
                     window.ssthresh = window.ssthresh.min(window.cwnd.max(floor));
@@ -170,10 +171,9 @@ impl VegasRule {
 #[derive(Clone, Debug)]
 pub struct Vegas {
     window: Window,
-    slow_start: SlowStart,
     rule: VegasRule,
     round: Round,
-    /// Off in recovery and after a time-out: Reno's rules then.
+    /// Off in recovery and after a time-out, when Reno's rules hold.
     enabled: bool,
     decrease: f64,
 }
@@ -183,8 +183,7 @@ impl BuiltIn for Vegas {
 
     fn new(params: &VegasParams, config: &CcConfig) -> Self {
         Vegas {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             rule: VegasRule::new(params),
             round: Round::default(),
             enabled: true,
@@ -204,11 +203,11 @@ impl Vegas {
     #[inline]
     fn grow(&mut self, ack: &AckSample) {
         self.rule.take_sample(ack);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         let ends = self.round.ends(ack);
         let normal = matches!(ack.phase, Phase::Open | Phase::Disorder);
         if !normal || !self.enabled {
-            // The round in which Vegas comes back holds samples of the recovery: it is not judged.
+            // The round in which Vegas takes over again has samples of the recovery: it is not judged.
             if normal && ends {
                 self.enabled = true;
                 self.rule.begin_round();
@@ -216,7 +215,7 @@ impl Vegas {
                 self.enabled = false;
             }
             if counted > 0 {
-                let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+                let rest = self.window.slow_start(ack, counted);
                 self.window.additive_increase(rest);
             }
             return;
@@ -232,7 +231,7 @@ impl Vegas {
         }
         if self.window.in_slow_start() {
             if self.rule.slow_start_grows() {
-                self.slow_start.on_ack(&mut self.window, ack, counted);
+                self.window.slow_start(ack, counted);
             }
         } else if ends {
             self.window.additive_increase(counted);
@@ -250,12 +249,10 @@ impl CongestionControl for Vegas {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, self.decrease));
-        self.slow_start.on_reduction();
         self.enabled = false;
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_rto();
         self.enabled = false;
     }
     fn undo(&mut self, _now: Timestamp) {
@@ -311,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_paper_counts_what_waits_and_gives_up_a_quarter() {
-        // RTT twice the base: of 20 segments 10 wait, which Linux reckons as 20.
+        // RTT twice the base: 10 of the 20 segments wait, which Linux counts as 20.
         for (estimate, beta, then) in
             [(VegasEstimate::Paper, 12.0, 20_000), (VegasEstimate::Linux, 12.0, 19_000)]
         {

@@ -1,12 +1,14 @@
 //! Westwood+: Reno whose reduction goes to what the path was measured to carry.
 //!
-//! Sources: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links" (MobiCom
-//! 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004); filter,
-//! constants and order of things follow Linux tcp_westwood.c: after a loss the window halves, and takes the estimate when recovery ends
-//! (CA_EVENT_COMPLETE_CWR); an acknowledgement that ends a sample belongs to the next one; a sample spans at least the last RTT.
+//! Sources: S. Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced Transport over Wireless Links"
+//! (MobiCom 2001) and the + variant (one bandwidth sample per round trip, A. Dell'Aera, L. Grieco, S. Mascolo, 2004).
+//! The filter, the constants and the order of events follow Linux tcp_westwood.c: after a loss the window halves, and
+//! it takes the estimate when recovery ends (CA_EVENT_COMPLETE_CWR); an acknowledgement that ends a sample belongs to
+//! the next one; a sample spans at least the last RTT.
 //!
-//! The kernel reckons in ticks of its clock: RTTs rounded up, the bandwidth in whole bytes per tick. On a short path that is much: with
-//! 100 ticks a second an RTT of 11 ms counts as 20. [`WestwoodParams::tick`] does the same.
+//! The kernel measures in ticks of its clock: RTTs are rounded up, and the bandwidth is in whole bytes per tick. That
+//! is coarse on a short path: with 100 ticks a second, an RTT of 11 ms counts as 20 ms. [`WestwoodParams::tick`] does
+//! the same.
 //!
 //! Departures: until there is an estimate the window halves. A sample counts the bytes acknowledged cumulatively and selectively, where
 //! Linux reconstructs them from duplicate ACKs.
@@ -14,7 +16,7 @@
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::slow_start::{SlowStart, SlowStartParams};
+use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
 
@@ -40,7 +42,6 @@ pub struct WestwoodParams {
 #[derive(Clone, Debug)]
 pub struct Westwood {
     window: Window,
-    slow_start: SlowStart,
     min_sample: TimeDelta,
     smoothing: f64,
     tick: u64,
@@ -62,8 +63,7 @@ impl BuiltIn for Westwood {
 
     fn new(params: &WestwoodParams, config: &CcConfig) -> Self {
         Westwood {
-            window: Window::new(config),
-            slow_start: SlowStart::new(&params.slow_start),
+            window: Window::new(config, &params.slow_start),
             min_sample: params.min_sample.max(TimeDelta::from_nanos(1)),
             smoothing: within(params.smoothing, 0.0, 1.0),
             tick: params.tick.as_nanos(),
@@ -148,9 +148,9 @@ impl CongestionControl for Westwood {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
         self.measure(ack);
-        let counted = self.slow_start.counted(ack);
+        let counted = self.window.counted(ack);
         if counted > 0 {
-            let rest = self.slow_start.on_ack(&mut self.window, ack, counted);
+            let rest = self.window.slow_start(ack, counted);
             if rest > 0 {
                 self.window.additive_increase(rest);
             }
@@ -158,7 +158,6 @@ impl CongestionControl for Westwood {
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
         self.window.reduce(self.window.share(self.window.cwnd, 0.5));
-        self.slow_start.on_reduction();
     }
     fn on_recovery_exit(&mut self, _now: Timestamp) {
         if self.bandwidth > 0.0 {
@@ -169,7 +168,6 @@ impl CongestionControl for Westwood {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.pipe());
         self.reset_rtt_min = true;
-        self.slow_start.on_rto();
     }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();

@@ -1,11 +1,13 @@
-//! The window itself: congestion window, slow-start threshold, and the moves that every algorithm makes with them.
+//! The window itself: congestion window, slow-start threshold, and the moves that every algorithm makes with them. An algorithm adds what it does
+//! in congestion avoidance, and how far it falls.
 //!
 //! Sources: RFC 5681 (slow start, congestion avoidance), RFC 3465 (appropriate byte counting), RFC 2861 and Linux
 //! tcp_cwnd_restart (restart after idle), Linux tcp_undo_cwnd_reduction (undo).
 
 use warpline_core::TimeDelta;
 
-use super::CcConfig;
+use super::slow_start::{Growth, SlowStart, SlowStartParams};
+use super::{AckSample, CcConfig};
 
 /// Largest window in bytes that any built-in algorithm reaches (1 PiB: beyond every receiver window).
 pub const MAX_WINDOW: u64 = 1 << 50;
@@ -30,11 +32,13 @@ pub(super) struct Window {
     prior_cwnd: u64,
     /// Threshold before the last reduction.
     prior_ssthresh: u64,
+    /// How it grows below the threshold.
+    slow_start: SlowStart,
 }
 
 impl Window {
     /// The window of a new connection.
-    pub(super) fn new(config: &CcConfig) -> Self {
+    pub(super) fn new(config: &CcConfig, slow_start: &SlowStartParams) -> Self {
         let mss = config.mss.clamp(1, MAX_SEGMENT);
         let initial = config.initial_window.clamp(mss, MAX_WINDOW);
         Window {
@@ -45,6 +49,7 @@ impl Window {
             initial,
             prior_cwnd: 0,
             prior_ssthresh: 0,
+            slow_start: SlowStart::new(slow_start),
         }
     }
 
@@ -60,9 +65,31 @@ impl Window {
         self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
     }
 
-    /// Slow start: a byte for every byte in `counted`, up to the threshold. Returns what is left for congestion avoidance.
+    /// The bytes that `ack` counts for; zero where the window must not grow from it.
     #[inline]
-    pub(super) fn slow_start(&mut self, counted: u64) -> u64 {
+    pub(super) fn counted(&mut self, ack: &AckSample) -> u64 {
+        self.slow_start.counted(ack)
+    }
+
+    /// Slow start, while the window is below the threshold. Returns what is left of `counted` for congestion avoidance.
+    #[inline]
+    pub(super) fn slow_start(&mut self, ack: &AckSample, counted: u64) -> u64 {
+        if self.in_slow_start() { self.step_up(ack, counted) } else { counted }
+    }
+
+    fn step_up(&mut self, ack: &AckSample, counted: u64) -> u64 {
+        match self.slow_start.step(self.cwnd, self.mss, ack, counted) {
+            Growth::By(bytes) => self.double(bytes),
+            Growth::Ends(rest) => {
+                self.ssthresh = self.cwnd.max(2 * self.mss);
+                rest
+            }
+        }
+    }
+
+    /// A byte for every byte in `counted`, up to the threshold. Returns the rest.
+    #[inline]
+    fn double(&mut self, counted: u64) -> u64 {
         let step = counted.min(self.ssthresh.saturating_sub(self.cwnd));
         self.raise(step);
         counted - step
@@ -116,6 +143,7 @@ impl Window {
     /// A new congestion episode: the window falls to `ssthresh` (and is never raised by it).
     pub(super) fn reduce(&mut self, ssthresh: u64) {
         self.remember();
+        self.slow_start.on_reduction();
         self.ssthresh = ssthresh;
         self.cwnd = self.cwnd.min(ssthresh);
         self.credit = 0;
@@ -124,6 +152,7 @@ impl Window {
     /// A retransmission time-out: the window falls to one segment.
     pub(super) fn collapse(&mut self, ssthresh: u64) {
         self.remember();
+        self.slow_start.on_rto();
         self.ssthresh = ssthresh;
         self.cwnd = self.cwnd.min(self.mss);
         self.credit = 0;
@@ -163,14 +192,15 @@ mod tests {
     use super::*;
 
     fn window(segments: u64) -> Window {
-        Window::new(&CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX })
+        let config = CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX };
+        Window::new(&config, &SlowStartParams::default())
     }
 
     #[test]
     fn slow_start_stops_at_the_threshold_and_hands_back_the_rest() {
         let mut w = window(10);
         w.ssthresh = 11_500;
-        assert_eq!(w.slow_start(2_000), 500);
+        assert_eq!(w.double(2_000), 500);
         assert_eq!(w.cwnd, 11_500);
         assert!(!w.in_slow_start());
     }

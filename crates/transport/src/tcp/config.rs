@@ -31,6 +31,7 @@ pub enum InitialWindow {
 
 /// How the variance term of the retransmission time-out is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum RtoVariance {
     /// RFC 6298 section 2 to the letter; `min_rto` bounds the whole time-out.
     Rfc6298,
@@ -96,8 +97,9 @@ pub struct TcpConfig {
     pub initial_rto: TimeDelta,
     /// Clock granularity that time-outs are rounded up to; zero for none.
     pub rto_granularity: TimeDelta,
-    /// Time-outs wait for a beat of period `rto_granularity`, as in BSD's slow timer: this is the beat's phase from the run's
-    /// start. A time-out of n ticks lasts the rest of the present tick and n - 1 more. `None` counts from when it is set.
+    /// Phase of a heartbeat with period `rto_granularity`, counted from the run's start. With one, time-outs end at a
+    /// beat, as in BSD's slow timer: a time-out of n ticks lasts for the rest of the present tick and n - 1 more.
+    /// Without one, it counts from when it is set.
     pub heartbeat: Option<TimeDelta>,
     /// How the variance is kept.
     pub rto_variance: RtoVariance,
@@ -117,12 +119,14 @@ pub struct TcpConfig {
     pub dupack_threshold: u32,
     /// Whether the window may grow only while it limits sending (RFC 7661 in Linux's form).
     pub cwnd_validation: bool,
-    /// Whether the algorithm is told of idle periods longer than the time-out (RFC 5681 section 4.1).
+    /// Whether congestion control learns of idle periods that are longer than the time-out (RFC 5681 section 4.1).
     pub idle_restart: bool,
-    /// Segments sent together when the window is below this many: 1, or 2 as TCP Nice sends pairs so that a receiver that
-    /// delays acknowledgements answers at once. The wait between is `small_window_burst * mss / cwnd * srtt`.
+    /// Segments that are sent together while the window is below this many: 1 or 2. TCP Nice sends pairs, so that a
+    /// receiver that delays acknowledgements answers at once. Between two bursts, `small_window_burst * mss / cwnd *
+    /// srtt` passes.
     pub small_window_burst: u32,
-    /// How long TIME-WAIT lasts. Far below RFC 9293's four minutes: no old segment outlives a run's port here.
+    /// How long TIME-WAIT lasts. Far below RFC 9293's four minutes, since no port is used again here while old
+    /// segments are under way.
     pub time_wait: TimeDelta,
     /// How long a closed endpoint waits in FIN-WAIT-2 without hearing anything (Linux `tcp_fin_timeout`).
     pub fin_timeout: TimeDelta,
@@ -177,6 +181,7 @@ impl Default for TcpConfig {
 /// Why a [`TcpConfig`] cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{key} = {value} is out of range: {allowed}")]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The option.
     pub key: &'static str,
@@ -208,7 +213,10 @@ impl TcpConfig {
         }
     }
 
-    /// Checks ranges: the first option that cannot work, with what is allowed.
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// The first one that cannot work, with what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let check = |ok: bool, key: &'static str, value: String, allowed: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError { key, value, allowed }) }
@@ -267,12 +275,16 @@ impl TcpConfig {
         check(
             self.heartbeat.is_none() || !self.rto_granularity.is_zero(),
             "heartbeat",
-            "set".into(),
-            "only with a granularity above zero",
+            self.heartbeat.unwrap_or_default().to_string(),
+            "none, unless rto_granularity is above zero",
         )?;
         check(!self.initial_rto.is_zero(), "initial_rto", "0s".into(), "above zero")?;
-        let gains = self.pacing_gain > 0.0 && self.pacing_gain_slow_start > 0.0;
-        check(gains, "pacing_gain", self.pacing_gain.to_string(), "above zero, in slow start too")
+        for (key, gain) in
+            [("pacing_gain", self.pacing_gain), ("pacing_gain_slow_start", self.pacing_gain_slow_start)]
+        {
+            check(gain > 0.0, key, gain.to_string(), "above zero")?;
+        }
+        Ok(())
     }
 }
 
@@ -302,5 +314,12 @@ mod tests {
         assert!(text(TcpConfig { receive_buffer: 0, ..TcpConfig::default() }).contains("receive_buffer"));
         let late = TcpConfig { min_rto: TimeDelta::from_secs(200), ..TcpConfig::default() };
         assert!(text(late).contains("max_rto"));
+        let beat = TcpConfig { heartbeat: Some(TimeDelta::from_millis(200)), ..TcpConfig::default() };
+        assert_eq!(
+            text(beat),
+            "heartbeat = 200ms is out of range: none, unless rto_granularity is above zero"
+        );
+        let still = TcpConfig { pacing_gain_slow_start: 0.0, ..TcpConfig::default() };
+        assert_eq!(text(still), "pacing_gain_slow_start = 0 is out of range: above zero");
     }
 }

@@ -16,37 +16,43 @@ use super::state::{Outcome, State};
 use super::stats::Stats;
 use crate::cc::{CongestionControl, Phase};
 
-/// A segment of the handshake, or a reset, that is to be sent before all else.
-#[derive(Clone, Copy, Debug)]
+/// A segment of the handshake, or a reset, that goes out before everything else.
+#[derive(Debug)]
 enum Control {
     None,
     /// A SYN or SYN/ACK.
     Syn,
-    Reset {
-        seq: u64,
-        ack: u64,
-    },
+    /// Boxed, since it is rare.
+    Reset(Box<ResetAt>),
+}
+
+/// Where a reset lies.
+#[derive(Clone, Copy, Debug)]
+struct ResetAt {
+    seq: u64,
+    ack: u64,
 }
 
 /// One end of a TCP connection, generic over its congestion control so that a built-in choice is dispatched statically.
 ///
-/// After every call that takes `now`, and after every call of the application, ask [`poll_transmit`](Self::poll_transmit)
-/// until it has nothing more, then [`poll_timeout`](Self::poll_timeout). Deadlines may move in both directions; calling
-/// [`handle_timeout`](Self::handle_timeout) early does nothing.
-// Laid out by hand: what every segment touches comes first and together, so that thousands of connections cost few cache
-// lines each.
+/// After every call that takes `now`, and after every call of the application, call
+/// [`poll_transmit`](Self::poll_transmit) until it returns `None`, then [`poll_timeout`](Self::poll_timeout). A
+/// deadline may become earlier or later; calling [`handle_timeout`](Self::handle_timeout) too early does nothing.
+// Laid out by hand, here and in its parts. With thousands of connections each segment finds its connection outside the nearest caches, and the
+// cache lines that it touches are what it costs. So what every segment touches comes first in each part, and each part begins with a line:
+// 0 ours and the first counters, 1 the sender's counters, 4 and 5 the receiver, 6 on the sender. `layout` below holds that.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Connection<C> {
     state: State,
     outcome: Option<Outcome>,
     control: Control,
-    sender: Sender<C>,
-    log: Log,
-    receiver: Receiver,
-    handshake: Handshake,
     /// End of FIN-WAIT-2 or TIME-WAIT.
     linger: Timestamp,
+    log: Log,
+    handshake: Handshake,
+    receiver: Receiver,
+    sender: Sender<C>,
 }
 
 impl<C: CongestionControl> Connection<C> {
@@ -66,11 +72,11 @@ impl<C: CongestionControl> Connection<C> {
             state,
             outcome: None,
             control: Control::None,
-            receiver: Receiver::new(&config),
-            sender: Sender::new(config.clone(), cc),
-            log: Log::default(),
-            handshake: Handshake::new(config),
             linger: Timestamp::NEVER,
+            log: Log::default(),
+            receiver: Receiver::new(&config),
+            handshake: Handshake::new(config.clone()),
+            sender: Sender::new(config, cc),
         }
     }
 
@@ -90,15 +96,16 @@ impl<C: CongestionControl> Connection<C> {
         if self.outcome.is_some() { 0 } else { self.sender.write(bytes) }
     }
 
-    /// Makes this a bulk source that always has data, or ends that: then what was sent is all there is.
+    /// Makes this a bulk source that always has data. Turned off, the data ends with what has been sent so far.
     pub fn set_unlimited(&mut self, on: bool) {
         if self.outcome.is_none() {
             self.sender.set_unlimited(on);
         }
     }
 
-    /// Sends a FIN after all data. An unlimited source ends where it is. Before the handshake is complete this is
-    /// remembered, while listening too (where RFC 9293 would end the connection: [`abort`](Self::abort) does).
+    /// Sends a FIN after all data; an unlimited source ends where it is. Before the handshake is complete, the
+    /// request is kept for later, even while listening. (RFC 9293 would end a listening connection;
+    /// [`abort`](Self::abort) does that.)
     pub fn close(&mut self) {
         self.set_unlimited(false);
         self.sender.close();
@@ -134,9 +141,10 @@ impl<C: CongestionControl> Connection<C> {
 
     // ---- The path ----
 
-    /// A router says that the path takes no segments above `mss` bytes, TCP options included (RFC 1191, RFC 8201). What is in flight and
-    /// larger is sent again in pieces at once. Whether what it says is about this connection is for the caller to find out (RFC 5927).
-    /// Returns whether segments were larger until now.
+    /// Lowers the largest segment to `mss` bytes, TCP options included, because a router said that the path takes no
+    /// more (RFC 1191, RFC 8201). Larger segments in flight are sent again in pieces at once. The caller must make
+    /// sure that the router's message is about this connection (RFC 5927). Returns whether segments were larger until
+    /// now.
     pub fn reduce_mss(&mut self, now: Timestamp, mss: u32) -> bool {
         if self.outcome.is_some() {
             return false;
@@ -145,8 +153,9 @@ impl<C: CongestionControl> Connection<C> {
         self.sender.reduce_payload(now, payload, &mut self.log)
     }
 
-    /// A router or host says that the other side cannot be reached (RFC 1122 section 4.2.3.9). It ends a connection that is being opened;
-    /// one that is open goes on trying, for the way may come back. Returns whether it has ended.
+    /// Handles the message of a router or host that the other side cannot be reached (RFC 1122 section 4.2.3.9). It
+    /// ends a connection that is being opened. An open connection keeps trying, since the path may come back. Returns
+    /// whether the connection has ended.
     pub fn on_unreachable(&mut self, now: Timestamp) -> bool {
         if self.state != State::SynSent {
             return false;
@@ -155,7 +164,7 @@ impl<C: CongestionControl> Connection<C> {
         true
     }
 
-    // ---- What is known from outside ----
+    // ---- State ----
 
     /// State of the connection.
     pub fn state(&self) -> State {
@@ -197,7 +206,7 @@ impl<C: CongestionControl> Connection<C> {
     pub fn phase(&self) -> Phase {
         self.sender.phase()
     }
-    /// Bytes that may be in flight now: the congestion window, or recovery's while one is under way, under all bounds.
+    /// Bytes that may be in flight now: the congestion window, or that of a recovery under way, within all limits.
     pub fn window(&self) -> u64 {
         self.sender.window()
     }
@@ -238,7 +247,7 @@ impl<C: CongestionControl> Connection<C> {
     pub fn bytes_delivered(&self) -> u64 {
         self.receiver.delivered()
     }
-    /// Bytes that the other side's window still takes beyond what was sent.
+    /// Bytes that the other side's window still admits beyond what was sent.
     pub fn send_window(&self) -> u64 {
         self.sender.send_window()
     }
@@ -257,8 +266,8 @@ impl<C: CongestionControl> Connection<C> {
     pub fn drain_records(&mut self) -> impl Iterator<Item = (Timestamp, TcpEvent)> + '_ {
         self.log.drain_records()
     }
-    /// Turns on or off that every segment's time from first transmission to acknowledgement is kept for
-    /// [`drain_latencies`](Self::drain_latencies).
+    /// Turns on or off the log of latencies, the time of each segment from its first transmission to its
+    /// acknowledgement, for [`drain_latencies`](Self::drain_latencies).
     pub fn set_latency_log(&mut self, on: bool) {
         self.log.set_latency_log(on);
     }
@@ -270,7 +279,7 @@ impl<C: CongestionControl> Connection<C> {
     // ---- Segments in ----
 
     /// A segment arrived; `ce` if its IP header was marked congestion-experienced.
-    // Always: so a caller's segment that nothing refers to need not exist in memory.
+    // Always inlined: the caller's segment can stay in registers if nothing takes a reference to it.
     #[inline(always)]
     pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         const CONTROL: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
@@ -284,7 +293,7 @@ impl<C: CongestionControl> Connection<C> {
                 self.receiver.request_ack();
             }
         } else {
-            // A copy, here and wherever the ordinary course is left: a segment that no call refers to stays in registers.
+            // A copy, here and wherever the common path ends, so that on it nothing takes a reference to the segment.
             let segment = *segment;
             self.handle_control(now, &segment, ce);
         }
@@ -297,7 +306,7 @@ impl<C: CongestionControl> Connection<C> {
             self.log.stats.ce_marks += 1;
         }
         if !self.sender.on_ack(now, segment, &mut self.log) {
-            // RFC 9293 section 3.10.7.4: it acknowledges what was never sent.
+            // It acknowledges what was never sent (RFC 9293 section 3.10.7.4).
             self.receiver.request_ack();
         }
     }
@@ -306,7 +315,7 @@ impl<C: CongestionControl> Connection<C> {
     fn on_payload(&mut self, now: Timestamp, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
         if self.receiver.is_simple(segment.seq, end) {
-            self.receiver.on_in_order(now, segment.len, false);
+            self.receiver.on_in_order(now, segment.len);
         } else {
             let segment = *segment;
             self.on_payload_slow(now, &segment);
@@ -327,7 +336,7 @@ impl<C: CongestionControl> Connection<C> {
 
     // ---- Time ----
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; [`Timestamp::NEVER`] if nothing is due.
+    /// When to call [`handle_timeout`](Self::handle_timeout); [`Timestamp::NEVER`] if nothing is pending.
     #[inline]
     pub fn poll_timeout(&self) -> Timestamp {
         self.sender.poll_timeout().min(self.receiver.poll_timeout().min(self.linger))
@@ -341,7 +350,7 @@ impl<C: CongestionControl> Connection<C> {
         match self.sender.handle_timeout(now, &mut self.log, opening) {
             Expired::Nothing => {}
             Expired::Syn => self.request_syn(),
-            Expired::Patience => self.finish(now, Outcome::TimedOut),
+            Expired::GiveUp => self.finish(now, Outcome::TimedOut),
         }
         if now >= self.linger {
             let complete = self.state == State::TimeWait;
@@ -351,7 +360,7 @@ impl<C: CongestionControl> Connection<C> {
 
     // ---- Segments out ----
 
-    /// The next segment to send, with its ECN field; call until `None`.
+    /// The next segment to send, with its ECN field. Call it until it returns `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
         if (!matches!(self.control, Control::None) || self.sender.has_special())
@@ -359,7 +368,7 @@ impl<C: CongestionControl> Connection<C> {
         {
             return Some(out);
         }
-        // What is selectively acknowledged is told without payload: options would not leave room for a full segment.
+        // SACK blocks go out without payload: a full segment would not fit beside them.
         if self.receiver.is_ack_due() && self.receiver.has_sack() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
@@ -385,13 +394,14 @@ impl<C: CongestionControl> Connection<C> {
         (segment, Ecn::NotEct)
     }
 
-    /// What is out of the ordinary course: resets, SYNs, retransmissions, probes.
+    /// Resets, SYNs, retransmissions and probes.
     #[inline(never)]
     fn poll_special(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
         match std::mem::replace(&mut self.control, Control::None) {
             Control::None => {}
             Control::Syn => return Some(self.make_syn(now)),
-            Control::Reset { seq, ack } => {
+            Control::Reset(at) => {
+                let ResetAt { seq, ack } = *at;
                 self.sender.cancel_probes();
                 let timestamps = self.receiver.timestamp_option(now);
                 let flags = Flags::RST.with(Flags::ACK);
@@ -417,7 +427,7 @@ impl<C: CongestionControl> Connection<C> {
 
     fn send_reset(&mut self, seq: u64, ack: u64) {
         self.sender.cancel_probes();
-        self.control = Control::Reset { seq, ack };
+        self.control = Control::Reset(Box::new(ResetAt { seq, ack }));
     }
 
     /// A FIN may have left (RFC 9293 section 3.6).
@@ -430,5 +440,22 @@ impl<C: CongestionControl> Connection<C> {
                 sent_before => sent_before,
             };
         }
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod layout {
+    use std::mem::offset_of;
+
+    use super::*;
+    use crate::cc::Controller;
+
+    #[test]
+    fn each_part_begins_with_a_cache_line() {
+        type Tcp = Connection<Controller>;
+        assert_eq!(offset_of!(Tcp, receiver) % 64, 0, "{}", offset_of!(Tcp, receiver));
+        assert_eq!(offset_of!(Tcp, sender) % 64, 0, "{}", offset_of!(Tcp, sender));
+        // The pointer to the records and the first three counters.
+        assert!(offset_of!(Tcp, log) + 32 <= 64, "{}", offset_of!(Tcp, log));
     }
 }

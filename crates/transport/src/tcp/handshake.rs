@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use warpline_core::{Flags, Segment, SynOptions, Timestamp};
+use warpline_core::{Flags, Segment, SynOptions};
 
 use super::config::TcpConfig;
-use super::receiver::{Receiver, wanted_scale};
 
 /// Flags of a SYN that offers ECN (RFC 3168 section 6.1.1).
 const ECN_OFFER: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
@@ -31,7 +30,7 @@ pub(super) struct Agreed {
 #[derive(Debug)]
 pub(super) struct Handshake {
     config: Arc<TcpConfig>,
-    /// Largest segment that we send or ask for: the path may take less than was configured.
+    /// Largest segment that we send or ask for: less than was configured if the path takes less.
     mss: u32,
     sent: bool,
     agreed: Option<Agreed>,
@@ -46,8 +45,8 @@ impl Handshake {
         &self.config
     }
 
-    /// The SYN, or, where it answers one, the SYN/ACK. The second says whether it was sent before.
-    pub(super) fn make(&mut self, now: Timestamp, answer: bool, rx: &mut Receiver) -> (Segment, bool) {
+    /// The SYN, or the SYN/ACK if it is an answer; and whether it was sent before. `header` has the receiver's fields.
+    pub(super) fn make(&mut self, answer: bool, header: Segment) -> (Segment, bool) {
         let offered = self.config.window_scaling.then(|| wanted_scale(&self.config));
         let (ecn, window_scale, sack_permitted) = match self.agreed.filter(|_| answer) {
             // A SYN/ACK has an option only if the SYN had it.
@@ -58,7 +57,7 @@ impl Handshake {
         };
         let flags = if answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         let syn = SynOptions { mss: self.mss.min(65_535) as u16, window_scale, sack_permitted };
-        let segment = Segment { syn, flags: flags.with(ecn), ..rx.syn_header(now) };
+        let segment = Segment { syn, flags: flags.with(ecn), ..header };
         (segment, std::mem::replace(&mut self.sent, true))
     }
 
@@ -83,8 +82,8 @@ impl Handshake {
         agreed
     }
 
-    /// The path takes no segments above `mss` bytes: our SYN asks for no more either, if it is still to come. Returns the payload of a
-    /// full segment then, if that is news.
+    /// Lowers the largest segment to `mss` bytes, also in a SYN that is still to be sent. Returns the payload of a
+    /// full segment, if that changes.
     pub(super) fn reduce_mss(&mut self, mss: u32) -> Option<u64> {
         let mss = mss.max(MIN_MSS);
         if mss >= self.mss {
@@ -99,4 +98,9 @@ impl Handshake {
 /// Payload of a full segment of `mss` bytes.
 fn payload(mss: u32, timestamps: bool) -> u64 {
     u64::from(mss.saturating_sub(if timestamps { TIMESTAMPS } else { 0 }).max(1))
+}
+
+/// Window scale to offer for this buffer (RFC 7323 section 2.2).
+fn wanted_scale(config: &TcpConfig) -> u8 {
+    (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
 }

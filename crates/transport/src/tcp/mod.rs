@@ -1,13 +1,15 @@
 //! Sans-IO TCP: one end of a connection, driven by segments, time-outs and an application, with explicit time.
 //!
-//! [`Connection`] holds both directions. It is asked for its next deadline ([`Connection::poll_timeout`]) and for segments to
-//! send ([`Connection::poll_transmit`]) after every call that may have changed something. Payload is counted, not carried.
+//! A [`Connection`] handles both directions. After every call that may have changed something, its owner asks it for
+//! segments to send ([`Connection::poll_transmit`]) and for its next deadline ([`Connection::poll_timeout`]). Payload
+//! is counted, not carried.
 
 mod config;
 mod connection;
 mod ecn;
 mod handshake;
 mod log;
+mod reassembly;
 mod receiver;
 mod rtt;
 mod sender;

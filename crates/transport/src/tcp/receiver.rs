@@ -1,57 +1,58 @@
 //! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send.
 
+use std::num::NonZeroU64;
+
 use warpline_core::{Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::config::TcpConfig;
 use super::ecn::Echo;
 use super::handshake::Agreed;
-
-/// Out-of-order ranges that are kept at most. Linux bounds their memory and not their number (`tcp_prune_ofo_queue`): these are as many
-/// as fit into its largest default receive buffer (`tcp_rmem`, 6 MiB) if each is the smallest segment, which it charges with 768 bytes.
-const MAX_RANGES: usize = (6 << 20) / 768;
+use super::reassembly::{Ahead, Overlap};
 
 /// Receive state of one connection. Positions include the FIN's byte.
+// Two cache lines, both of which every segment with payload touches; ranges only where something is missing.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Receiver {
     /// Next byte expected.
     nxt: u64,
+    /// Right edge of the window offered last; never moves back.
+    edge: u64,
+    /// Value of `nxt` in the last acknowledgement sent (RFC 7323 Last.ACK.sent).
+    last_ack_sent: u64,
+    /// When a delayed acknowledgement is due.
+    delayed_until: Timestamp,
+    /// Position of the FIN, if one arrived. It counts once everything before it has arrived.
+    fin_at: Option<NonZeroU64>,
+    /// A duplicate to report (RFC 2883): its first byte, and one past its last.
+    dsack: Option<(u64, NonZeroU64)>,
+    /// What arrived out of order: allocated when something does, and then kept.
+    ahead: Option<Box<Ahead>>,
+    buffer: u64,
+    /// Next byte the application takes; follows `nxt` when `auto_read`.
+    read: u64,
+    delay: Option<TimeDelta>,
+    /// Timestamp to echo (RFC 7323 TS.Recent).
+    ts_recent: u32,
+    /// Largest payload seen: a full segment.
+    full: u32,
+    unacked: u32,
+    ack_after: u32,
+    /// Segments that are still acknowledged one by one.
+    quick: u32,
+    echo: Echo,
     /// An acknowledgement is due now.
     ack_now: bool,
     /// Timestamps are sent.
     timestamps: bool,
     /// SACK blocks are sent.
     sack: bool,
-    echo: Echo,
-    /// When a delayed acknowledgement is due.
-    delayed_until: Timestamp,
-    /// Value of `nxt` in the last acknowledgement sent (RFC 7323 Last.ACK.sent).
-    last_ack_sent: u64,
-    /// Right edge of the window offered last; never moves back.
-    edge: u64,
-    /// Timestamp to echo (RFC 7323 TS.Recent).
-    ts_recent: u32,
-    /// Position of the FIN, if one came; it counts once all before it has come.
-    fin_at: Option<u64>,
     /// Whether the application takes bytes at once.
     auto_read: bool,
-    /// Next byte the application takes; follows `nxt` when `auto_read`.
-    read: u64,
-    buffer: u64,
-    scale: u8,
-    /// Largest payload seen: a full segment.
-    full: u32,
-    unacked: u32,
-    ack_after: u32,
-    delay: Option<TimeDelta>,
-    quick: u32,
     dsack_on: bool,
-    /// Out-of-order ranges, sorted and apart.
-    ranges: Vec<(u64, u64)>,
-    /// The ranges that changed last, most recent first (RFC 2018 section 4).
-    recent: [(u64, u64); 4],
-    recent_len: u8,
-    /// A duplicate to report (RFC 2883).
-    dsack: Option<(u64, u64)>,
+    /// Something arrived out of order, and a gap before it is still open.
+    gap: bool,
+    scale: u8,
 }
 
 /// What a segment's payload did.
@@ -65,33 +66,32 @@ impl Receiver {
     pub(super) fn new(config: &TcpConfig) -> Self {
         Receiver {
             nxt: 0,
-            ack_now: false,
-            timestamps: config.timestamps,
-            sack: false,
-            echo: Echo::default(),
-            delayed_until: Timestamp::NEVER,
-            last_ack_sent: 0,
             edge: 0,
-            ts_recent: 0,
+            last_ack_sent: 0,
+            delayed_until: Timestamp::NEVER,
             fin_at: None,
-            auto_read: true,
-            read: 1,
+            dsack: None,
+            ahead: None,
             buffer: config.receive_buffer,
-            scale: 0,
+            read: 1,
+            delay: config.delayed_ack,
+            ts_recent: 0,
             full: 0,
             unacked: 0,
             ack_after: config.delayed_ack_segments,
-            delay: config.delayed_ack,
             quick: config.quick_acks,
+            echo: Echo::default(),
+            ack_now: false,
+            timestamps: config.timestamps,
+            sack: false,
+            auto_read: true,
             dsack_on: config.dsack,
-            ranges: Vec::new(),
-            recent: [(0, 0); 4],
-            recent_len: 0,
-            dsack: None,
+            gap: false,
+            scale: 0,
         }
     }
 
-    /// The other side's SYN came, and the handshake has settled the options.
+    /// The other side's SYN arrived, and the handshake has settled the options.
     pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed) {
         self.nxt = 1;
         self.timestamps = agreed.timestamps;
@@ -103,7 +103,7 @@ impl Receiver {
         self.set_scale(agreed.scale.unwrap_or(0));
     }
 
-    /// The connection has ended: nothing is acknowledged any more.
+    /// The connection has ended: no more acknowledgements.
     pub(super) fn stop(&mut self) {
         self.delayed_until = Timestamp::NEVER;
         self.ack_now = false;
@@ -131,7 +131,7 @@ impl Receiver {
     pub(super) fn is_ack_due(&self) -> bool {
         self.ack_now
     }
-    /// One is.
+    /// Asks for an acknowledgement now.
     #[inline]
     pub(super) fn request_ack(&mut self) {
         self.ack_now = true;
@@ -185,7 +185,7 @@ impl Receiver {
         }
     }
 
-    /// What the receiver has to say in a SYN.
+    /// The receiver's fields of a SYN.
     pub(super) fn syn_header(&mut self, now: Timestamp) -> Segment {
         let window = self.acknowledge(true);
         Segment { window, ack: self.nxt, timestamps: self.timestamp_option(now), ..Segment::default() }
@@ -205,16 +205,19 @@ impl Receiver {
         segment
     }
 
-    /// Whether SACK blocks or a D-SACK are to be told.
+    /// Whether there are SACK blocks or a D-SACK to send.
     #[inline]
     pub(super) fn has_sack(&self) -> bool {
-        self.recent_len > 0 || self.dsack.is_some()
+        self.gap && !self.recent().is_empty() || self.dsack.is_some()
+    }
+    /// The out-of-order ranges that changed last, most recent first.
+    fn recent(&self) -> &[(u64, u64)] {
+        self.ahead.as_ref().map_or(&[], |ahead| ahead.recent())
     }
     /// Payload bytes received in order.
     #[inline]
     pub(super) fn delivered(&self) -> u64 {
-        let fin = self.fin_at.is_some_and(|fin| self.nxt > fin);
-        self.nxt.saturating_sub(1 + u64::from(fin))
+        self.nxt.saturating_sub(1 + u64::from(self.fin_received()))
     }
     /// In-order bytes the application has not taken.
     pub(super) fn unread(&self) -> u64 {
@@ -260,7 +263,7 @@ impl Receiver {
         if moves { edge.max(self.edge) } else { self.edge.max(self.nxt) }
     }
 
-    /// The window to send in an acknowledgement now (also done with it: the acknowledgement counts as sent).
+    /// The window to send in an acknowledgement now. The acknowledgement counts as sent.
     #[inline]
     fn acknowledge(&mut self, syn: bool) -> u32 {
         self.ack_now = false;
@@ -279,23 +282,19 @@ impl Receiver {
         window as u32
     }
 
-    /// Payload `start..end` (with a FIN at its end, if `fin`) arrived exactly in order and nothing waits: the common case.
+    /// `len` bytes of payload arrived in order, and nothing is missing: the common case.
     #[inline]
-    pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32, psh_now: bool) {
+    pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32) {
         self.nxt += u64::from(len);
         self.full = self.full.max(len);
         self.unacked = self.unacked.saturating_add(len);
-        self.schedule(now, psh_now);
+        self.schedule(now, false);
     }
 
     /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
     #[inline]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
-        start == self.nxt
-            && self.ranges.is_empty()
-            && end <= self.edge
-            && self.unread() == 0
-            && self.fin_at.is_none()
+        start == self.nxt && !self.gap && end <= self.edge && self.unread() == 0 && self.fin_at.is_none()
     }
 
     #[inline]
@@ -312,10 +311,11 @@ impl Receiver {
         }
     }
 
-    /// Any segment's sequence space `start..end`, a FIN in it if `fin`.
+    /// Any segment with sequence space `start..end`, which includes a FIN if `fin`.
     ///
-    /// Of several FINs that one counts which is first in order, as in Linux (`tcp_ofo_queue`): an old FIN is ignored, one that lies within
-    /// later payload as well, and so is everything after the FIN that counts (RFC 9293 section 3.10.7.4, steps seven and eight).
+    /// Of several FINs, the first in order counts, as in Linux (`tcp_ofo_queue`). Ignored are an old FIN, one that
+    /// lies within later payload, and everything after the FIN that counts (RFC 9293 section 3.10.7.4, steps seven
+    /// and eight).
     pub(super) fn on_data(&mut self, now: Timestamp, start: u64, end: u64, fin: bool) -> Arrived {
         let payload_end = end - u64::from(fin);
         // A FIN may lie one past the window: it takes no buffer.
@@ -338,151 +338,92 @@ impl Receiver {
             self.report_duplicate(start, self.nxt);
         }
         if from == self.nxt {
-            let had_gap = !self.ranges.is_empty();
+            let had_gap = self.gap;
             self.nxt = end;
             if fin {
-                self.fin_at = Some(end - 1);
-            } else if self.fin_at.is_some_and(|at| at < end) {
+                self.fin_at = NonZeroU64::new(end - 1);
+            } else if self.fin_at.is_some_and(|at| at.get() < end) {
                 self.fin_at = None;
             }
-            let last = self.fin_at.map_or(u64::MAX, |at| at + 1);
-            // Ranges that this reaches join in, up to the FIN.
-            let mut joined = 0;
-            for &(range_start, range_end) in &self.ranges {
-                if range_start > self.nxt {
-                    break;
-                }
-                if range_start < end {
-                    let overlap = (range_start, end.min(range_end));
-                    duplicate += overlap.1 - overlap.0;
-                    self.dsack = self.dsack_on.then_some(overlap);
-                }
-                self.nxt = self.nxt.max(range_end).min(last);
-                joined += 1;
+            if had_gap {
+                duplicate += self.join_ahead();
             }
-            self.ranges.drain(..joined);
-            let nxt = self.nxt;
-            let over = self.fin_received();
-            if over {
-                self.ranges.clear();
-            }
-            self.keep_recent(|(_, end)| end > nxt && !over);
             self.unacked = self.unacked.saturating_add((end - from) as u32);
             // A segment that fills a gap, or any while a gap remains, is acknowledged at once (RFC 5681 section 4.2).
             self.schedule(now, had_gap || fin || duplicate > 0);
         } else {
-            duplicate += self.insert(from, end);
+            let overlap = self.ahead.get_or_insert_default().insert(from, end);
+            self.gap = true;
+            duplicate += self.report_overlap(overlap);
             if fin {
-                self.fin_at = Some(self.fin_at.map_or(end - 1, |at| at.min(end - 1)));
+                let first = self.fin_at.map_or(end - 1, |at| at.get().min(end - 1));
+                self.fin_at = NonZeroU64::new(first);
             }
             self.ack_now = true;
         }
         Arrived { duplicate }
     }
 
+    /// Ranges that the data in order reaches become part of it, up to the FIN. Returns how much had arrived before.
+    fn join_ahead(&mut self) -> u64 {
+        let Some(ahead) = &mut self.ahead else { return 0 };
+        let last = self.fin_at.map_or(u64::MAX, |at| at.get() + 1);
+        let (nxt, overlap) = ahead.join(self.nxt, last);
+        if nxt == last {
+            ahead.clear();
+        }
+        self.gap = !ahead.ranges().is_empty();
+        self.nxt = nxt;
+        self.report_overlap(overlap)
+    }
+
     fn report_duplicate(&mut self, start: u64, end: u64) {
         self.ack_now = true;
         if self.dsack_on {
-            self.dsack = Some((start, end));
+            self.dsack = NonZeroU64::new(end).map(|end| (start, end));
         }
     }
 
-    /// Files an out-of-order range; returns how much of it was there.
-    fn insert(&mut self, start: u64, end: u64) -> u64 {
-        let first = self.ranges.partition_point(|&(_, e)| e < start);
-        let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
-        let mut merged = (start, end);
-        let mut duplicate = 0;
-        for &(s, e) in &self.ranges[first..last] {
-            let overlap = (s.max(start), e.min(end));
-            if overlap.1 > overlap.0 {
-                duplicate += overlap.1 - overlap.0;
-                if self.dsack_on {
-                    self.dsack = Some(overlap);
-                }
-            }
-            merged = (merged.0.min(s), merged.1.max(e));
+    /// Reports the part of a segment that had arrived before. Returns its size.
+    fn report_overlap(&mut self, overlap: Overlap) -> u64 {
+        if let Some((start, end)) = overlap.last.filter(|_| self.dsack_on) {
+            self.dsack = NonZeroU64::new(end).map(|end| (start, end));
         }
-        if last > first {
-            self.ranges[first] = merged;
-            self.ranges.drain(first + 1..last);
-        } else {
-            if self.ranges.len() >= MAX_RANGES && !self.make_room(first) {
-                return 0;
-            }
-            self.ranges.insert(first, merged);
-        }
-        // To the front of the blocks to report; those it swallowed go.
-        let mut kept = [merged; 4];
-        let mut n = 1;
-        for &block in &self.recent[..usize::from(self.recent_len)] {
-            let swallowed = block.0 >= merged.0 && block.1 <= merged.1;
-            if !swallowed && n < 4 {
-                kept[n] = block;
-                n += 1;
-            }
-        }
-        self.recent = kept;
-        self.recent_len = n as u8;
-        duplicate
-    }
-
-    /// Makes room for a range that would be filed at `place`: an eighth of the ranges is forgotten, those furthest ahead, though none
-    /// before `place`. The sender keeps what was only selectively acknowledged (RFC 2018 section 8) and sends it again. Returns whether
-    /// there is room now: not if the new range lies beyond all others, for it is the first to go.
-    #[cold]
-    fn make_room(&mut self, place: usize) -> bool {
-        let kept = place.max(MAX_RANGES - MAX_RANGES / 8);
-        let Some(&(from, _)) = self.ranges.get(kept) else { return false };
-        self.ranges.truncate(kept);
-        self.keep_recent(|(start, _)| start < from);
-        true
-    }
-
-    fn keep_recent(&mut self, keep: impl Fn((u64, u64)) -> bool) {
-        let mut n = 0;
-        for i in 0..usize::from(self.recent_len) {
-            if keep(self.recent[i]) {
-                self.recent[n] = self.recent[i];
-                n += 1;
-            }
-        }
-        self.recent_len = n as u8;
+        overlap.bytes
     }
 
     /// Whether the other side's FIN has been received, with everything before it.
     #[inline]
     pub(super) fn fin_received(&self) -> bool {
-        self.fin_at.is_some_and(|fin| self.nxt > fin)
+        self.fin_at.is_some_and(|fin| self.nxt > fin.get())
     }
 
     /// The blocks for an acknowledgement, at most `room`: the D-SACK first (RFC 2883 section 4), then the ranges that
-    /// changed most recently. The D-SACK is told once.
+    /// changed most recently. A D-SACK is sent once.
     fn sack_blocks(&mut self, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::NONE;
-        if let Some((start, end)) = self.dsack.take() {
-            blocks.push(self.nxt, start, end);
+        let (nxt, dsack) = (self.nxt, self.dsack.take());
+        let recent = self.recent();
+        if let Some((start, end)) = dsack {
+            let end = end.get();
+            blocks.push(nxt, start, end);
             // A duplicate within a range is followed by that range.
-            if start >= self.nxt
-                && let Some(&(s, e)) = self.ranges.iter().find(|&&(s, e)| s <= start && end <= e)
-                && self.recent[0] != (s, e)
+            let ranges = self.ahead.as_ref().map_or(&[][..], |ahead| ahead.ranges());
+            if start >= nxt
+                && let Some(range) = ranges.iter().find(|&&(s, e)| s <= start && end <= e)
+                && recent.first() != Some(range)
             {
-                blocks.push(self.nxt, s, e);
+                blocks.push(nxt, range.0, range.1);
             }
         }
-        for &(start, end) in &self.recent[..usize::from(self.recent_len)] {
+        for &(start, end) in recent {
             if blocks.len() >= room {
                 break;
             }
-            blocks.push(self.nxt, start, end);
+            blocks.push(nxt, start, end);
         }
         blocks
     }
-}
-
-/// Window scale to offer for this buffer (RFC 7323 section 2.2).
-pub(super) fn wanted_scale(config: &TcpConfig) -> u8 {
-    (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
 }
 
 #[cfg(test)]

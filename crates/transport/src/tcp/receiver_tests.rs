@@ -1,5 +1,6 @@
 //! The receiver by hand: what it reports, acknowledges, offers and forgets.
 
+use super::super::reassembly::MAX_RANGES;
 use super::*;
 
 fn receiver() -> Receiver {
@@ -8,6 +9,9 @@ fn receiver() -> Receiver {
     r.nxt = 1;
     r.acknowledge(false);
     r
+}
+fn ahead(r: &Receiver) -> &Ahead {
+    r.ahead.as_ref().unwrap()
 }
 const NOW: Timestamp = Timestamp::from_secs(1);
 
@@ -40,18 +44,22 @@ fn out_of_order_ranges_are_bounded_and_the_furthest_go_first() {
     let most = MAX_RANGES as u64;
     let mut r = receiver();
     holes(&mut r, 20_001, 20_000);
-    assert_eq!(r.ranges.len(), MAX_RANGES);
-    assert_eq!(r.ranges.last(), Some(&(20_001 + 2 * most - 2, 20_001 + 2 * most - 1)), "the lowest are kept");
+    assert_eq!(ahead(&r).ranges().len(), MAX_RANGES);
+    assert_eq!(
+        ahead(&r).ranges().last(),
+        Some(&(20_001 + 2 * most - 2, 20_001 + 2 * most - 1)),
+        "the lowest are kept"
+    );
     // One closer than all others is worth more than the furthest eighth.
     r.on_data(NOW, 1001, 1101, false);
-    assert_eq!(r.ranges.len(), MAX_RANGES - MAX_RANGES / 8 + 1);
-    assert_eq!(r.ranges[0], (1001, 1101));
+    assert_eq!(ahead(&r).ranges().len(), MAX_RANGES - MAX_RANGES / 8 + 1);
+    assert_eq!(ahead(&r).ranges()[0], (1001, 1101));
     for (start, end) in r.sack_blocks(4).iter(r.nxt) {
-        assert!(r.ranges.contains(&(start, end)), "{start}..{end} was forgotten and is told");
+        assert!(ahead(&r).ranges().contains(&(start, end)), "{start}..{end} was forgotten and is reported");
     }
     // What was forgotten is taken when it comes again.
     r.on_data(NOW, 1, 60_001, false);
-    assert_eq!((r.nxt, r.ranges.len(), r.recent_len), (60_001, 0, 0));
+    assert_eq!((r.nxt, ahead(&r).ranges().len(), ahead(&r).recent().len()), (60_001, 0, 0));
 }
 
 #[test]
@@ -60,8 +68,8 @@ fn a_range_between_the_kept_ones_takes_the_place_of_those_behind_it() {
     holes(&mut r, 1001, MAX_RANGES as u64 - 1);
     r.on_data(NOW, 90_001, 90_002, false);
     r.on_data(NOW, 80_001, 80_002, false);
-    assert_eq!(r.ranges.len(), MAX_RANGES);
-    assert_eq!(r.ranges.last(), Some(&(80_001, 80_002)));
+    assert_eq!(ahead(&r).ranges().len(), MAX_RANGES);
+    assert_eq!(ahead(&r).ranges().last(), Some(&(80_001, 80_002)));
     assert_eq!(r.sack_blocks(1).iter(r.nxt).next(), Some((80_001, 80_002)));
 }
 
@@ -71,7 +79,7 @@ fn rfc_2883_duplicates_below_and_above() {
     r.on_data(NOW, 1, 1001, false);
     assert_eq!(r.on_data(NOW, 501, 1001, false).duplicate, 500);
     assert_eq!(r.sack_blocks(3).iter(r.nxt).collect::<Vec<_>>(), [(501, 1001)]);
-    assert!(!r.has_sack(), "told once");
+    assert!(!r.has_sack(), "reported once");
     r.on_data(NOW, 2001, 3001, false);
     r.on_data(NOW, 4001, 5001, false);
     assert_eq!(r.on_data(NOW, 2001, 2501, false).duplicate, 500);
@@ -81,10 +89,10 @@ fn rfc_2883_duplicates_below_and_above() {
 #[test]
 fn every_second_full_segment_is_acknowledged_and_the_first_after_the_delay() {
     let mut r = receiver();
-    r.on_in_order(NOW, 1000, false);
+    r.on_in_order(NOW, 1000);
     assert!(!r.ack_now);
     assert_eq!(r.delayed_until, NOW + TimeDelta::from_millis(40));
-    r.on_in_order(NOW, 1000, false);
+    r.on_in_order(NOW, 1000);
     assert!(r.ack_now);
     r.acknowledge(false);
     assert!(!r.delayed_until.is_set());
@@ -147,7 +155,7 @@ fn forged_fins_neither_end_a_stream_nor_move_its_end() {
     r.on_data(NOW, 3002, 4001, false);
     r.on_data(NOW, 2001, 3002, true);
     assert_eq!((r.fin_received(), r.delivered(), r.nxt()), (true, 3000, 3002));
-    assert!(!r.is_simple(3002, 3102) && r.ranges.is_empty() && r.recent_len == 0);
+    assert!(!r.is_simple(3002, 3102) && ahead(&r).ranges().is_empty() && ahead(&r).recent().is_empty());
     for (start, end, fin) in [(3002, 3102, false), (3002, 3003, true), (2001, 2502, true), (5001, 5003, true)]
     {
         r.on_data(NOW, start, end, fin);

@@ -17,8 +17,9 @@ use super::config::{RtoVariance, TcpConfig};
 /// // RFC 6298 section 2.2: SRTT + 4 * RTTVAR, and RTTVAR is half of the first sample.
 /// assert_eq!(rtt.rto(), TimeDelta::from_millis(300));
 /// ```
-// All in nanoseconds.
+// All in nanoseconds; what every sample touches first.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Rtt {
     srtt: u64,
     /// RFC 6298's RTTVAR, or Linux's smoothed maximum of the mean deviation.
@@ -32,11 +33,11 @@ pub struct Rtt {
     rto: u64,
     backoff: u32,
     linux: bool,
-    min_rto: u64,
     max_rto: u64,
     granularity: u64,
     /// Phase of the heartbeat that time-outs wait for, where there is one.
     heartbeat: Option<u64>,
+    min_rto: u64,
 }
 
 impl Rtt {
@@ -65,9 +66,10 @@ impl Rtt {
     /// Takes a sample. `una`, the oldest byte that is not acknowledged, and `nxt`, the next byte to send, tell round trips apart. A
     /// valid sample ends back-off (RFC 6298 section 5, Karn).
     ///
-    /// RFC 6298's gains are for one sample per round trip (its section 3), as BSD and ns-2 take them: taken with every
-    /// acknowledgement they would leave in RTTVAR only how much neighbours differ, and a time-out close above the RTT. The
-    /// others of a round trip are left out. Linux's estimator takes all.
+    /// RFC 6298's gains assume one sample per round trip (its section 3), which is what BSD and ns-2 take. With a
+    /// sample per acknowledgement, RTTVAR would only show how much neighbouring samples differ, and the time-out
+    /// would be hardly above the RTT. So the other samples of a round trip are left out. Linux's estimator takes all
+    /// of them.
     #[inline]
     pub fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
         let r = rtt.as_nanos().max(1);
@@ -110,7 +112,7 @@ impl Rtt {
     fn linux_variance(&mut self, error: i64, una: u64, nxt: u64) {
         let mdev = self.mdev as i64;
         let mut deviation = error.unsigned_abs() as i64 - mdev;
-        // A falling RTT is no sign of variance: its error counts an eighth.
+        // A falling RTT is no sign of variance: an eighth of its error counts.
         if error < 0 && deviation > 0 {
             deviation >>= 3;
         }
@@ -145,7 +147,8 @@ impl Rtt {
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
-    /// Takes the time-out for what follows: data begins after the loss of a SYN and without a sample: three seconds (RFC 6298 section 5.7).
+    /// Raises the time-out to three seconds: data begins after the loss of a SYN, without a sample (RFC 6298 section
+    /// 5.7).
     pub fn restart_after_syn_loss(&mut self) {
         self.backoff = 0;
         self.rto = self.rounded(self.rto.max(3_000_000_000));
@@ -168,8 +171,8 @@ impl Rtt {
         }
         TimeDelta::from_nanos(self.rto.saturating_mul(1 << self.backoff).min(self.max_rto))
     }
-    /// When a time-out that is set now goes off: after [`rto`](Self::rto), or, where a heartbeat drives the timers, at the beat
-    /// that ends as many ticks, of which the present one counts as the first.
+    /// When a time-out that is set now expires: after [`rto`](Self::rto), or, if a heartbeat drives the timers, at
+    /// the beat that ends that many ticks, the present one included.
     #[inline]
     pub fn deadline(&self, now: Timestamp) -> Timestamp {
         match self.heartbeat {

@@ -1,18 +1,21 @@
-//! What one endpoint counted.
+//! The counters of one endpoint.
 
 use warpline_core::TimeDelta;
 
 /// Counters of one endpoint since it was made. All bytes on the wire count from the IPv4 header on.
+// In this order in memory: what every segment counts comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(C)]
 pub struct Stats {
     /// Segments sent, of every kind.
     pub segments_sent: u64,
     /// Bytes sent on the wire.
     pub bytes_sent: u64,
-    /// Segments sent that carried payload, retransmissions included.
-    pub data_segments_sent: u64,
     /// Segments received.
     pub segments_received: u64,
+    /// Segments sent that carried payload, retransmissions included.
+    pub data_segments_sent: u64,
     /// RTT samples.
     pub rtt_count: u64,
     /// Sum of RTT samples in nanoseconds.

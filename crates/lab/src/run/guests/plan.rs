@@ -170,7 +170,7 @@ impl Guests {
                 collect: program.collect.clone(),
                 output: format!("{}.{}", host.name, program.label(index)),
                 after: readiness.waits_of(scenario, &host.name, index),
-                told: readiness.notice_of(&host.name, index),
+                notice: readiness.notice_of(&host.name, index),
             });
             let row = programs::row(&host.name, (index, program.label(index)), shown, program.expect);
             self.programs.push(ProgramEntry { machine, row, expect: program.expect });
@@ -207,20 +207,20 @@ impl Guests {
             };
             let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
             // If the sender listens, it does so from the beginning, and the side that sends requests starts.
-            let (sends, takes) = match flow.application {
-                Application::Request { size, request_size, requests, pause } => {
+            let (sends, takes) = match &flow.application {
+                Application::Request(own) => {
                     let ask = Role::Request {
                         to: address(flow.from),
                         port,
-                        request: request_size,
-                        response: size,
-                        count: requests.map(u64::from),
-                        pause: pause.as_nanos(),
+                        request: own.request_size.0,
+                        response: own.size.0,
+                        count: (own.requests > 0).then_some(own.requests.into()),
+                        pause: own.pause.as_nanos(),
                     };
                     (Role::Serve { port }, ask)
                 }
-                Application::Transfer { size, .. } => {
-                    (Role::Send { to: address(flow.to), port, bytes: Some(size) }, Role::Sink { port })
+                Application::Transfer(own) => {
+                    (Role::Send { to: address(flow.to), port, bytes: Some(own.size.0) }, Role::Sink { port })
                 }
                 _ => (Role::Send { to: address(flow.to), port, bytes: None }, Role::Sink { port }),
             };
@@ -255,7 +255,10 @@ impl Guests {
                 number: number as u32,
                 sender,
                 asker: taken.filter(|_| asks),
-                answer: entry.size.map_or(0, |size| size.0.0),
+                answer: match &flow.application {
+                    Application::Request(own) => own.size.0,
+                    _ => 0,
+                },
             });
         }
     }

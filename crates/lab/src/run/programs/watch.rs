@@ -116,7 +116,7 @@ impl Watch {
             let holds = match (probe, tried) {
                 (_, Some(State::Ended(status))) if status.success() => Ok(true),
                 (_, Some(State::Ended(_) | State::NotStarted(_))) => {
-                    Err("the command of `ready` could not be run".to_owned())
+                    Err("the command that tests the condition could not be started".to_owned())
                 }
                 (Ok(probe), _) => probe.holds().map_err(|error| error.to_string()),
                 (Err(why), _) => Err(why.clone()),

@@ -139,7 +139,7 @@ impl Routers {
     fn arrive(&mut self, arrival: &Arrival, models: &Models, gate: &mut Gate, port: &mut Port<'_>) {
         let host = arrival.port.0 as usize;
         let bytes = gate.pool().datagram(arrival.handle);
-        let destination = router::addresses(bytes).map(|(_, to)| self.plan.owner(to));
+        let destination = ip::addresses(bytes).map(|(_, to)| self.plan.owner(to));
         let header = gate.pool().header(arrival.handle);
         let label = Label::of(models, bytes, &header);
         let ends = (self.ends[host], destination.flatten());
@@ -308,7 +308,7 @@ impl Routers {
 
     /// The ICMP error that a router or host sends about a datagram, unless too many were sent.
     fn complaint(&mut self, now: Timestamp, node: u32, bytes: &[u8], problem: Problem) -> Option<Vec<u8>> {
-        let (source, _) = router::addresses(bytes)?;
+        let (source, _) = ip::addresses(bytes)?;
         let (v4, v6) = self.plan.of(node as usize);
         let id = self.next_id();
         let error = icmp::error(if source.is_ipv4() { v4.into() } else { v6.into() }, bytes, problem, id)?;
@@ -373,7 +373,7 @@ impl Routers {
 
     /// The path of a datagram that a node has made.
     fn path_to(&self, node: u32, bytes: &[u8]) -> Option<u32> {
-        let (_, to) = router::addresses(bytes)?;
+        let (_, to) = ip::addresses(bytes)?;
         let place = self.places[self.plan.owner(to)? as usize]?;
         self.paths.back(node, place)
     }

@@ -14,7 +14,7 @@ use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
 use crate::hosts::ModelHosts;
-use crate::hosts::wire::{Order, Reading};
+use crate::hosts::wire::{OpenConnections, Order};
 use crate::run::RunError;
 
 /// One host.
@@ -344,8 +344,8 @@ impl Models {
         world: &mut ModelHosts,
         sent: impl Fn(FlowId) -> (u64, u64, u64),
     ) {
-        let mut readings: BTreeMap<FlowId, Reading> =
-            self.meetings.keys().map(|&flow| (flow, Reading::default())).collect();
+        let mut readings: BTreeMap<FlowId, OpenConnections> =
+            self.meetings.keys().map(|&flow| (flow, OpenConnections::default())).collect();
         for model in &mut self.models {
             for (&id, session) in &model.connections {
                 let Some(reading) = readings.get_mut(&session.flow) else { continue };

@@ -142,7 +142,7 @@ struct Outline {
 }
 
 fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
-    let (source, destination) = warpline_live::router::addresses(bytes)?;
+    let (source, destination) = warpline_live::ip::addresses(bytes)?;
     let bare = || (SocketAddr::new(source, 0), SocketAddr::new(destination, 0));
     // Fragments other than the first have no ports; all of it is payload.
     let Some(inner) = ip::quoted(bytes) else {

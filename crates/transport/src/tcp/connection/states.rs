@@ -15,7 +15,7 @@ impl<C: CongestionControl> Connection<C> {
 
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let answer = self.state == State::SynReceived;
-        let (segment, again) = self.handshake.make(now, answer, &mut self.receiver);
+        let (segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
         if again {
             self.sender.on_syn_again(now);
             self.log.stats.retransmitted_segments += 1;

@@ -1,17 +1,18 @@
-//! Acknowledgements that come in: what they deliver, the samples they give, and the report to congestion control. The common case (in
-//! order, nothing lost, nothing selectively acknowledged) is straight-line code; all else is in one function apart.
+//! Acknowledgements: what they deliver, the samples they give, and the report to congestion control. The common case
+//! (in order, nothing lost, nothing selectively acknowledged) is straight-line code. Everything else is in a function
+//! of its own.
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
 
 use super::pacing::burst_interval;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::{Log, Sender};
 use crate::cc::{AckSample, CongestionControl, Phase};
 
-/// What one acknowledgement did.
+/// What one acknowledgement delivered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct Delivery {
     /// Bytes delivered, cumulatively or selectively.
     pub bytes: u64,
     /// The segment among them that was sent last.
@@ -26,8 +27,8 @@ pub(super) struct Work {
     pub ambiguous: bool,
 }
 
-impl Work {
-    const NONE: Work = Work {
+impl Delivery {
+    const NONE: Delivery = Delivery {
         bytes: 0,
         newest: None,
         oldest_once: Timestamp::NEVER,
@@ -54,9 +55,9 @@ impl Work {
     }
 }
 
-/// What an acknowledgement says besides its SACK blocks: few enough words to stay in registers.
+/// The fields of an acknowledgement without its SACK blocks: few enough to stay in registers.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tcp) struct Said {
+pub(in crate::tcp) struct AckFields {
     ack: u64,
     /// Right edge of the window.
     edge: u64,
@@ -65,10 +66,10 @@ pub(in crate::tcp) struct Said {
     ece: bool,
 }
 
-impl Said {
+impl AckFields {
     #[inline]
-    pub(in crate::tcp) fn by(segment: &Segment) -> Said {
-        Said {
+    pub(in crate::tcp) fn of(segment: &Segment) -> AckFields {
+        AckFields {
             ack: segment.ack,
             edge: segment.ack + u64::from(segment.window),
             timestamps: segment.timestamps,
@@ -86,10 +87,10 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(always)]
     pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
         let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
-        self.max_offered = self.max_offered.max(u64::from(segment.window));
+        self.offered.largest = self.offered.largest.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
-            // Nothing is out: a receiver's usual case.
-            self.window_end = self.window_end.max(segment.ack + u64::from(segment.window));
+            // Nothing is in flight: the usual case of a receiver.
+            self.offered.end = self.offered.end.max(segment.ack + u64::from(segment.window));
             self.settle_window_probes();
         } else if plain
             && segment.ack > self.una
@@ -99,7 +100,7 @@ impl<C: CongestionControl> Sender<C> {
             && self.tail_probe.is_none()
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
-            self.on_plain_ack(now, log, Said::by(segment));
+            self.on_plain_ack(now, log, AckFields::of(segment));
         } else {
             let segment = *segment;
             return self.on_eventful_ack(now, log, &segment);
@@ -111,7 +112,7 @@ impl<C: CongestionControl> Sender<C> {
     fn settle_window_probes(&mut self) {
         if self.window_probes > 0 {
             self.retries = 0;
-            if self.window_end > self.nxt {
+            if self.offered.end > self.nxt {
                 self.window_probes = 0;
             }
         }
@@ -119,24 +120,24 @@ impl<C: CongestionControl> Sender<C> {
 
     /// New data is acknowledged, one whole segment at least, and nothing is wrong.
     #[inline(never)]
-    fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, said: Said) {
+    fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, fields: AckFields) {
         let prior_in_flight = self.nxt - self.una;
-        let acked = said.ack - self.una;
-        self.window_end = self.window_end.max(said.edge);
-        let Some(first) = self.board.pop_clean(said.ack) else { return };
+        let acked = fields.ack - self.una;
+        self.offered.end = self.offered.end.max(fields.edge);
+        let Some(first) = self.board.pop_clean(fields.ack) else { return };
         log.note_latency(now, first.first_sent_at);
         let mut newest = first;
-        while let Some(sent) = self.board.pop_clean(said.ack) {
+        while let Some(sent) = self.board.pop_clean(fields.ack) {
             log.note_latency(now, sent.first_sent_at);
             newest = sent;
         }
-        if newest.end() != said.ack {
-            self.board.trim(said.ack);
+        if newest.end() != fields.ack {
+            self.board.trim(fields.ack);
         }
-        self.una = said.ack;
+        self.una = fields.ack;
         self.retries = 0;
         let sample = if first.was_retransmitted() || newest.was_retransmitted() {
-            self.echo_rtt(now, said)
+            self.echo_rtt(now, fields)
         } else {
             let rtt = now.saturating_since(newest.sent_at);
             self.rtt.sample(now.saturating_since(first.sent_at), self.una, self.nxt);
@@ -146,24 +147,25 @@ impl<C: CongestionControl> Sender<C> {
         if let Some(rtt) = sample {
             log.stats.note_rtt(rtt);
         }
-        if self.rack_used {
-            self.rack.on_delivered(now, &newest, said.echo(), self.rtt.min());
+        if self.uses.rack {
+            self.rack.on_delivered(now, &newest, fields.echo(), self.rtt.min());
         }
-        self.report(now, said, acked, Some(&newest), sample, prior_in_flight, true);
+        self.report(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm(now);
         if log.is_recording() {
-            self.record_ack(now, log, said, acked, sample);
+            self.record_ack(now, log, fields, acked, sample);
         }
     }
 
     /// An RTT sample from the echoed timestamp (RFC 7323 section 4), for acknowledgements of what was sent more than once.
     #[cold]
-    pub(super) fn echo_rtt(&mut self, now: Timestamp, said: Said) -> Option<TimeDelta> {
-        if !self.timestamps {
+    pub(super) fn echo_rtt(&mut self, now: Timestamp, fields: AckFields) -> Option<TimeDelta> {
+        if !self.uses.timestamps {
             return None;
         }
-        let millis = (now.as_millis() as u32).wrapping_sub(said.echo()?);
-        // A millisecond is the resolution: less is not told apart. An echo from before the run began is no sample.
+        let millis = (now.as_millis() as u32).wrapping_sub(fields.echo()?);
+        // The resolution is a millisecond, which also stands for less. An echo from before the run began is no
+        // sample.
         if millis > i32::MAX as u32 {
             return None;
         }
@@ -172,13 +174,13 @@ impl<C: CongestionControl> Sender<C> {
         Some(rtt)
     }
 
-    /// Tells congestion control, and takes its window.
+    /// Reports to congestion control, and takes over its window.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "inlined twice; a struct would say no more")]
     fn report(
         &mut self,
         now: Timestamp,
-        said: Said,
+        fields: AckFields,
         acked: u64,
         newest: Option<&Sent>,
         rtt: Option<TimeDelta>,
@@ -197,7 +199,7 @@ impl<C: CongestionControl> Sender<C> {
         let slow_start = cwnd < self.cc.ssthresh();
         // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
         let limited = !self.config.cwnd_validation
-            || said.ack <= self.limited_until
+            || fields.ack <= self.limited_until
             || (slow_start && cwnd < prior_in_flight * 2);
         let sample = AckSample {
             now,
@@ -206,8 +208,8 @@ impl<C: CongestionControl> Sender<C> {
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt,
-            one_way_delay: match said.timestamps {
-                Some((value, echo)) if self.timestamps => {
+            one_way_delay: match fields.timestamps {
+                Some((value, echo)) if self.uses.timestamps => {
                     Some(TimeDelta::from_millis(u64::from(value.wrapping_sub(echo))))
                 }
                 _ => None,
@@ -219,7 +221,7 @@ impl<C: CongestionControl> Sender<C> {
             in_flight: self.in_flight(),
             next_seq: self.nxt,
             ack: self.una,
-            ce: if said.ece && self.ecn { acked } else { 0 },
+            ce: if fields.ece && self.uses.ecn { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: self.episode.phase(),
@@ -234,10 +236,16 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
+    /// Bound of the congestion window.
+    #[inline]
+    pub(super) fn window_bound(&self) -> u64 {
+        self.ramp.min(self.config.max_window_clamp.unwrap_or(u64::MAX))
+    }
+
     /// The window that is in force now.
     #[inline]
     pub(super) fn refresh_window(&mut self) {
-        let clamp = self.clamp.min(self.ramp);
+        let clamp = self.window_bound();
         let cwnd = self.cc.cwnd().min(clamp);
         self.small_window = cwnd < self.burst_bytes;
         if self.small_window && self.pacer.next > Timestamp::ZERO {
@@ -254,10 +262,17 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[cold]
-    fn record_ack(&mut self, now: Timestamp, log: &mut Log, said: Said, acked: u64, rtt: Option<TimeDelta>) {
+    fn record_ack(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        fields: AckFields,
+        acked: u64,
+        rtt: Option<TimeDelta>,
+    ) {
         let event = TcpEvent::Acked {
-            ack: said.ack,
-            window_end: self.window_end,
+            ack: fields.ack,
+            window_end: self.offered.end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
             rtt,
         };
@@ -265,15 +280,15 @@ impl<C: CongestionControl> Sender<C> {
         self.record_metrics(now, log);
     }
 
-    /// Everything that is not plain: duplicates, SACK, ECN echoes, and every acknowledgement while something is wrong.
+    /// Everything that is not plain: duplicates, SACK, ECN echoes, and every acknowledgement outside the open state.
     #[inline(never)]
     fn on_eventful_ack(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) -> bool {
         if segment.ack > self.nxt {
             return false;
         }
-        let said = Said::by(segment);
-        let window_grew = said.edge > self.window_end;
-        self.window_end = self.window_end.max(said.edge);
+        let fields = AckFields::of(segment);
+        let window_grew = fields.edge > self.offered.end;
+        self.offered.end = self.offered.end.max(fields.edge);
         self.settle_window_probes();
         if segment.ack < self.una {
             return true;
@@ -282,34 +297,43 @@ impl<C: CongestionControl> Sender<C> {
         let prior_una = self.una;
         let forward = self.una.max(self.board.sacked_end);
         let advanced = segment.ack > self.una;
-        let emulated = if self.sack_used { 0 } else { self.board.sacked };
-        let mut work = Work::NONE;
+        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
+        let mut delivery = Delivery::NONE;
         if advanced {
-            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut work);
+            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut delivery);
         }
-        let dsack =
-            self.sack_used && !segment.sack.is_empty() && self.on_sack(now, log, segment, forward, &mut work);
-        if !self.sack_used && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
-            self.on_duplicate_ack(&mut work);
+        let dsack = self.uses.sack
+            && !segment.sack.is_empty()
+            && self.on_sack(now, log, segment, forward, &mut delivery);
+        if !self.uses.sack && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
+            self.on_duplicate_ack(&mut delivery);
         }
-        let sample = self.sample_rtt(now, log, segment, &work, advanced);
-        if work.reordered {
+        let sample = self.sample_rtt(now, log, segment, &delivery, advanced);
+        if delivery.reordered {
             self.rack.note_reordering();
         }
-        if self.rack_used
-            && let Some(newest) = &work.newest
+        if self.uses.rack
+            && let Some(newest) = &delivery.newest
         {
-            let echo = if advanced { said.echo() } else { None };
+            let echo = if advanced { fields.echo() } else { None };
             self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
         self.on_probe_ack(now, log, segment, advanced, dsack);
-        let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &work);
+        let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
         if let Some(prr) = self.episode.prr() {
-            prr.on_ack(work.bytes, advanced && !newly_lost, in_flight, self.mss);
+            prr.on_ack(delivery.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
-        if work.bytes > 0 {
-            self.report(now, said, work.bytes, work.newest.as_ref(), sample, prior_in_flight, advanced);
+        if delivery.bytes > 0 {
+            self.report(
+                now,
+                fields,
+                delivery.bytes,
+                delivery.newest.as_ref(),
+                sample,
+                prior_in_flight,
+                advanced,
+            );
         }
         self.refresh_window();
         if advanced {
@@ -318,7 +342,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         self.rearm_reordering();
         if log.is_recording() {
-            self.record_ack(now, log, said, work.bytes, sample);
+            self.record_ack(now, log, fields, delivery.bytes, sample);
         }
         true
     }
@@ -330,7 +354,7 @@ impl<C: CongestionControl> Sender<C> {
         ack: u64,
         forward: u64,
         emulated: u64,
-        work: &mut Work,
+        delivery: &mut Delivery,
     ) {
         let acked = ack - self.una;
         // Duplicate acknowledgements stood for segments that are now counted themselves.
@@ -338,11 +362,11 @@ impl<C: CongestionControl> Sender<C> {
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {
                 log.note_latency(now, sent.first_sent_at);
-                work.note(&sent, forward);
-                work.ambiguous |= sent.was_retransmitted();
+                delivery.note(&sent, forward);
+                delivery.ambiguous |= sent.was_retransmitted();
             }
         }
-        work.bytes += self.board.trim(ack);
+        delivery.bytes += self.board.trim(ack);
         self.una = ack;
         if let Some(signs) = self.episode.signs() {
             signs.dupacks = 0;
@@ -350,7 +374,7 @@ impl<C: CongestionControl> Sender<C> {
         if emulated > 0 {
             // One of the segments acknowledged is the one that was missing (Linux tcp_remove_reno_sacks).
             let explained = acked.saturating_sub(self.mss).min(emulated);
-            work.bytes = work.bytes.saturating_sub(explained);
+            delivery.bytes = delivery.bytes.saturating_sub(explained);
             if self.episode.is_recovery() {
                 let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
                 let room = (self.nxt - self.una).saturating_sub(first);
@@ -359,14 +383,14 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// SACK blocks. Returns whether one of them told of a duplicate.
+    /// Takes SACK blocks. Returns whether one of them reported a duplicate.
     fn on_sack(
         &mut self,
         now: Timestamp,
         log: &mut Log,
         segment: &Segment,
         forward: u64,
-        work: &mut Work,
+        delivery: &mut Delivery,
     ) -> bool {
         let mut blocks = [(0, 0); 4];
         let mut count = 0;
@@ -384,7 +408,7 @@ impl<C: CongestionControl> Sender<C> {
                 if let Some(undo) = &mut self.undo {
                     undo.on_dsack(end);
                 }
-                if self.rack_used {
+                if self.uses.rack {
                     self.rack.on_dsack(self.una, self.nxt);
                 }
                 continue;
@@ -397,13 +421,14 @@ impl<C: CongestionControl> Sender<C> {
         self.board.sack(&blocks[..count], |sent| {
             log.note_latency(now, sent.first_sent_at);
             log.record(now, TcpEvent::Sacked { start: sent.seq, end: sent.end() });
-            work.note(sent, forward);
+            delivery.note(sent, forward);
         });
         dsack
     }
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.
-    fn on_duplicate_ack(&mut self, work: &mut Work) {
+    #[inline(never)]
+    fn on_duplicate_ack(&mut self, delivery: &mut Delivery) {
         let (phase, outstanding) = (self.episode.phase(), self.nxt - self.una);
         match self.episode.signs() {
             Some(signs) => {
@@ -424,7 +449,7 @@ impl<C: CongestionControl> Sender<C> {
         let room = (self.nxt - self.una).saturating_sub(missing + self.board.sacked);
         let bytes = self.mss.min(room);
         self.board.sacked += bytes;
-        work.bytes += bytes;
+        delivery.bytes += bytes;
     }
 
     fn sample_rtt(
@@ -432,16 +457,16 @@ impl<C: CongestionControl> Sender<C> {
         now: Timestamp,
         log: &mut Log,
         segment: &Segment,
-        work: &Work,
+        delivery: &Delivery,
         advanced: bool,
     ) -> Option<TimeDelta> {
-        let sample = if work.newest_once.is_set() && !work.ambiguous {
-            let rtt = now.saturating_since(work.newest_once);
-            self.rtt.sample(now.saturating_since(work.oldest_once), self.una, self.nxt);
+        let sample = if delivery.newest_once.is_set() && !delivery.ambiguous {
+            let rtt = now.saturating_since(delivery.newest_once);
+            self.rtt.sample(now.saturating_since(delivery.oldest_once), self.una, self.nxt);
             self.rtt.note_min(rtt);
             Some(rtt)
         } else if advanced {
-            self.echo_rtt(now, Said::by(segment))
+            self.echo_rtt(now, AckFields::of(segment))
         } else {
             None
         };

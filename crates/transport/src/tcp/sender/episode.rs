@@ -1,9 +1,10 @@
-//! The episodes of a sender, and what belongs to each: an episode begins by being made, and what the one before held goes with it.
+//! The episodes of a sender, each with the state that belongs to it. A new episode replaces the one before together
+//! with its state.
 
 use super::prr::Prr;
 use crate::cc::Phase;
 
-/// What speaks for a loss before one is declared.
+/// Signs of a loss that is not declared yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
     /// Duplicate acknowledgements in a row. With SACK they are not counted.
@@ -12,12 +13,12 @@ pub(super) struct Signs {
     pub flight: u64,
 }
 
-/// What the sender is going through.
-// With a tag of its own, in the order of `Phase`: every acknowledgement asks for the phase.
+/// The episode that a sender is in.
+// The tag has a place of its own and the order of `Phase`, since every acknowledgement reads the phase.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Episode {
-    /// Nothing is wrong. The signs are those of the acknowledgement that is being processed.
+    /// Nothing is wrong. The signs are those of the acknowledgement in hand.
     Open(Signs),
     /// Something is missing or was reordered.
     Disorder(Signs),
@@ -52,7 +53,7 @@ pub(super) struct Recovery {
 }
 
 impl Episode {
-    /// Nothing is wrong, and nothing speaks for a loss.
+    /// Nothing is wrong, and there are no signs of a loss.
     pub(super) const OPEN: Episode = Episode::Open(Signs { dupacks: 0, flight: 0 });
 
     /// A recovery begins.
@@ -60,7 +61,7 @@ impl Episode {
         Episode::Recovery(Recovery { prr, force: true, rescued: false, impatient: false })
     }
 
-    /// Its name for congestion control.
+    /// Its name in the interface of congestion control.
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         match self {
@@ -95,7 +96,7 @@ impl Episode {
             _ => None,
         }
     }
-    /// Whether the retransmission that is to be sent now goes out whatever the window says. One does.
+    /// Whether the next retransmission goes out whatever the window says. That holds for one.
     pub(super) fn take_force(&mut self) -> bool {
         match self {
             Episode::Recovery(Recovery { force, .. }) | Episode::Loss { force } => std::mem::take(force),

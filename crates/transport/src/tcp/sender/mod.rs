@@ -1,6 +1,7 @@
-//! The sending side: what is to be sent, what is in flight, the windows that bound it, and the episode that it goes through.
+//! The sending side: what is to be sent, what is in flight, the windows that limit it, and the episode that it is in.
 //!
-//! Its parts are in files of their own: segments out in `transmit`, acknowledgements in `ack`, losses and episodes in `recovery` and `undo`.
+//! It is implemented in several files: `transmit` sends segments, `ack` takes acknowledgements, `recovery` and `undo`
+//! handle losses.
 
 mod ack;
 mod episode;
@@ -10,6 +11,7 @@ mod rack;
 mod rate;
 mod recovery;
 mod scoreboard;
+mod sent;
 mod timers;
 mod transmit;
 mod undo;
@@ -25,14 +27,15 @@ use super::log::Log;
 use super::receiver::Receiver;
 use super::rtt::Rtt;
 use crate::cc::{CongestionControl, Phase};
-use ack::Said;
+use ack::AckFields;
 use episode::Episode;
 use pacing::Pacer;
 use rack::Rack;
 use rate::DeliveryRate;
-use scoreboard::{Scoreboard, Sent};
+use scoreboard::Scoreboard;
+use sent::Sent;
 pub(super) use timers::Expired;
-use timers::{Alarm, Auxiliary, Timer};
+use timers::Timers;
 use undo::Undo;
 
 /// Where the data of an unlimited source ends: further than any run sends.
@@ -57,128 +60,134 @@ struct TailProbe {
     again: bool,
 }
 
+/// What the sender uses of what both sides agreed on.
+#[derive(Clone, Copy, Debug)]
+struct Uses {
+    timestamps: bool,
+    /// Selective acknowledgements from the other side.
+    sack: bool,
+    rack: bool,
+    tail_probes: bool,
+    ecn: bool,
+}
+
+/// The window that the other side offers.
+#[derive(Clone, Copy, Debug)]
+struct Offered {
+    /// Its right edge. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6), and old acknowledgements that the
+    /// network reordered do no harm this way.
+    end: u64,
+    /// The largest so far.
+    largest: u64,
+}
+
 /// The sending side of one connection.
-// Laid out by hand: what every segment touches comes first and together, so that thousands of connections cost few cache
-// lines each.
+// Laid out by hand (see `Connection`): the first two lines are for every segment, the third and the sixth for those that acknowledge or carry
+// data. Then come the samples of acknowledgements, what losses touch, and congestion control.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sender<C> {
+    uses: Uses,
     /// The window is below `small_window_burst` segments: bursts of so many, timed.
     small_window: bool,
-    timestamps: bool,
-    /// Selective acknowledgements from the other side are used.
-    sack_used: bool,
-    rack_used: bool,
-    tlp_used: bool,
     paced: bool,
     fin_requested: bool,
     /// The handshake is complete, and the connection has not ended.
     established: bool,
-    /// Both sides agreed on ECN.
-    ecn: bool,
     /// The window was reduced for an ECN echo: the next new data carries CWR (RFC 3168 section 6.1.2).
     cwr_pending: bool,
     probe: Probe,
-    /// Window probes sent in a row.
-    window_probes: u32,
-    tail_probe: Option<TailProbe>,
-    alarm: Timer<Alarm>,
-    auxiliary: Timer<Auxiliary>,
+    /// Window probes sent in a row, counted up to 255.
+    window_probes: u8,
+    /// Time-outs without progress.
+    retries: u32,
+    timers: Timers,
     /// Oldest byte not acknowledged.
     una: u64,
+
     /// Next byte to send.
     nxt: u64,
-    /// Right edge of the other side's window. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6),
-    /// and old acknowledgements that the network reordered do no harm this way.
-    window_end: u64,
     /// One past what may be sent now, FIN included; zero until established.
     send_end: u64,
+    offered: Offered,
+    // Its counts end the second line; the third is its ring.
+    board: Scoreboard,
+    /// When RACK's reordering window ends for the next segment that waits in it.
+    rack_wake: Timestamp,
+    /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
+    /// what was sent before mean nothing.
+    recover: u64,
+    /// End of the last segment sent that was not full (for Nagle's rule).
+    small_end: u64,
+
+    config: Arc<TcpConfig>,
     /// Bytes that may be in flight now.
     window: u64,
     /// Payload of a full segment.
     mss: u64,
-    /// Bound of the congestion window.
-    clamp: u64,
     /// A window below one segment, or a pair, is sent in bursts.
     burst_bytes: u64,
     /// A window below the algorithm's, after the loss of a SYN (RFC 5681 section 3.1): it grows as in slow start until it
     /// reaches the algorithm's. `u64::MAX` when there is none.
     ramp: u64,
-    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
-    limited_until: u64,
     /// One past the data that the application wrote.
     app_end: u64,
-    /// Largest window the other side offered.
-    max_offered: u64,
+    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
+    limited_until: u64,
     last_sent_at: Timestamp,
-    /// When RACK's reordering window ends for the next segment that waits in it.
-    rack_wake: Timestamp,
-    /// When the pacing gate opens for a segment that waits at it.
-    pace_at: Timestamp,
-    board: Scoreboard,
+
     rtt: Rtt,
     rate: DeliveryRate,
+
     rack: Rack,
-    cc: C,
-    config: Arc<TcpConfig>,
-    episode: Episode,
-    /// End of the last segment sent that was not full (for Nagle's rule).
-    small_end: u64,
-    /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
-    /// what was sent before mean nothing.
-    recover: u64,
-    pacer: Pacer,
-    /// What may show that the last reduction was spurious.
+    /// What may prove the last reduction spurious.
     undo: Option<Undo>,
-    /// Time-outs without progress.
-    retries: u32,
+    episode: Episode,
+    pacer: Pacer,
+
+    tail_probe: Option<TailProbe>,
+    cc: C,
 }
 
 impl<C: CongestionControl> Sender<C> {
     pub(super) fn new(config: Arc<TcpConfig>, cc: C) -> Self {
+        let uses =
+            Uses { timestamps: config.timestamps, sack: false, rack: false, tail_probes: false, ecn: false };
         let mut sender = Sender {
+            uses,
             small_window: false,
-            timestamps: config.timestamps,
-            sack_used: false,
-            rack_used: false,
-            tlp_used: false,
             paced: config.pacing || config.max_rate.is_some() || cc.pacing_rate().is_some(),
             fin_requested: false,
             established: false,
-            ecn: false,
             cwr_pending: false,
             probe: Probe::None,
             window_probes: 0,
-            tail_probe: None,
-            alarm: Timer::stopped(Alarm::Retransmit),
-            auxiliary: Timer::stopped(Auxiliary::TailProbe),
+            retries: 0,
+            timers: Timers::default(),
             una: 0,
             nxt: 0,
-            window_end: 1,
             send_end: 0,
+            offered: Offered { end: 1, largest: 0 },
+            board: Scoreboard::default(),
+            rack_wake: Timestamp::NEVER,
+            recover: 0,
+            small_end: 0,
             window: 0,
             mss: config.payload(),
-            clamp: config.max_window_clamp.unwrap_or(u64::MAX),
             burst_bytes: u64::from(config.small_window_burst.max(cc.min_burst())) * config.payload(),
             ramp: u64::MAX,
-            limited_until: 0,
             app_end: 1,
-            max_offered: 0,
+            limited_until: 0,
             last_sent_at: Timestamp::ZERO,
-            rack_wake: Timestamp::NEVER,
-            pace_at: Timestamp::NEVER,
-            board: Scoreboard::default(),
             rtt: Rtt::new(&config),
             rate: DeliveryRate::default(),
             rack: Rack::new(),
+            undo: None,
+            episode: Episode::OPEN,
+            pacer: Pacer::default(),
+            tail_probe: None,
             cc,
             config,
-            episode: Episode::OPEN,
-            small_end: 0,
-            recover: 0,
-            pacer: Pacer::default(),
-            undo: None,
-            retries: 0,
         };
         sender.refresh_window();
         sender
@@ -186,7 +195,7 @@ impl<C: CongestionControl> Sender<C> {
 
     // ---- The application ----
 
-    /// Takes `bytes` of data to send; returns how many.
+    /// Accepts up to `bytes` of data to send. Returns how many.
     pub(super) fn write(&mut self, bytes: u64) -> u64 {
         if self.fin_requested || self.app_end >= UNLIMITED {
             return 0;
@@ -248,13 +257,16 @@ impl<C: CongestionControl> Sender<C> {
         self.board.retransmit(position, now, state, false);
     }
 
-    /// The handshake has settled the options.
+    /// Takes the options that the handshake has settled.
     pub(super) fn agree(&mut self, agreed: &Agreed) {
-        self.timestamps = agreed.timestamps;
-        self.ecn = agreed.ecn;
-        self.sack_used = agreed.sack && self.config.recovery == LossRecovery::Sack;
-        self.rack_used = self.sack_used && self.config.rack;
-        self.tlp_used = self.sack_used && self.config.tlp;
+        let sack = agreed.sack && self.config.recovery == LossRecovery::Sack;
+        self.uses = Uses {
+            timestamps: agreed.timestamps,
+            sack,
+            rack: sack && self.config.rack,
+            tail_probes: sack && self.config.tlp,
+            ecn: agreed.ecn,
+        };
         self.set_payload(agreed.payload);
     }
 
@@ -270,8 +282,8 @@ impl<C: CongestionControl> Sender<C> {
 
     /// The window that a SYN or the end of the handshake offers.
     pub(super) fn on_peer_window(&mut self, window: u32) {
-        self.window_end = self.window_end.max(1 + u64::from(window));
-        self.max_offered = self.max_offered.max(u64::from(window));
+        self.offered.end = self.offered.end.max(1 + u64::from(window));
+        self.offered.largest = self.offered.largest.max(u64::from(window));
     }
 
     /// Our SYN is acknowledged, and `segment` completes the handshake.
@@ -280,7 +292,7 @@ impl<C: CongestionControl> Sender<C> {
             if sent.was_retransmitted() {
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
                 self.ramp = self.mss;
-                match self.echo_rtt(now, Said::by(segment)) {
+                match self.echo_rtt(now, AckFields::of(segment)) {
                     Some(rtt) => log.stats.note_rtt(rtt),
                     None => self.rtt.restart_after_syn_loss(),
                 }
@@ -306,9 +318,7 @@ impl<C: CongestionControl> Sender<C> {
         self.send_end = 0;
         self.episode = Episode::OPEN;
         self.cancel_probes();
-        self.alarm.stop();
-        self.auxiliary.stop();
-        self.pace_at = Timestamp::NEVER;
+        self.timers = Timers::default();
         self.board = Scoreboard::default();
         self.nxt = self.una;
     }
@@ -345,9 +355,9 @@ impl<C: CongestionControl> Sender<C> {
         true
     }
 
-    // ---- What is known from outside ----
+    // ---- State ----
 
-    /// Whether something is to be sent out of the ordinary course.
+    /// Whether a retransmission or a probe is to be sent.
     #[inline]
     pub(super) fn has_special(&self) -> bool {
         self.board.has_waiting() || self.probe != Probe::None
@@ -360,7 +370,8 @@ impl<C: CongestionControl> Sender<C> {
     /// Whether RFC 6675 may let segments out that are not known to be lost.
     #[inline]
     pub(super) fn may_speculate(&self) -> bool {
-        self.episode.is_recovery() && self.sack_used && !self.rack_used
+        // In this order, since the first two are in a cache line that is at hand.
+        self.uses.sack && !self.uses.rack && self.episode.is_recovery()
     }
     /// Next byte to send.
     #[inline]
@@ -399,7 +410,7 @@ impl<C: CongestionControl> Sender<C> {
         self.app_end - self.una.clamp(1, self.app_end)
     }
     pub(super) fn send_window(&self) -> u64 {
-        self.window_end.saturating_sub(self.nxt)
+        self.offered.end.saturating_sub(self.nxt)
     }
     pub(super) fn payload(&self) -> u64 {
         self.mss
@@ -417,6 +428,28 @@ impl<C: CongestionControl> Sender<C> {
                 rto: self.rtt.rto(),
             };
             log.record(now, event);
+        }
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod layout {
+    use std::mem::offset_of;
+
+    use super::*;
+    use crate::cc::Controller;
+
+    #[test]
+    fn groups_begin_with_a_cache_line() {
+        type S = Sender<Controller>;
+        let places = [
+            ("nxt", offset_of!(S, nxt)),
+            ("config", offset_of!(S, config)),
+            ("rtt", offset_of!(S, rtt)),
+            ("rack", offset_of!(S, rack)),
+        ];
+        for (name, place) in places {
+            assert_eq!(place % 64, 0, "`{name}` is at {place}");
         }
     }
 }

@@ -41,8 +41,8 @@ impl Pacer {
         }
     }
 
-    /// The window is another one than when the last burst left, whose wait is `interval` now. A gate that is closed for another
-    /// reason stays as it is.
+    /// The window has changed since the last burst left, so the wait after that is `interval` now. A gate that is
+    /// closed for another reason stays as it is.
     pub(super) fn rewait(&mut self, interval: TimeDelta) {
         if self.next == self.burst_gate && self.burst_left == 0 {
             self.next = self.burst_ended + interval;

@@ -2,7 +2,7 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::scoreboard::Sent;
+use super::sent::Sent;
 
 /// RACK state of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +100,9 @@ impl Rack {
         };
     }
 
-    /// Step 5: whether `segment` was sent before the segment that was delivered most recently. The sequence decides between
-    /// segments of the same instant, but says nothing about a retransmission and new data: then it is not held against it.
+    /// Step 5: whether `segment` was sent before the segment that was delivered most recently. If both were sent at
+    /// the same instant, the sequence decides. It says nothing about a retransmission and new data: these count as
+    /// sent together.
     #[inline]
     pub(super) fn sent_before(&self, segment: &Sent) -> bool {
         if segment.sent_at == self.xmit_at {

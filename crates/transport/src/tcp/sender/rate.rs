@@ -1,12 +1,12 @@
 //! Delivery rate (draft-cheng-iccrg-delivery-rate-estimation): bytes delivered over the longer of the time they took to send
 //! and the time they took to be acknowledged.
 //!
-//! Departure: the two times of a segment are kept as 32-bit spans before its sending; where one exceeds 4.29 s no sample is
-//! given. Application-limited samples are not told apart here: `AckSample::cwnd_limited` tells.
+//! Departure: the two times of a segment are kept as 32-bit spans before it was sent; if one exceeds 4.29 s, there is
+//! no sample. Application-limited samples are not marked here; `AckSample::cwnd_limited` shows them.
 
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::scoreboard::Sent;
+use super::sent::Sent;
 
 /// Connection-wide state (the draft's `C`).
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,21 +4,22 @@ use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{Flags, Segment, Timestamp};
 
 use super::super::config::LossRecovery;
-use super::ack::Work;
+use super::ack::Delivery;
 use super::episode::{Episode, Signs};
 use super::prr::Prr;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
 use crate::cc::{CongestionControl, CongestionEvent, Phase};
 
 impl<C: CongestionControl> Sender<C> {
-    /// An episode begins, and the one before is over with all that it held.
+    /// Begins an episode. The one before ends, and its state goes with it.
+    #[inline]
     pub(super) fn enter(&mut self, now: Timestamp, log: &mut Log, episode: Episode) {
         let (before, phase) = (self.episode.phase(), episode.phase());
         self.episode = episode;
-        if before != phase {
+        if before != phase && log.is_recording() {
             let state = match phase {
                 Phase::Open => "open",
                 Phase::Disorder => "disorder",
@@ -54,7 +55,7 @@ impl<C: CongestionControl> Sender<C> {
         segment: &Segment,
         advanced: bool,
         prior_una: u64,
-        work: &Work,
+        delivery: &Delivery,
     ) -> bool {
         if let Episode::Open(signs) = &mut self.episode
             && self.board.sacked > 0
@@ -76,17 +77,17 @@ impl<C: CongestionControl> Sender<C> {
         match self.episode {
             Episode::Recovery(_) | Episode::Loss { .. } => {}
             _ if self.board.has_waiting() => {
-                let trigger = if self.rack_used { LossTrigger::Rack } else { LossTrigger::DupAcks };
+                let trigger = if self.uses.rack { LossTrigger::Rack } else { LossTrigger::DupAcks };
                 if self.config.recovery == LossRecovery::Tahoe {
                     log.stats.recoveries += 1;
                     self.enter_loss(now, log, LossTrigger::DupAcks);
                 } else {
-                    self.enter_recovery(now, log, trigger, work.bytes);
+                    self.enter_recovery(now, log, trigger, delivery.bytes);
                 }
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if self.ecn
+                if self.uses.ecn
                     && segment.flags.contains(Flags::ECE)
                     && !segment.flags.contains(Flags::SYN)
                     && self.una < self.nxt
@@ -102,19 +103,19 @@ impl<C: CongestionControl> Sender<C> {
         newly_lost
     }
 
-    /// Marks what is lost by the rule in use. Returns whether that was news.
+    /// Marks losses by the rule in use. Returns whether there were new ones.
     fn find_losses(&mut self, now: Timestamp, log: &mut Log, advanced: bool) -> bool {
         let threshold = self.config.dupack_threshold;
         let mss = self.mss;
         let before = log.stats.lost_segments;
-        if self.rack_used {
+        if self.uses.rack {
             let immediate =
                 self.episode.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
             self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
             let wake =
                 self.board.mark_by_time(&self.rack, now, |sent| note_lost(log, now, sent, LossTrigger::Rack));
             self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
-        } else if self.sack_used {
+        } else if self.uses.sack {
             if self.episode.phase() != Phase::Loss {
                 self.board
                     .mark_by_sack(threshold, mss, |sent| note_lost(log, now, sent, LossTrigger::DupAcks));
@@ -141,13 +142,13 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.lost_segments > before
     }
 
-    /// After an acknowledgement has been dealt with: the reordering deadline goes before a tail probe, which has no place
-    /// outside the open state.
+    /// Sets the auxiliary timer after an acknowledgement. The reordering deadline takes precedence over a tail probe,
+    /// which is for the open state only.
     pub(super) fn rearm_reordering(&mut self) {
         if self.rack_wake.is_set() && self.una < self.nxt {
-            self.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
-        } else if self.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
-            self.auxiliary.stop();
+            self.timers.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
+        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
+            self.timers.auxiliary.stop();
         }
     }
 
@@ -169,6 +170,7 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
+    #[inline(never)]
     fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
         log.stats.recoveries += 1;
         let prr = if let Episode::Cwr { prr, .. } = self.episode {
@@ -182,8 +184,8 @@ impl<C: CongestionControl> Sender<C> {
         self.recover = self.nxt;
         self.enter(now, log, Episode::recovery(prr));
         self.forget_tail_probe();
-        if self.auxiliary.purpose() == Auxiliary::TailProbe {
-            self.auxiliary.stop();
+        if self.timers.auxiliary.purpose() == Auxiliary::TailProbe {
+            self.timers.auxiliary.stop();
         }
         self.refresh_window();
         self.record_metrics(now, log);
@@ -196,6 +198,7 @@ impl<C: CongestionControl> Sender<C> {
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
+    #[inline(never)]
     fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs) {
         log.stats.ecn_reductions += 1;
         let event = self.congestion_event(now, LossTrigger::Ecn);
@@ -215,12 +218,13 @@ impl<C: CongestionControl> Sender<C> {
         if self.episode.phase() != Phase::Loss || self.retries <= 1 {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
-            // A time-out that ends an impatient recovery comes while a retransmission is under way: not for being spurious.
+            // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
+            // then.
             let genuine = self.episode.is_impatient();
             self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         } else if reneged {
             self.board.clear_sacked();
@@ -228,22 +232,22 @@ impl<C: CongestionControl> Sender<C> {
         self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
         self.recover = self.nxt;
         self.forget_tail_probe();
-        self.auxiliary.stop();
+        self.timers.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
         self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
         self.pacer.reset();
         self.refresh_window();
     }
 
-    /// Data was acknowledged: the deadlines start anew, but for all partial acknowledgements of a recovery without SACK
-    /// after its first. A window with many holes, of which such a recovery fills one per round trip, so ends in a time-out
-    /// (RFC 6582 sections 3.2 and 4, the "impatient" variant).
+    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK, only the first partial
+    /// acknowledgement does so (RFC 6582 sections 3.2 and 4, the "impatient" variant). Such a recovery fills one hole
+    /// per round trip, so a window with many holes ends in a time-out.
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
         if !self.episode.is_impatient() {
             self.rearm(now);
         }
         if let Episode::Recovery(recovery) = &mut self.episode {
-            recovery.impatient = !self.sack_used;
+            recovery.impatient = !self.uses.sack;
         }
     }
 
@@ -254,7 +258,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.episode.phase() != Phase::Cwr {
             self.rack.on_recovery_exit();
         }
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         }
         self.enter(now, log, Episode::OPEN);
@@ -269,10 +273,21 @@ impl<C: CongestionControl> Sender<C> {
         advanced: bool,
         dsack: bool,
     ) {
-        let Some(TailProbe { end, again }) = self.tail_probe else { return };
-        if segment.ack < end {
-            return;
+        if let Some(probe) = self.tail_probe.filter(|probe| segment.ack >= probe.end) {
+            self.settle_tail_probe(now, log, segment, advanced, dsack, probe);
         }
+    }
+
+    #[inline(never)]
+    fn settle_tail_probe(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+        dsack: bool,
+        TailProbe { end, again }: TailProbe,
+    ) {
         if !again || dsack {
             // New data was sent, or the probe came twice: nothing was lost.
             self.tail_probe = None;

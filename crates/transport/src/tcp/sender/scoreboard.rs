@@ -10,74 +10,26 @@ use std::collections::VecDeque;
 use warpline_core::Timestamp;
 
 use super::rack::Rack;
-
-/// A segment in flight. 48 bytes: a window of thousands stays in the cache.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
-    /// First byte.
-    pub seq: u64,
-    /// Last transmission.
-    pub sent_at: Timestamp,
-    /// First transmission.
-    pub first_sent_at: Timestamp,
-    /// Bytes delivered over the connection at the last transmission.
-    pub delivered: u64,
-    /// See [`super::rate::SendState`].
-    pub send_span: u32,
-    /// See [`super::rate::SendState`].
-    pub ack_span: u32,
-    /// Sequence space, SYN and FIN included.
-    pub len: u32,
-    /// Marks.
-    pub flags: u8,
-}
-
-impl Sent {
-    /// Selectively acknowledged.
-    pub(super) const SACKED: u8 = 1;
-    /// Declared lost.
-    pub(super) const LOST: u8 = 2;
-    /// A retransmission is in flight.
-    pub(super) const RETRANS: u8 = 4;
-    /// Sent more than once.
-    pub(super) const RETRANSMITTED: u8 = 8;
-    /// Carries the SYN.
-    pub(super) const SYN: u8 = 16;
-    /// Carries the FIN.
-    pub(super) const FIN: u8 = 32;
-
-    /// One past the last byte.
-    #[inline]
-    pub(super) fn end(&self) -> u64 {
-        self.seq + u64::from(self.len)
-    }
-    /// Payload bytes.
-    #[inline]
-    pub(super) fn payload(&self) -> u32 {
-        self.len - u32::from(self.flags & (Self::SYN | Self::FIN) != 0)
-    }
-    #[inline]
-    pub(super) fn was_retransmitted(&self) -> bool {
-        self.flags & Self::RETRANSMITTED != 0
-    }
-}
+use super::sent::Sent;
 
 /// The segments in flight of one connection.
+// Laid out by hand: the counts, which every segment asks for; the ring, for those that acknowledge or carry data; what losses touch.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Scoreboard {
-    segments: VecDeque<Sent>,
-    /// Absolute position of the first.
-    base: u64,
+    /// Segments lost and not retransmitted since.
+    lost_waiting: u32,
+    /// Segments selectively acknowledged.
+    pub sacked_segments: u32,
     /// Bytes selectively acknowledged, or as many as duplicate acknowledgements stand for without SACK.
     pub sacked: u64,
     /// Bytes declared lost, whether retransmitted or not.
     pub lost: u64,
     /// Bytes of retransmissions in flight.
     pub retrans: u64,
-    /// Segments selectively acknowledged.
-    pub sacked_segments: u32,
-    /// Segments lost and not retransmitted since.
-    lost_waiting: u32,
+    segments: VecDeque<Sent>,
+    /// Absolute position of the first.
+    base: u64,
     /// No lost segment that waits is before.
     retransmit_cursor: u64,
     /// Every segment before is sacked, lost, or retransmitted.

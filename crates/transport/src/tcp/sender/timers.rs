@@ -1,4 +1,4 @@
-//! The sender's timers: one alarm that is always about progress, one auxiliary, and the pacing gate.
+//! The sender's timers: the alarm, which watches over progress; an auxiliary one; and the pacing gate.
 
 use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
@@ -17,7 +17,7 @@ impl<P: Copy + PartialEq> Timer<P> {
     pub(super) const fn stopped(purpose: P) -> Self {
         Timer { purpose, at: Timestamp::NEVER }
     }
-    /// When it goes off; [`Timestamp::NEVER`] while it is stopped.
+    /// When it expires; [`Timestamp::NEVER`] while it is stopped.
     #[inline]
     pub(super) fn at(&self) -> Timestamp {
         self.at
@@ -64,46 +64,66 @@ pub(super) enum Auxiliary {
     Reordering,
 }
 
-/// What the connection is to do after a time-out.
+/// All timers of a sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers {
+    pub alarm: Timer<Alarm>,
+    pub auxiliary: Timer<Auxiliary>,
+    /// When the pacing gate opens for a segment that waits at it.
+    pub pace_at: Timestamp,
+}
+
+impl Default for Timers {
+    /// All stopped.
+    fn default() -> Self {
+        Timers {
+            alarm: Timer::stopped(Alarm::Retransmit),
+            auxiliary: Timer::stopped(Auxiliary::TailProbe),
+            pace_at: Timestamp::NEVER,
+        }
+    }
+}
+
+/// What the connection must do after a time-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum Expired {
     Nothing,
     /// Send the SYN again.
     Syn,
     /// End: it was tried often enough.
-    Patience,
+    GiveUp,
 }
 
 /// Worst delay of an acknowledgement that a probe allows for when one segment is out (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: TimeDelta = TimeDelta::from_millis(200);
 
 impl<C: CongestionControl> Sender<C> {
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     #[inline]
     pub(in crate::tcp) fn poll_timeout(&self) -> Timestamp {
-        self.alarm.at().min(self.auxiliary.at()).min(self.pace_at)
+        self.timers.alarm.at().min(self.timers.auxiliary.at()).min(self.timers.pace_at)
     }
 
     /// Does what is due by `now`. `opening` while the handshake is not complete.
     #[inline]
     pub(in crate::tcp) fn handle_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
-        if now >= self.pace_at {
-            self.pace_at = Timestamp::NEVER;
+        if now >= self.timers.pace_at {
+            self.timers.pace_at = Timestamp::NEVER;
         }
-        if now >= self.auxiliary.at() {
+        if now >= self.timers.auxiliary.at() {
             self.on_auxiliary(now, log);
         }
-        if now >= self.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
+        if now >= self.timers.alarm.at() { self.on_alarm(now, log, opening) } else { Expired::Nothing }
     }
 
     #[inline(never)]
     fn on_auxiliary(&mut self, now: Timestamp, log: &mut Log) {
-        self.auxiliary.stop();
-        match self.auxiliary.purpose() {
+        self.timers.auxiliary.stop();
+        match self.timers.auxiliary.purpose() {
             Auxiliary::Reordering => self.on_reordering_timeout(now, log),
             Auxiliary::TailProbe if self.una < self.nxt => {
                 self.probe = Probe::Tail;
-                self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+                self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
             }
             Auxiliary::TailProbe => {}
         }
@@ -111,12 +131,12 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline(never)]
     fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
-        self.alarm.stop();
-        match self.alarm.purpose() {
-            Alarm::Persist if self.retries > self.config.data_retries => return Expired::Patience,
+        self.timers.alarm.stop();
+        match self.timers.alarm.purpose() {
+            Alarm::Persist if self.retries > self.config.data_retries => return Expired::GiveUp,
             Alarm::Persist => {
                 self.retries += 1;
-                self.window_probes += 1;
+                self.window_probes = self.window_probes.saturating_add(1);
                 self.probe = Probe::Window;
                 self.arm_persist(now);
             }
@@ -129,7 +149,7 @@ impl<C: CongestionControl> Sender<C> {
     fn on_retransmission_timeout(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
         let limit = if opening { self.config.syn_retries } else { self.config.data_retries };
         if self.retries >= limit {
-            return Expired::Patience;
+            return Expired::GiveUp;
         }
         self.retries += 1;
         log.stats.rtos += 1;
@@ -137,41 +157,46 @@ impl<C: CongestionControl> Sender<C> {
             self.enter_loss(now, log, LossTrigger::Rto);
         }
         self.rtt.back_off();
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.record_metrics(now, log);
         if opening { Expired::Syn } else { Expired::Nothing }
     }
 
-    /// Data was acknowledged, or sent with nothing else out: the deadlines start anew (RFC 6298 section 5, RFC 8985 section
-    /// 7.2).
+    /// Restarts the deadlines, after data was acknowledged or was sent with nothing else in flight (RFC 6298 section
+    /// 5, RFC 8985 section 7.2).
     #[inline]
     pub(super) fn rearm(&mut self, now: Timestamp) {
         if self.una == self.nxt {
-            self.alarm.stop();
-            self.auxiliary.stop();
+            self.timers.alarm.stop();
+            self.timers.auxiliary.stop();
             return;
         }
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         self.rearm_probe(now);
     }
 
     #[inline]
     pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.tlp_used && self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0 {
+        if self.uses.tail_probes
+            && self.episode.is_open()
+            && self.tail_probe.is_none()
+            && self.board.sacked == 0
+        {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {
                 wait += WORST_ACK_DELAY;
             }
-            self.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.alarm.at()));
+            self.timers.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.timers.alarm.at()));
         } else {
-            self.auxiliary.stop();
+            self.timers.auxiliary.stop();
         }
     }
 
-    /// The other side's window is closed and nothing is in flight that would tell when it opens.
+    /// Sets the alarm for a probe: the other side's window is closed, and nothing is in flight whose acknowledgement
+    /// would open it.
     pub(super) fn arm_persist(&mut self, now: Timestamp) {
         let wait = self.rtt.rto().as_nanos().saturating_mul(1 << self.window_probes.min(20));
-        self.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
+        self.timers.alarm.set(Alarm::Persist, now + TimeDelta::from_nanos(wait).min(self.config.max_rto));
     }
 }

@@ -5,7 +5,7 @@ use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
 use super::episode::Episode;
 use super::pacing::burst_interval;
-use super::scoreboard::Sent;
+use super::sent::Sent;
 use super::timers::{Alarm, Auxiliary};
 use super::{Log, Probe, Receiver, Sender, TailProbe};
 use crate::cc::CongestionControl;
@@ -20,7 +20,7 @@ impl<C: CongestionControl> Sender<C> {
         log: &mut Log,
     ) -> Option<(Segment, Ecn)> {
         let available = self.app_end.saturating_sub(self.nxt);
-        let room = self.window_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
         if len < self.mss && !self.may_send_small(now, len, available, room, fin) {
@@ -33,13 +33,13 @@ impl<C: CongestionControl> Sender<C> {
         }
         if (self.paced || self.small_window) && !self.pacer.is_open(now) {
             self.limited_until = self.nxt;
-            self.pace_at = self.pacer.next;
+            self.timers.pace_at = self.pacer.next;
             return None;
         }
         Some(self.emit(now, rx, log, len as u32, fin))
     }
 
-    /// Without limited transmit (RFC 3042), duplicate acknowledgements let nothing new out before recovery.
+    /// Without limited transmit (RFC 3042), duplicate acknowledgements release no new segments before recovery.
     #[inline]
     fn no_limited_transmit(&self, len: u64) -> bool {
         matches!(self.episode, Episode::Disorder(_))
@@ -47,8 +47,8 @@ impl<C: CongestionControl> Sender<C> {
             && self.nxt - self.una + len > self.window
     }
 
-    /// RFC 6675 `NextSeg` rules 3 and 4, where the window has room and no new data can go: a segment below the highest
-    /// sacked one that is not yet known to be lost, or, once per recovery, the last one (rescue).
+    /// RFC 6675 `NextSeg` rules 3 and 4, for when the window has room but no new data can be sent: a segment below
+    /// the highest sacked one that is not known to be lost, or, once per recovery, the last one (rescue).
     #[cold]
     pub(in crate::tcp) fn poll_speculative(
         &mut self,
@@ -62,7 +62,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.small_window || self.paced && !self.pacer.is_open(now) {
             return None;
         }
-        if self.nxt < self.send_end && self.nxt < self.window_end {
+        if self.nxt < self.send_end && self.nxt < self.offered.end {
             return None;
         }
         if let Some(position) = self.board.next_unsacked_below_top() {
@@ -87,14 +87,14 @@ impl<C: CongestionControl> Sender<C> {
             return fin || !self.config.nagle || self.small_end <= self.una;
         }
         if room == 0 {
-            if idle && !self.alarm.is_set_for(Alarm::Persist) {
+            if idle && !self.timers.alarm.is_set_for(Alarm::Persist) {
                 self.arm_persist(now);
             }
             return false;
         }
         // The window cuts the segment.
-        let enough = room * 2 >= self.max_offered;
-        if !enough && idle && !self.alarm.is_set_for(Alarm::Persist) {
+        let enough = room * 2 >= self.offered.largest;
+        if !enough && idle && !self.timers.alarm.is_set_for(Alarm::Persist) {
             self.arm_persist(now);
         }
         enough
@@ -124,7 +124,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if self.ecn && len > 0 {
+        let ecn = if self.uses.ecn && len > 0 {
             if self.cwr_pending {
                 segment.flags = segment.flags.with(Flags::CWR);
                 self.cwr_pending = false;
@@ -151,9 +151,9 @@ impl<C: CongestionControl> Sender<C> {
         }
         log.stats.data_segments_sent += 1;
         self.after_sending(now, log, &segment);
-        if idle || !self.alarm.is_set_for(Alarm::Retransmit) {
+        if idle || !self.timers.alarm.is_set_for(Alarm::Retransmit) {
             self.rearm(now);
-        } else if self.auxiliary.is_set() || self.board.len() == 2 {
+        } else if self.timers.auxiliary.is_set() || self.board.len() == 2 {
             self.rearm_tail(now);
         }
         if log.is_recording() {
@@ -166,7 +166,7 @@ impl<C: CongestionControl> Sender<C> {
     /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
     #[inline]
     fn rearm_tail(&mut self, now: Timestamp) {
-        if self.auxiliary.purpose() == Auxiliary::TailProbe {
+        if self.timers.auxiliary.purpose() == Auxiliary::TailProbe {
             self.rearm_probe(now);
         }
     }
@@ -185,7 +185,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// What follows the sending of any segment that takes window: congestion control, pacing, counts.
+    /// What every segment that takes up window needs when it is sent: congestion control, pacing, counters.
     #[inline]
     fn after_sending(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
         let bytes = u64::from(segment.len);
@@ -204,7 +204,7 @@ impl<C: CongestionControl> Sender<C> {
     fn pace(&mut self, now: Timestamp, segment: &Segment) {
         let srtt = self.rtt.srtt();
         if self.small_window && !srtt.is_zero() {
-            let cwnd = self.cc.cwnd().min(self.clamp).min(self.ramp);
+            let cwnd = self.cc.cwnd().min(self.window_bound());
             let burst = self.small_window_burst();
             self.pacer.on_sent_in_burst(now, burst, burst_interval(burst, self.mss, cwnd, srtt));
         }
@@ -229,7 +229,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// What is out of the ordinary course: retransmissions and probes.
+    /// Retransmissions and probes.
     pub(in crate::tcp) fn poll_special(
         &mut self,
         now: Timestamp,
@@ -260,7 +260,7 @@ impl<C: CongestionControl> Sender<C> {
                 return None;
             }
             if (self.paced || self.small_window) && !self.pacer.is_open(now) {
-                self.pace_at = self.pacer.next;
+                self.timers.pace_at = self.pacer.next;
                 return None;
             }
         }
@@ -276,7 +276,7 @@ impl<C: CongestionControl> Sender<C> {
         probe: bool,
     ) -> Option<(Segment, Ecn)> {
         let state = self.rate.on_send(now, self.in_flight() == 0);
-        let sent = self.board.retransmit(position, now, state, self.rack_used)?;
+        let sent = self.board.retransmit(position, now, state, self.uses.rack)?;
         let mut segment = rx.header(now, sent.seq);
         segment.len = sent.payload();
         if sent.flags & Sent::FIN != 0 {
@@ -292,8 +292,8 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.retransmitted_bytes += u64::from(segment.len);
         log.stats.data_segments_sent += 1;
         self.after_sending(now, log, &segment);
-        if sent.seq == self.una && !self.episode.is_impatient() || !self.alarm.is_set() {
-            self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        if sent.seq == self.una && !self.episode.is_impatient() || !self.timers.alarm.is_set() {
+            self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
         log.record(now, event);
@@ -301,7 +301,8 @@ impl<C: CongestionControl> Sender<C> {
         Some((segment, Ecn::NotEct))
     }
 
-    /// RFC 8985 section 7.3: new data if there is any that the other side takes, else the last segment once more.
+    /// The probe of RFC 8985 section 7.3: new data, if there is any and the other side's window admits it, else the
+    /// last segment once more.
     fn make_tail_probe(
         &mut self,
         now: Timestamp,
@@ -313,7 +314,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         log.stats.tail_probes += 1;
         let available = self.app_end.saturating_sub(self.nxt);
-        let room = self.window_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
         let fin = self.fin_requested && len == available;
         let again = !(self.nxt < self.send_end && (len > 0 || fin));
@@ -323,12 +324,13 @@ impl<C: CongestionControl> Sender<C> {
             self.emit(now, rx, log, len as u32, fin)
         };
         self.tail_probe = Some(TailProbe { end: self.nxt, again });
-        self.auxiliary.stop();
-        self.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
+        self.timers.auxiliary.stop();
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         Some(out)
     }
 
-    /// Asks how large the window is: with what fits, or with an old sequence number, as Linux does, when nothing fits.
+    /// A probe that asks how large the window is: as much data as fits, or, if none fits, an old sequence number as
+    /// in Linux.
     fn make_window_probe(
         &mut self,
         now: Timestamp,
@@ -339,7 +341,7 @@ impl<C: CongestionControl> Sender<C> {
             return None;
         }
         let available = self.app_end.saturating_sub(self.nxt);
-        let len = self.mss.min(available).min(self.window_end.saturating_sub(self.nxt));
+        let len = self.mss.min(available).min(self.offered.end.saturating_sub(self.nxt));
         if len > 0 {
             return Some(self.emit(now, rx, log, len as u32, self.fin_requested && len == available));
         }

@@ -61,16 +61,22 @@ impl<C: CongestionControl> Sender<C> {
         if !(by_echo || undo.is_explained()) {
             return;
         }
+        self.take_back(now, log);
+    }
+
+    /// The last reduction was spurious.
+    #[inline(never)]
+    fn take_back(&mut self, now: Timestamp, log: &mut Log) {
         self.undo = None;
         self.cc.undo(now);
         self.board.clear_lost();
         self.rtt.reset_backoff();
         log.stats.undos += 1;
         log.record(now, TcpEvent::Undo);
-        if !self.sack_used {
+        if !self.uses.sack {
             self.board.sacked = 0;
         }
-        // What speaks for a loss still does.
+        // Signs of a loss remain.
         let signs = self.episode.signs().copied().unwrap_or_default();
         self.enter(now, log, Episode::Open(signs));
     }

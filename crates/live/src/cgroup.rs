@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::Signal;
 
-use crate::registry::Process;
+use crate::process::{Process, pause};
 
 /// A directory with a mount of the hierarchy, and what keeps it mounted.
 #[derive(Debug)]
@@ -28,6 +28,19 @@ pub struct Cgroup {
     /// Path from the root of the hierarchy, as this process sees it; begins with a slash.
     path: String,
     directory: File,
+}
+
+/// The name of the control group of the session `id`.
+pub(crate) fn group_name(id: &str) -> String {
+    format!("warpline-nice-{id}")
+}
+
+/// Whether the session `id` makes a control group at this path of the hierarchy.
+pub(crate) fn is_group(path: &str, id: &str) -> bool {
+    let plain = path
+        .strip_prefix('/')
+        .is_some_and(|path| path.split('/').all(|part| part != ".." && !part.is_empty()));
+    plain && path.rsplit('/').next() == Some(group_name(id).as_str())
 }
 
 /// The control group of this process, by its path in the kernel.
@@ -131,19 +144,19 @@ impl Drop for Cgroup {
 }
 
 /// Removes a control group that the killed process of a session left, by its path from the root of the hierarchy. Ends processes in it that have
-/// the mark of the session `id`, and calls `tell` before each; others move to the group above. Returns whether the group existed.
+/// the mark of the session `id`, and calls `report` before each; others move to the group above. Returns whether the group existed.
 ///
 /// # Errors
 /// If it cannot be removed.
-pub fn remove(path: &str, id: &str, tell: &mut dyn FnMut(&str)) -> io::Result<bool> {
-    let mut told = Vec::new();
+pub fn remove(path: &str, id: &str, report: &mut dyn FnMut(&str)) -> io::Result<bool> {
+    let mut reported = Vec::new();
     let mut end = |pid: i32, signal: Signal| {
         let Some(process) = Process::open(pid).ok().filter(|process| process.is_marked(id)) else {
             return false;
         };
-        if !told.contains(&pid) {
-            told.push(pid);
-            tell(&format!("ending {process}, left in the control group {path}"));
+        if !reported.contains(&pid) {
+            reported.push(pid);
+            report(&format!("ending {process}, left in the control group {path}"));
         }
         // If it has ended by itself, that is fine too.
         let _ = process.signal(signal);
@@ -191,7 +204,7 @@ fn remove_at(directory: &Path, end: &mut dyn FnMut(i32, Signal) -> bool) -> io::
         outcome = fs::remove_dir(directory);
         match &outcome {
             // A process that has just ended still counts for a moment.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => crate::registry::pause(),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => pause(),
             _ => break,
         }
     }
@@ -217,21 +230,24 @@ mod tests {
     #[test]
     fn of_a_killed_one_s_processes_only_those_with_its_mark_are_ended() {
         let id = format!("{}-7", std::process::id());
-        let group = match Cgroup::create(&crate::nice::group_name(&id)) {
+        let group = match Cgroup::create(&group_name(&id)) {
             Ok(group) => group,
             Err(error) => return warpline_skip::skip("tcp-nice", error),
         };
         let sleeper = |mark: &str| {
             let mut command = std::process::Command::new("sleep");
-            let child = command.arg("600").env(crate::registry::MARK, mark).spawn().unwrap();
+            let child = command.arg("600").env(crate::start::MARK, mark).spawn().unwrap();
             let procs = group.hierarchy.at(group.path()).join("cgroup.procs");
             fs::write(procs, child.id().to_string()).unwrap();
             child
         };
         let (mut own, mut other) = (sleeper(&id), sleeper("another"));
-        let mut told = Vec::new();
-        assert!(remove(group.path(), &id, &mut |text| told.push(text.to_owned())).unwrap());
-        assert!(told.len() == 1 && told[0].contains(&format!("process {} (sleep)", own.id())), "{told:?}");
+        let mut reported = Vec::new();
+        assert!(remove(group.path(), &id, &mut |text| reported.push(text.to_owned())).unwrap());
+        assert!(
+            reported.len() == 1 && reported[0].contains(&format!("process {} (sleep)", own.id())),
+            "{reported:?}"
+        );
         assert!(own.wait().unwrap().code().is_none());
         assert!(other.try_wait().unwrap().is_none(), "a process without the mark was ended");
         other.kill().unwrap();

@@ -14,7 +14,7 @@ const ALL: Block = Block { network: u32::from_be_bytes([100, 64, 0, 0]), len: 10
 
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     network: u32,
     len: u8,
 }
@@ -22,7 +22,7 @@ pub struct Block {
 impl Block {
     /// The blocks that a shell may choose from: those in `parent`, the block of the surrounding shell, if there is one. Empty
     /// if there is no room for another level.
-    pub fn choices(parent: Option<Block>) -> Vec<Block> {
+    pub(crate) fn choices(parent: Option<Block>) -> Vec<Block> {
         let (within, bits, first) = match parent {
             None => (ALL, 6, 0),
             // The first part belongs to the parent's own link.
@@ -36,13 +36,13 @@ impl Block {
     }
 
     /// Its number among the choices.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         let bits = if self.len == 16 { 6 } else { 4 };
         (self.network >> (32 - self.len)) & ((1 << bits) - 1)
     }
 
     /// The outside interface: the shell that has it has the block.
-    pub fn interface(&self) -> String {
+    pub(crate) fn interface(&self) -> String {
         format!("wl{}", self.number())
     }
 
@@ -52,15 +52,15 @@ impl Block {
     }
 
     /// Addresses of the outside: IPv4 and IPv6.
-    pub fn outside(&self) -> [IpAddr; 2] {
+    pub(crate) fn outside(&self) -> [IpAddr; 2] {
         [Ipv4Addr::from(self.network + 1).into(), self.v6(1)]
     }
     /// Addresses of the inside.
-    pub fn inside(&self) -> [IpAddr; 2] {
+    pub(crate) fn inside(&self) -> [IpAddr; 2] {
         [Ipv4Addr::from(self.network + 2).into(), self.v6(2)]
     }
     /// The whole blocks, as networks with prefix lengths.
-    pub fn networks(&self) -> [(IpAddr, u8); 2] {
+    pub(crate) fn networks(&self) -> [(IpAddr, u8); 2] {
         [(Ipv4Addr::from(self.network).into(), self.len), (self.v6(0), 48 + self.len)]
     }
 }

@@ -1,0 +1,49 @@
+//! Packet filter rules (nftables): scripts of `nft`, and the names of the tables that sessions make.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+use crate::start::in_path;
+
+/// Runs one command or script of `nft`.
+///
+/// # Errors
+/// If there is no `nft`, or if it refuses.
+pub(crate) fn run(script: &str) -> io::Result<()> {
+    let program = in_path(&["nft"]).ok_or(io::ErrorKind::NotFound)?;
+    let mut child = Command::new(program)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(script.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// Address families of the tables that sessions make.
+pub(crate) const FAMILIES: [&str; 2] = ["ip", "inet"];
+
+/// The name of the table that the session `id` makes.
+pub(crate) fn table(id: &str) -> String {
+    format!("warpline_{}", id.replace('-', "_"))
+}
+
+/// Whether the session `id` makes this table; the name includes its family.
+pub(crate) fn is_table(named: &str, id: &str) -> bool {
+    FAMILIES.iter().any(|family| named == format!("{family} {}", table(id)))
+}
+
+/// Removes a table of a session; the name includes its family.
+///
+/// # Errors
+/// If there is no such table, or without permission.
+pub(crate) fn remove(table: &str) -> io::Result<()> {
+    run(&format!("delete table {table}"))
+}

@@ -1,0 +1,153 @@
+//! The fast kind of link: a constant rate, a drop-tail queue and a constant delay. It knows when a packet will have left at the moment it
+//! arrives: no event for the departure, and no queue but a `Ledger`.
+
+use warpline_core::{Rate, TimeDelta, Timestamp};
+
+use crate::arena::{Arena, SlotId};
+use crate::ledger::{Entry, Ledger, Load};
+use crate::loss::LossModel;
+use crate::qdisc::Limit;
+use crate::serialise::ConstantRate;
+use crate::stats::LinkStats;
+use crate::wire::Wire;
+
+/// A constant-rate drop-tail link with constant delay.
+// Laid out by hand: fields that every packet touches come first and fill whole cache lines.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Fifo {
+    /// Not used if `limited` is false.
+    rate: ConstantRate,
+    delay: TimeDelta,
+    framing: u32,
+    /// Whether it has a rate: without one, packets take no time and nothing ever waits.
+    limited: bool,
+    /// Whether packets put onto its wire are noted.
+    watched: bool,
+    lossy: bool,
+    wire: Wire,
+    limit: Limit,
+    ledger: Ledger,
+    loss: Option<Box<LossModel>>,
+}
+
+/// A packet that a link has accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// When its last bit arrives at the far end.
+    pub(crate) arrival: Timestamp,
+    /// Whether it will be lost on the wire.
+    pub(crate) lost: bool,
+}
+
+impl Fifo {
+    /// A link with `rate`; `None` for no limit.
+    pub(crate) fn new(
+        rate: Option<Rate>,
+        delay: TimeDelta,
+        framing: u32,
+        limit: Limit,
+        loss: Option<LossModel>,
+    ) -> Self {
+        Fifo {
+            rate: ConstantRate::new(rate.unwrap_or(Rate::from_bps(0))),
+            delay,
+            framing,
+            limited: rate.is_some(),
+            watched: false,
+            lossy: loss.is_some(),
+            wire: Wire::default(),
+            limit: if rate.is_some() { limit } else { Limit::NONE },
+            ledger: Ledger::default(),
+            loss: loss.map(Box::new),
+        }
+    }
+
+    /// Its rate; `None` for no limit.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.limited.then(|| self.rate.rate())
+    }
+    /// Propagation delay.
+    pub(crate) fn delay(&self) -> TimeDelta {
+        self.delay
+    }
+    /// From now on, notes packets put onto its wire.
+    pub(crate) fn watch(&mut self) {
+        self.watched = true;
+    }
+    /// Whether packets put onto its wire are noted.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+    #[inline]
+    pub(crate) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+
+    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the current time. `None` if the queue is full.
+    ///
+    /// Offers must come in the order of their arrival, which may lie ahead of the current time; in the past only for a late
+    /// packet (see `in_order`).
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        now: Timestamp,
+        at: Timestamp,
+        (slot, size): (SlotId, u32),
+        arena: &Arena,
+    ) -> Option<Accepted> {
+        let size = u64::from(size) + u64::from(self.framing);
+        let (held, held_bytes) = self.ledger.held();
+        let roomy = held < self.limit.packets as usize && held_bytes + size <= self.limit.bytes;
+        if !roomy && self.is_full(now, at.max(now), size) {
+            self.ledger.enter_overflow(now, at);
+            return None;
+        }
+        let (start, departure) = if self.limited { self.rate.serve(at, size * 8) } else { (at, at) };
+        let lost = self.lossy && self.is_lost(slot, arena);
+        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, lost) });
+        Some(Accepted { arrival: departure + self.delay, lost })
+    }
+
+    /// The earliest time at which a packet that was due at `due` can be offered: not before the last one.
+    pub(crate) fn in_order(&self, due: Timestamp) -> Timestamp {
+        self.ledger.last_arrival().map_or(due, |last| due.max(last))
+    }
+
+    #[inline(never)]
+    fn is_lost(&mut self, slot: SlotId, arena: &Arena) -> bool {
+        self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)))
+    }
+
+    #[inline(never)]
+    fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u64) -> bool {
+        !self.limit.admits(self.ledger.waiting(now, at), u32::try_from(size).unwrap_or(u32::MAX))
+    }
+
+    /// Packets already given up that will be lost only after `now`.
+    pub(crate) fn doomed(&self, now: Timestamp) -> usize {
+        self.ledger.doomed(now)
+    }
+    /// Starts a new interval for `queued_max`.
+    pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
+        self.ledger.reset_queued_max(now);
+    }
+
+    pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
+        let (sums, backlog) = self.ledger.read(now);
+        LinkStats {
+            arrivals: sums.packets + sums.overflows + u64::from(backlog.packets) + u64::from(backlog.busy),
+            sent_packets: sums.packets,
+            sent_bytes: sums.bytes,
+            drops_overflow: sums.overflows,
+            drops_loss: sums.lost,
+            queued_packets: sums.packets + u64::from(backlog.busy),
+            queued_time: TimeDelta::from_nanos(sums.queued_time),
+            queued_max: TimeDelta::from_nanos(sums.queued_max),
+            backlog_packets: backlog.packets,
+            backlog_bytes: backlog.bytes,
+            ..LinkStats::default()
+        }
+    }
+}

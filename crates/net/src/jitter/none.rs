@@ -1,0 +1,22 @@
+//! No jitter.
+
+use warpline_core::Stream;
+use warpline_core::parameter::Parameters;
+
+use crate::model::Model;
+
+/// No jitter; for `reverse`, to switch off what the forward direction has.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("none")]
+pub struct NoJitter {}
+
+impl Model<f64> for NoJitter {
+    type Params = Self;
+
+    fn new(params: &Self) -> Self {
+        *params
+    }
+    fn decide(&mut self, _stream: &mut Stream) -> f64 {
+        0.0
+    }
+}

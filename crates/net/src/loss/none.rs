@@ -1,0 +1,22 @@
+//! No losses.
+
+use warpline_core::Stream;
+use warpline_core::parameter::Parameters;
+
+use crate::model::Model;
+
+/// No loss; for `reverse`, to switch off what the forward direction has.
+#[derive(Clone, Copy, Debug, PartialEq, Parameters)]
+#[component("none")]
+pub struct NoLoss {}
+
+impl Model<bool> for NoLoss {
+    type Params = Self;
+
+    fn new(params: &Self) -> Self {
+        *params
+    }
+    fn decide(&mut self, _stream: &mut Stream) -> bool {
+        false
+    }
+}

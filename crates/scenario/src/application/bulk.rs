@@ -1,0 +1,12 @@
+//! As much as TCP carries.
+
+use warpline_core::parameter::Parameters;
+
+use super::Traffic;
+
+/// As much as it can, from start to stop.
+#[derive(Clone, Debug, PartialEq, Parameters)]
+#[component("bulk")]
+pub struct Bulk {}
+
+impl Traffic for Bulk {}

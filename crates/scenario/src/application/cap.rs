@@ -1,0 +1,12 @@
+//! A capacity test from both ends.
+
+use warpline_core::parameter::Parameters;
+
+use super::Traffic;
+
+/// A test with `cap` from start to stop: its report is btc-NAME.json.
+#[derive(Clone, Debug, PartialEq, Parameters)]
+#[component("cap")]
+pub struct Cap {}
+
+impl Traffic for Cap {}

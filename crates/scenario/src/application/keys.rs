@@ -1,0 +1,123 @@
+//! The keys of a flow that belong to some applications only: the parameters of all of them, by name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::LazyLock;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use warpline_core::parameter::{Choice, Given, Parameters};
+
+use super::super::component;
+use super::Application;
+
+/// The names of all parameters. Those of one name are of one type, whatever application they belong to.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut names = Vec::new();
+    for parameter in Application::all().iter().flat_map(Application::describe) {
+        if !names.contains(&parameter.name) {
+            names.push(parameter.name);
+        }
+    }
+    names
+});
+
+/// The parameters of applications that a flow gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Keys(Vec<(&'static str, Given)>);
+
+impl Keys {
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    /// Sets those of `parameters` that are given.
+    pub(super) fn put_into(&self, parameters: &mut dyn Parameters) {
+        for field in parameters.fields() {
+            if let Some((_, given)) = self.0.iter().find(|(name, _)| *name == field.name) {
+                field.value.take(given);
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        for mut application in Application::all() {
+            let mut fields = application.parameters().fields();
+            let Some(field) = fields.iter_mut().find(|field| field.name == name) else { continue };
+            let given = component::given(value);
+            if !field.value.take(&given) {
+                return Err(format!("`{name}` is {given}; allowed: {}", field.value.kind()));
+            }
+            // As it is written from now on: "0.5s" is "500ms".
+            self.0.extend(field.value.given().map(|given| (field.name, given)));
+            return Ok(());
+        }
+        Err(format!("no application has a parameter `{name}`"))
+    }
+}
+
+impl Serialize for Keys {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, given)| (name, component::value(given.clone()))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As a struct, so that only these keys are taken from the flow's.
+        deserializer.deserialize_struct("Keys", &NAMES, Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Keys;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("parameters of an application")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+        let mut keys = Keys::default();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            if !value.is_null() {
+                keys.add(&name, &value).map_err(A::Error::custom)?;
+            }
+        }
+        let place = |name: &str| NAMES.iter().position(|other| *other == name);
+        keys.0.sort_by_key(|(name, _)| place(name));
+        Ok(keys)
+    }
+}
+
+impl JsonSchema for Keys {
+    fn schema_name() -> Cow<'static, str> {
+        "Keys".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut properties = Map::new();
+        for name in NAMES.iter() {
+            // What it means to each application, once where that is the same.
+            let mut meanings: Vec<(String, Vec<&str>)> = Vec::new();
+            for application in Application::all() {
+                let Some(own) = application.describe().into_iter().find(|own| own.name == *name) else {
+                    continue;
+                };
+                let schema = component::property(&own, generator);
+                let meaning = schema["description"].as_str().unwrap_or_default().to_owned();
+                properties.entry(*name).or_insert(schema);
+                match meanings.iter_mut().find(|(other, _)| *other == meaning) {
+                    Some((_, applications)) => applications.push(application.kind()),
+                    None => meanings.push((meaning, vec![application.kind()])),
+                }
+            }
+            let meanings: Vec<String> =
+                meanings.iter().map(|(meaning, of)| format!("{}: {meaning}", of.join(", "))).collect();
+            properties[*name]["description"] = json!(meanings.join(" "));
+        }
+        json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+    }
+}

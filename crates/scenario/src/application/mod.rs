@@ -1,0 +1,143 @@
+//! Applications: what flows send, with which keys of a `[[flow]]`.
+
+/// What the list of applications makes: their modules and names, [`App`] for their names alone, and [`Application`] for their parameters.
+macro_rules! applications {
+    ($($file:ident::{$($(#[$mark:meta])* $name:ident),+}),+ $(,)?) => {
+        $(
+            mod $file;
+            pub use $file::*;
+        )+
+
+        /// What a flow sends.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum App {
+            $($(
+                #[doc = concat!("[`", stringify!($name), "`].")]
+                $(#[$mark])*
+                $name,
+            )+)+
+        }
+
+        /// What a flow sends, with every parameter filled in.
+        #[derive(Clone, Debug, PartialEq, Choice)]
+        #[choice("application")]
+        pub enum Application {
+            $($(
+                #[doc = concat!("[`", stringify!($name), "`].")]
+                $name($name),
+            )+)+
+        }
+
+        impl App {
+            /// The application with its defaults.
+            fn plain(self) -> Application {
+                match self { $($( App::$name => Application::$name($name::default()), )+)+ }
+            }
+        }
+
+        impl Application {
+            fn traffic(&mut self) -> &mut dyn Traffic {
+                match self { $($( Application::$name(own) => own, )+)+ }
+            }
+        }
+    };
+}
+
+// A new application is one file beside this one and one line here. `cargo fmt` does not look behind the macro: `make format` does.
+applications! {
+    bulk::{#[default] Bulk},
+    transfer::{Transfer},
+    cbr::{Cbr},
+    poisson::{Poisson},
+    onoff::{Onoff},
+    cap::{Cap},
+    treno::{Treno},
+    web::{Web},
+    request::{Request},
+    service::{Discard, Echo, Source, Http},
+}
+
+mod keys;
+
+use std::borrow::Cow;
+
+pub use keys::Keys;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use warpline_core::parameter::Choice;
+
+use super::flow::{Flow, Transport};
+use super::semantics::Check;
+
+/// What there is to know of an application besides its parameters.
+trait Traffic {
+    /// What may carry it; the first does so unless the flow says otherwise.
+    fn carriers(&self) -> &'static [Transport] {
+        &[Transport::Tcp]
+    }
+    /// Whether it is a service that a simulated host offers to programs.
+    fn is_service(&self) -> bool {
+        false
+    }
+    /// Takes from its flow what is none of its parameters.
+    fn complete(&mut self, flow: &Flow) {
+        let _ = flow;
+    }
+    /// Notes what is wrong with flow `number`, ranges aside.
+    fn check(&self, check: &mut Check<'_>, number: usize, flow: &Flow) {
+        let _ = (check, number, flow);
+    }
+}
+
+impl App {
+    /// The word scenarios use.
+    pub fn name(self) -> &'static str {
+        self.plain().kind()
+    }
+
+    /// Whether it is a service that a simulated host offers to programs.
+    pub fn is_service(self) -> bool {
+        self.plain().traffic().is_service()
+    }
+
+    /// What may carry it; the first does so unless the flow says otherwise.
+    pub(super) fn carriers(self) -> &'static [Transport] {
+        self.plain().traffic().carriers()
+    }
+}
+
+impl Application {
+    /// What `flow` sends; a parameter that it does not give has its default.
+    pub(super) fn of(flow: &Flow) -> Self {
+        let mut application = flow.app.plain();
+        flow.keys.put_into(application.parameters());
+        application.traffic().complete(flow);
+        application
+    }
+
+    /// The names of those that UDP can carry.
+    pub(super) fn over_udp() -> Vec<&'static str> {
+        let udp =
+            |own: &mut Application| own.traffic().carriers().contains(&Transport::Udp).then(|| own.kind());
+        Application::all().iter_mut().filter_map(udp).collect()
+    }
+
+    /// Notes what is wrong with flow `number`, ranges aside.
+    pub(super) fn check(&mut self, check: &mut Check<'_>, number: usize, flow: &Flow) {
+        self.traffic().check(check, number, flow);
+    }
+}
+
+impl JsonSchema for App {
+    fn schema_name() -> Cow<'static, str> {
+        "App".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let word =
+            |app: &Application| json!({"type": "string", "const": app.kind(), "description": app.about()});
+        let words: Vec<Value> = Application::all().iter().map(word).collect();
+        json_schema!({"oneOf": words, "description": "What a flow sends."})
+    }
+}

@@ -1,0 +1,89 @@
+//! The dumbbell: many hosts on either side of one bottleneck.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::Scenario;
+use super::super::link::DuplexOptions;
+use super::super::quantity::Time;
+use super::super::semantics::Check;
+use super::{Edge, Layout, Part, access_with_defaults, at, pairs_or_flows};
+
+/// Hosts "left.0", "left.1", ... on router "r1", hosts "right.0", ... on router "r2", and one bottleneck between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dumbbell {
+    /// Hosts on each side. Default: as many as there are flows between "left" and "right" in the busier direction.
+    #[schemars(range(min = 1, max = 100000), example = 4)]
+    pub pairs: Option<u32>,
+    /// The link from r1 to r2 and back.
+    pub bottleneck: DuplexOptions,
+    /// The links from the hosts to their router and back. Default rate: ten times the bottleneck's (1Gbit/s where that
+    /// varies); default delay: 1ms.
+    #[serde(default)]
+    pub access: DuplexOptions,
+    /// One-way delays of the access links of pair 0, 1, ... on both sides, in turn, in place of `access.delay`: pairs
+    /// with different RTTs.
+    #[schemars(example = &serde_json::json!(["1ms", "10ms", "50ms"]))]
+    pub access_delays: Option<Vec<Time>>,
+    /// Base RTT of pair 0; sets the bottleneck's delay to what the access links leave of half of it. In place of
+    /// `bottleneck.delay`.
+    #[schemars(example = &"50ms")]
+    pub rtt: Option<Time>,
+}
+
+impl Dumbbell {
+    /// The access links of a pair.
+    fn access(&self, pair: usize) -> DuplexOptions {
+        let mut access = access_with_defaults(&self.access, &self.bottleneck);
+        let delays = self.access_delays.as_deref().unwrap_or_default();
+        if !delays.is_empty() {
+            access.options.delay = Some(delays[pair % delays.len()]);
+        }
+        access
+    }
+
+    /// The round-trip time of pair 0 without the bottleneck.
+    fn edges(&self) -> warpline_core::TimeDelta {
+        self.access(0).options.delay.unwrap_or_default().0 * 4
+    }
+}
+
+impl Layout for Dumbbell {
+    fn groups(&self) -> &'static [&'static str] {
+        &["left", "right"]
+    }
+
+    fn parts(&mut self) -> Vec<Part<'_>> {
+        vec![Part::of("bottleneck", &mut self.bottleneck), Part::access(&mut self.access)]
+    }
+
+    fn links(&self, scenario: &Scenario) -> Vec<Edge> {
+        let mut bottleneck = Edge::new("r1", "r2", "bottleneck", &self.bottleneck);
+        if let Some(rtt) = self.rtt {
+            bottleneck.options.options.delay = Some(Time((rtt.0 / 2).saturating_sub(self.edges() / 2)));
+        }
+        let mut links = vec![bottleneck];
+        for pair in 0..pairs_or_flows(self.pairs, scenario) as usize {
+            for (side, router) in [("left", "r1"), ("right", "r2")] {
+                links.push(Edge::new(format!("{side}.{pair}"), router, "access", &self.access(pair)));
+            }
+        }
+        links
+    }
+
+    fn check(&self, check: &mut Check<'_>) {
+        if self.access_delays.as_ref().is_some_and(Vec::is_empty) {
+            check.error(&at("access_delays"), "`access_delays` is empty", "leave it out or give a delay");
+        }
+        let Some(rtt) = self.rtt else { return };
+        if self.bottleneck.options.delay.is_some() {
+            check.error(&at("rtt"), "`rtt` and `bottleneck.delay` exclude each other", "leave one out");
+        }
+        let edges = self.edges();
+        if rtt.0 < edges {
+            let message = format!("the access links alone have a round-trip time of {edges}");
+            check.error(&at("rtt"), message, "raise `rtt`, or lower `access.delay`");
+        }
+    }
+}

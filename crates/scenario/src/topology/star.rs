@@ -1,0 +1,33 @@
+//! The star: hosts around one node.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::Scenario;
+use super::super::link::DuplexOptions;
+use super::{Edge, Layout, Part};
+
+/// Hosts "leaf.0", "leaf.1", ... around the node "hub".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Star {
+    /// Number of leaves.
+    #[schemars(range(min = 1, max = 100000), example = 8)]
+    pub leaves: u32,
+    /// Each link, from the leaf to the hub and back.
+    pub leaf: DuplexOptions,
+}
+
+impl Layout for Star {
+    fn groups(&self) -> &'static [&'static str] {
+        &["leaf"]
+    }
+
+    fn parts(&mut self) -> Vec<Part<'_>> {
+        vec![Part::of("leaf", &mut self.leaf)]
+    }
+
+    fn links(&self, _scenario: &Scenario) -> Vec<Edge> {
+        (0..self.leaves).map(|i| Edge::new(format!("leaf.{i}"), "hub", "leaf", &self.leaf)).collect()
+    }
+}

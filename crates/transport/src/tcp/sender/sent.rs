@@ -1,0 +1,54 @@
+//! A segment in flight: where it lies, when it was sent, and what became of it.
+
+use warpline_core::Timestamp;
+
+/// A segment in flight. 48 bytes: a window of thousands stays in the cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// First byte.
+    pub seq: u64,
+    /// Last transmission.
+    pub sent_at: Timestamp,
+    /// First transmission.
+    pub first_sent_at: Timestamp,
+    /// Bytes delivered over the connection at the last transmission.
+    pub delivered: u64,
+    /// See [`super::rate::SendState`].
+    pub send_span: u32,
+    /// See [`super::rate::SendState`].
+    pub ack_span: u32,
+    /// Sequence space, SYN and FIN included.
+    pub len: u32,
+    /// Marks.
+    pub flags: u8,
+}
+
+impl Sent {
+    /// Selectively acknowledged.
+    pub(super) const SACKED: u8 = 1;
+    /// Declared lost.
+    pub(super) const LOST: u8 = 2;
+    /// A retransmission is in flight.
+    pub(super) const RETRANS: u8 = 4;
+    /// Sent more than once.
+    pub(super) const RETRANSMITTED: u8 = 8;
+    /// Carries the SYN.
+    pub(super) const SYN: u8 = 16;
+    /// Carries the FIN.
+    pub(super) const FIN: u8 = 32;
+
+    /// One past the last byte.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+    /// Payload bytes.
+    #[inline]
+    pub(super) fn payload(&self) -> u32 {
+        self.len - u32::from(self.flags & (Self::SYN | Self::FIN) != 0)
+    }
+    #[inline]
+    pub(super) fn was_retransmitted(&self) -> bool {
+        self.flags & Self::RETRANSMITTED != 0
+    }
+}
